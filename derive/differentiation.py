@@ -1,0 +1,218 @@
+"""Differentiation from one axiom: dX[i, a] / dX[j, b] = delta(i, j) delta(a, b).
+
+The chain rule is carried *backwards* through an expression. `pull_back` starts with a cotangent at the root and walks
+to the leaves; at a sum the bound index joins the scope, at a product the other factors join the cotangent, at a scalar
+function SymPy's derivative of that one function does. At a leaf X[e] the axiom gives the contribution
+
+    dX[b] += Sum over the scope of  cotangent * delta(b, e)
+
+and `contracted_sum` removes the deltas. No matrix rule and no Jacobian of softmax is listed anywhere; they come out.
+Because sums are never multiplied out, the cost is linear in the size of the expression, and the result has the shape
+of the textbook formula.
+
+FAILURE: piecewise functions are differentiated branch by branch, which is right almost everywhere; the points where a
+condition switches are excluded (`derive.prove` reports this hypothesis).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+from sympy import Expr, Indexed, KroneckerDelta, Mul, Not
+
+from derive.binders import all_names, free_indices, fresh_index, substitute
+from derive.errors import StatementError
+from derive.functions import unfold
+from derive.language import Index, Scalar, Sum, Tensor, Where, iverson
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one leaf receives: the sum over `scope` of `cotangent`, to be placed at the leaf's own indices."""
+
+    leaf: Expr
+    scope: tuple[Index, ...]
+    cotangent: Expr
+
+
+def pull_back(
+    expression: Expr, cotangent: Expr, scope: tuple[Index, ...], active: Callable[[Any], bool]
+) -> Iterator[Contribution]:
+    """The contributions of every active leaf of the expression; a leaf is active when `active(its symbol)` holds."""
+    yield from _pull(unfold(expression), cotangent, scope, active)
+
+
+def _is_active(expression: Any, active: Callable[[Any], bool]) -> bool:
+    return any(active(symbol) for symbol in expression.atoms(Tensor, Scalar))
+
+
+def _pull(node: Expr, cotangent: Expr, scope: tuple[Index, ...], active: Callable[[Any], bool]) -> Iterator[Contribution]:
+    if cotangent == 0 or not _is_active(node, active):
+        return
+    if isinstance(node, Indexed):
+        if active(node.base):
+            yield Contribution(node, scope, cotangent)
+        return
+    if isinstance(node, Scalar):
+        yield Contribution(node, scope, cotangent)
+        return
+    for rule in (rule for kind, rule in RULES if isinstance(node, kind)):
+        for child, passed, bound in rule(node, cotangent, scope):
+            yield from _pull(child, passed, bound, active)
+        return
+    raise StatementError(f"{node}: no derivative is known for {type(node).__name__}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# One rule for each kind of node: which children receive which cotangent in which scope.
+
+Passed = Iterator[tuple[Expr, Expr, tuple[Index, ...]]]
+
+
+def _through_add(node: Expr, cotangent: Expr, scope: tuple[Index, ...]) -> Passed:
+    for term in node.args:
+        yield term, cotangent, scope
+
+
+def _through_mul(node: Expr, cotangent: Expr, scope: tuple[Index, ...]) -> Passed:
+    for place, factor in enumerate(node.args):
+        yield factor, Mul(cotangent, *node.args[:place], *node.args[place + 1 :]), scope
+
+
+def _through_pow(node: Expr, cotangent: Expr, scope: tuple[Index, ...]) -> Passed:
+    base, power = node.args
+    yield base, cotangent * power * base ** (power - 1), scope
+    if not power.is_number:
+        yield power, cotangent * node * sympy.log(base), scope
+
+
+def _opened(node: Expr, cotangent: Expr, scope: tuple[Index, ...]) -> tuple[Expr, tuple[Index, ...]]:
+    """The body of a sum or product with its bound indices renamed apart from everything in scope."""
+    taken = set(all_names(cotangent)) | {index.name for index in scope} | set(all_names(node))
+    free = {index.name for index in (*free_indices(cotangent), *scope)}
+    bound: list[Index] = []
+    renamed: dict[Any, Any] = {}
+    for index, *_ in reversed(node.limits):
+        new = substitute(index, renamed) if renamed else index
+        if index.name in free:
+            new = fresh_index(new, taken)
+            taken.add(new.name)
+        if new != index:
+            renamed[index] = new
+        free.add(new.name)
+        bound.append(new)
+    return substitute(node.function, renamed), tuple(bound)
+
+
+def _through_sum(node: Expr, cotangent: Expr, scope: tuple[Index, ...]) -> Passed:
+    body, bound = _opened(node, cotangent, scope)
+    yield body, cotangent, (*scope, *bound)
+
+
+def _through_product(node: Expr, cotangent: Expr, scope: tuple[Index, ...]) -> Passed:
+    # d Prod(f) = Prod(f) * Sum(df / f): the factor that varies is divided out again.
+    body, bound = _opened(node, cotangent, scope)
+    yield body, cotangent * node / body, (*scope, *bound)
+
+
+def _through_where(node: Expr, cotangent: Expr, scope: tuple[Index, ...]) -> Passed:
+    condition, yes, no = node.args
+    yield yes, cotangent * iverson(condition), scope
+    yield no, cotangent * iverson(Not(condition)), scope
+
+
+def _through_function(node: Expr, cotangent: Expr, scope: tuple[Index, ...]) -> Passed:
+    for place, argument in enumerate(node.args):
+        yield argument, cotangent * node.fdiff(place + 1), scope
+
+
+def _through_step(_node: Expr, _cotangent: Expr, _scope: tuple[Index, ...]) -> Passed:
+    return iter(())  # constant almost everywhere
+
+
+RULES: tuple[tuple[type, Callable[[Expr, Expr, tuple[Index, ...]], Passed]], ...] = (
+    (sympy.Add, _through_add),
+    (sympy.Mul, _through_mul),
+    (sympy.Pow, _through_pow),
+    (sympy.Sum, _through_sum),
+    (sympy.Product, _through_product),
+    (Where, _through_where),
+    (KroneckerDelta, _through_step),
+    (sympy.sign, _through_step),
+    (sympy.Function, _through_function),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The axiom at the leaf, and the removal of its deltas.
+
+
+def placed(contribution: Contribution, target: Sequence[Expr]) -> Expr:
+    """The contribution at the target indices: Sum over the scope of cotangent * delta(target, leaf's indices)."""
+    cotangent, scope = contribution.cotangent, contribution.scope
+    free = {index.name for part in target for index in free_indices(part)}
+    clash = {index.name for index in scope} & free
+    where = list(contribution.leaf.indices) if isinstance(contribution.leaf, Indexed) else []
+    if clash:
+        taken = set(all_names(cotangent)).union(*map(all_names, where), {index.name for index in scope}, free)
+        apart: dict[Any, Any] = {}
+        for index in scope:
+            if index.name in clash:
+                new = fresh_index(substitute(index, apart), taken)
+                taken.add(new.name)
+                apart[index] = new
+        cotangent = substitute(cotangent, apart)
+        where = [substitute(part, apart) for part in where]
+        scope = tuple(substitute(index, apart) for index in scope)
+    deltas = [KroneckerDelta(wanted, part) for wanted, part in zip(target, where, strict=True)]
+    return contracted_sum(Mul(*deltas, cotangent), scope)
+
+
+def contracted_sum(body: Expr, scope: Sequence[Index]) -> Expr:
+    """Sum(body, *scope) with deltas contracted, factors that do not depend on a bound index pulled out.
+
+    A sum over an index that nothing depends on gives its extent. Sums of more than one term are left whole.
+    """
+    left = list(scope)
+    for index in scope:
+        solved = _solve_delta(body, index, left)
+        if solved is not None:
+            left = [substitute(other, {index: solved}) for other in left if other != index]
+            body = substitute(_without_delta(body, index, solved), {index: solved})
+    return _sum_factors(body, left)
+
+
+def _factors(body: Expr) -> tuple[Expr, ...]:
+    return Mul.make_args(body)
+
+
+def _solve_delta(body: Expr, index: Index, scope: Sequence[Index]) -> Expr | None:
+    """The value a delta factor forces the index to, a bound index only when no other serves."""
+    found: list[Expr] = []
+    for factor in _factors(body):
+        if isinstance(factor, KroneckerDelta) and index in factor.args[:2]:
+            other = factor.args[1] if factor.args[0] == index else factor.args[0]
+            if index not in free_indices(other):
+                found.append(other)
+    free = [value for value in found if value not in scope]
+    return (free or found or [None])[0]
+
+
+def _without_delta(body: Expr, index: Index, value: Expr) -> Expr:
+    gone = KroneckerDelta(index, value)
+    return Mul(*(factor for factor in _factors(body) if factor != gone))
+
+
+def _sum_factors(body: Expr, scope: Sequence[Index]) -> Expr:
+    if not scope:
+        return body
+    outer, *rest = scope
+    inner = _sum_factors(body, rest)
+    dependent = [factor for factor in _factors(inner) if outer in free_indices(factor)]
+    free = [factor for factor in _factors(inner) if outer not in free_indices(factor)]
+    if not dependent:
+        return Mul(*free, outer.extent)
+    return Mul(*free, Sum(Mul(*dependent), outer))

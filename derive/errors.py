@@ -1,0 +1,25 @@
+"""The errors of the mathematical side, each with the exit code the command line gives it.
+
+A wrong claim is no error: it is a verdict. These are for input that cannot be given a meaning, for work past its
+budget, and for the one thing that must never be smoothed over, a disagreement between the two engines.
+"""
+
+from __future__ import annotations
+
+
+class StatementError(ValueError):
+    """A statement is ill-formed: sizes, indices or names do not fit. The message names the object and the next step."""
+
+    exit_code = 2
+
+
+class BudgetExceededError(RuntimeError):
+    """A proof needed more time or terms than it was given; the verdict is Undecided, with this reason."""
+
+    exit_code = 1
+
+
+class AlarmError(RuntimeError):
+    """The two engines disagree. Nothing that the prover said in this run may be trusted until it is explained."""
+
+    exit_code = 70

@@ -1,0 +1,179 @@
+"""Values of index expressions at small explicit sizes, in any arithmetic.
+
+Part of the numeric side: it reads statements (`derive.language`, `derive.functions`, `derive.program`) and shares
+nothing with the symbolic decision procedure, so that the two can check each other. An `Evaluator` compiles
+expressions, and the definitions they need, once (`derive.compilation`); an `Environment` is that code at one point:
+sizes, inputs and an arithmetic (`derive.arithmetic`, `derive.prime_field`). `derive.refutation` chooses the points and
+draws the conclusions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from derive.arithmetic import Arithmetic, reals
+from derive.binders import free_indices
+from derive.compilation import WORK, Code, Compiler, Frame, Inputs, ordered_indices
+from derive.errors import StatementError
+from derive.language import Dim, Flag, Index, Scalar, Tensor
+from derive.program import Definition, symbols_of
+
+__all__ = ["Environment", "Evaluator", "Needs", "evaluate", "needs_of"]
+
+DEFAULT_LIMIT = 1_000_000  # terms to sum at one point
+WARM_FROM = 10  # with more definitions, entries are computed in order first, which keeps the recursion shallow
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What an expression needs.
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a point has to fix for some expressions: sizes, inputs, and the definitions in between, in order."""
+
+    dims: tuple[Dim, ...]
+    inputs: tuple[Tensor | Scalar | Flag, ...]
+    definitions: tuple[Definition, ...]
+
+
+def needs_of(expressions: Iterable[Any], definitions: Sequence[Definition] = ()) -> Needs:
+    """The sizes, inputs and definitions that the expressions depend on, sizes and inputs by name."""
+    bodies = list(expressions)
+    used: set[Any] = set().union(*map(symbols_of, bodies)) if bodies else set()
+    kept: list[Definition] = []
+    for definition in reversed(definitions):
+        if definition.symbol in used:
+            kept.append(definition)
+            used |= symbols_of(definition.body).union(*map(symbols_of, definition.indices))
+    for symbol in [symbol for symbol in used if isinstance(symbol, Tensor)]:
+        for extent in (*symbol.shape, *([] if symbol.into is None else [symbol.into])):
+            used |= symbols_of(extent)
+    defined = {definition.symbol for definition in kept}
+    inputs = sorted(used - defined, key=lambda symbol: str(symbol.name))
+    sizes: set[Any] = set()
+    for part in (*bodies, *inputs, *(part for known in kept for part in (known.body, *known.indices))):
+        sizes |= _dims_of(part)
+    return Needs(tuple(sorted(sizes, key=lambda size: str(size.name))), tuple(inputs), tuple(reversed(kept)))
+
+
+def _dims_of(part: Any) -> set[Any]:
+    found: set[Any] = set(part.atoms(Dim))
+    for index in part.atoms(Index):
+        found |= _dims_of(index.extent)
+    for tensor in part.atoms(Tensor):
+        for extent in (*tensor.shape, *([] if tensor.into is None else [tensor.into])):
+            found |= extent.atoms(Dim)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Running.
+
+
+class Environment:
+    """Compiled expressions at one point: sizes, inputs and an arithmetic."""
+
+    def __init__(self, evaluator: Evaluator, frame: Frame) -> None:
+        """Use `Evaluator.at`."""
+        self._evaluator = evaluator
+        self._frame = frame
+
+    def places(self, indices: Sequence[Index]) -> Iterator[tuple[int, ...]]:
+        """All positions of the given free indices, the last one varying fastest; each is also set as current."""
+        if not indices:
+            yield ()
+            return
+        first, *rest = indices
+        slot, extent = self._evaluator.slot(first), self._evaluator.extent(first)
+        for value in range(extent(self._frame)):
+            self._frame[slot] = value
+            for others in self.places(rest):
+                self._frame[slot] = value
+                yield (value, *others)
+
+    def move(self, indices: Sequence[Index], place: Sequence[int]) -> None:
+        """Set the current position of the given free indices."""
+        for index, value in zip(indices, place, strict=True):
+            self._frame[self._evaluator.slot(index)] = value
+
+    def value(self, number: int) -> Any:
+        """The value of the expression of that number at the current position; a bool for a condition.
+
+        Raises:
+            UndefinedError: it has no value here.
+            UnsupportedError: it has none that the arithmetic can represent.
+            BudgetExceededError: more terms were summed than the environment's limit.
+        """
+        return self._evaluator.codes[number](self._frame)
+
+    @property
+    def work(self) -> int:
+        """How many terms may still be summed."""
+        return int(self._frame[WORK])
+
+
+class Evaluator:
+    """Expressions and the definitions they need, compiled."""
+
+    def __init__(self, expressions: Sequence[Any], definitions: Sequence[Definition] = ()) -> None:
+        """Compile the expressions; names among `definitions` are computed, all others are inputs."""
+        self.needs = needs_of(expressions, definitions)
+        self.free = tuple(ordered_indices(free_indices(expression)) for expression in expressions)
+        compiler = Compiler(self.needs.definitions)
+        self._slots = {index: compiler.place() for index in ordered_indices(set().union(*self.free))}
+        self._extents = {index: compiler.exact(index.extent, self._slots) for index in self._slots}
+        self.codes = [compiler.code(expression, self._slots) for expression in expressions]
+        self._fillers = compiler.fillers
+        self._warmers = compiler.warmers if len(self.needs.definitions) > WARM_FROM else []
+
+    def slot(self, index: Index) -> int:
+        """Where the frame holds the current value of a free index."""
+        return self._slots[index]
+
+    def extent(self, index: Index) -> Code:
+        """The extent of a free index, as code."""
+        return self._extents[index]
+
+    def at(
+        self, arithmetic: Arithmetic, sizes: Mapping[str, int], inputs: Inputs, *, limit: int = DEFAULT_LIMIT
+    ) -> Environment:
+        """The environment at a point. Tables are nested sequences of integers and Fractions.
+
+        Raises:
+            StatementError: a size or an input is missing.
+        """
+        for size in self.needs.dims:
+            if str(size.name) not in sizes:
+                raise StatementError(f"size {size}: no value given; given are {', '.join(sizes) or 'none'}")
+        for known in self.needs.inputs:
+            if str(known.name) not in inputs:
+                raise StatementError(f"input {known.name}: no value given; given are {', '.join(inputs) or 'none'}")
+        frame: Frame = [arithmetic, limit]
+        frame.extend(fill(arithmetic, sizes, inputs) for fill in self._fillers)
+        for warm in self._warmers:
+            warm(frame)
+        return Environment(self, frame)
+
+
+def evaluate(
+    expression: Any, sizes: Mapping[str, int], inputs: Inputs, position: Mapping[str, int] | None = None, *,
+    definitions: Sequence[Definition] = (), arithmetic: Arithmetic | None = None,
+) -> Any:  # fmt: skip
+    """The value of one expression at one point, in reals to 40 digits unless another arithmetic is given.
+
+    Raises:
+        StatementError: a size, an input or the position of a free index is missing.
+        UndefinedError: the expression has no value here.
+        UnsupportedError: it has none that the arithmetic can represent.
+    """
+    evaluator = Evaluator([expression], definitions)
+    environment = evaluator.at(arithmetic or reals(), sizes, inputs)
+    given = position or {}
+    for index in evaluator.free[0]:
+        if index.name not in given:
+            raise StatementError(f"{expression}: no position given for the free index {index}")
+    environment.move(evaluator.free[0], [given[index.name] for index in evaluator.free[0]])
+    return environment.value(0)

@@ -1,0 +1,250 @@
+"""Functions that have a definition and keep their identity: softmax, logsumexp, mean, and their kin.
+
+A statement that says `softmax(S[i, j], over=j)` should print as it was written and still mean
+`exp(S[i, j]) / Sum(exp(S[i, k]), k)` to the prover. So each function is one SymPy node, `Defined`, whose meaning is a
+row of the table DEFINITIONS; `unfold` replaces every node by its row, and no other module knows the functions by name.
+
+Every node binds an index. The functions that return one value for each position (softmax) are applied *at* an index:
+`softmax(S[i, j], over=j)` is the vector over j, read at j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import sympy
+from sympy import Expr, Max, Piecewise, Rational, erf, exp, log, pi, sqrt, tanh
+from sympy.core.symbol import Str
+
+from derive.errors import StatementError
+from derive.language import Index, Product, Sum, Where, iverson
+
+__all__ = [
+    "DEFINITIONS",
+    "Defined",
+    "argmax",
+    "argmin",
+    "gelu",
+    "gelu_tanh",
+    "log_softmax",
+    "logsumexp",
+    "mean",
+    "relu",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softplus",
+    "unfold",
+    "variance",
+]
+
+
+class Defined(Expr):
+    """A function with a definition: args are (name, body, bound index, place, condition).
+
+    `place` is where a position-wise function is read; for a reduction it is the bound index again and means nothing.
+    The body and the condition lie inside the scope of the bound index, the place outside.
+    """
+
+    is_commutative = True
+
+    def __new__(cls, name: Any, body: Expr, bound: Expr, place: Expr, condition: Any) -> Defined:
+        """The node; use the functions below to make one."""
+        return Expr.__new__(cls, Str(str(name)), body, bound, place, sympy.sympify(condition, strict=True))  # type: ignore[no-any-return]
+
+    @property
+    def name(self) -> str:
+        """The function's name, a key of DEFINITIONS."""
+        return str(self.args[0].name)
+
+    @property
+    def positional(self) -> bool:
+        """Whether the function returns one value for each position of the bound index."""
+        return DEFINITIONS[self.name].positional
+
+    @property
+    def free_symbols(self) -> set[Any]:
+        """The free symbols: those of body and condition less the bound index, and those of the place."""
+        _, body, bound, place, condition = self.args
+        inner = (body.free_symbols | condition.free_symbols) - {bound}
+        return inner | place.free_symbols if self.positional else inner
+
+    def _eval_is_extended_real(self) -> bool:
+        return True
+
+    def _eval_is_positive(self) -> bool | None:
+        return True if self.name == "softmax" else None
+
+    def _sympystr(self, printer: Any) -> str:
+        _, body, bound, place, condition = self.args
+        shown = f"{self.name}({printer._print(body)}, over={bound}"
+        if condition != sympy.true:
+            shown += f", where={printer._print(condition)}"
+        if self.positional and place != bound:
+            shown += f", at={place}"
+        return shown + ")"
+
+    def _latex(self, printer: Any) -> str:
+        _, body, bound, place, _condition = self.args
+        at = f"_{{{printer._print(place)}}}" if self.positional and place != bound else ""
+        name = self.name.replace("_", r"\_")
+        return rf"\operatorname{{{name}}}_{{{printer._print(bound)}}}\left({printer._print(body)}\right){at}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What each function means. A row says whether the function is read at a position and gives its definition from
+# (body, bound index, condition). A position-wise definition is written *at* the bound index itself; `definition_of`
+# moves it to the place, without capture.
+
+
+def bracketed(body: Expr, condition: Any) -> Expr:
+    """The body inside the index set that the condition cuts out: a masked sum is a sum over an index set."""
+    return body if condition == sympy.true else iverson(condition) * body
+
+
+def _set_size(bound: Index, condition: Any) -> Expr:
+    return bound.extent if condition == sympy.true else Sum(iverson(condition), bound)
+
+
+def _mean(body: Expr, bound: Index, condition: Any) -> Expr:
+    return Sum(bracketed(body, condition), bound) / _set_size(bound, condition)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A row of the table: whether the function is read at a position, and its definition."""
+
+    positional: bool
+    meaning: Callable[[Expr, Index, Any], Expr]
+
+
+DEFINITIONS: dict[str, Definition] = {
+    "softmax": Definition(True, lambda f, i, c: bracketed(exp(f), c) / Sum(bracketed(exp(f), c), i)),
+    "log_softmax": Definition(True, lambda f, i, c: f - log(Sum(bracketed(exp(f), c), i))),
+    "logsumexp": Definition(False, lambda f, i, c: log(Sum(bracketed(exp(f), c), i))),
+    "mean": Definition(False, _mean),
+    "variance": Definition(False, lambda f, i, c: _mean((f - Defined("mean", f, i, i, c)) ** 2, i, c)),
+}
+
+
+def apply_to(name: str, body: Any, over: Any, where: Any) -> Expr:
+    """The node for function `name` of `body` over index `over`, restricted to where the condition holds."""
+    if not isinstance(over, Index):
+        raise StatementError(f"{name}({body}): expected over= an index made by index(...), found {over!r}")
+    return Defined(name, sympy.sympify(body, strict=True), over, over, where)
+
+
+def softmax(body: Any, *, over: Index, where: Any = True) -> Expr:
+    """exp(body) / Sum(exp(body), over), read at `over`; outside `where` it is 0 and does not count in the sum."""
+    return apply_to("softmax", body, over, where)
+
+
+def log_softmax(body: Any, *, over: Index, where: Any = True) -> Expr:
+    """body - logsumexp(body, over), read at `over`."""
+    return apply_to("log_softmax", body, over, where)
+
+
+def logsumexp(body: Any, *, over: Index, where: Any = True) -> Expr:
+    """log(Sum(exp(body), over))."""
+    return apply_to("logsumexp", body, over, where)
+
+
+def mean(body: Any, *, over: Index, where: Any = True) -> Expr:
+    """Sum(body, over) divided by the number of positions."""
+    return apply_to("mean", body, over, where)
+
+
+def variance(body: Any, *, over: Index, where: Any = True) -> Expr:
+    """The population variance: mean((body - mean(body))**2)."""
+    return apply_to("variance", body, over, where)
+
+
+# Scalar functions are abbreviations: they return their definition.
+
+
+def sigmoid(x: Any) -> Expr:
+    """1 / (1 + exp(-x))."""
+    return 1 / (1 + exp(-x))
+
+
+def softplus(x: Any) -> Expr:
+    """log(1 + exp(x))."""
+    return log(1 + exp(x))
+
+
+def relu(x: Any) -> Expr:
+    """Max(x, 0)."""
+    return Max(x, 0)
+
+
+def gelu(x: Any) -> Expr:
+    """x Phi(x) with the exact normal distribution function. Hendrycks and Gimpel 2016."""
+    return x * (1 + erf(x / sqrt(2))) / 2
+
+
+def gelu_tanh(x: Any) -> Expr:
+    """The tanh approximation of GELU. Hendrycks and Gimpel 2016, section 2."""
+    return x * (1 + tanh(sqrt(2 / pi) * (x + Rational(44715, 1000000) * x**3))) / 2
+
+
+def silu(x: Any) -> Expr:
+    """x sigmoid(x)."""
+    return x * sigmoid(x)
+
+
+def argmax(body: Expr, *, over: Index, among: Index) -> Expr:
+    """The indicator of the set of maximisers: 1 where body at `over` is at least body at every `among`, else 0.
+
+    Two functions have the same argmax exactly when these indicators are equal, so statements about argmax are
+    equalities like any other. `among` is a second index over the same range.
+    """
+    from derive.binders import substitute
+
+    return Product(iverson(body >= substitute(body, {over: among})), among)
+
+
+def argmin(body: Expr, *, over: Index, among: Index) -> Expr:
+    """The indicator of the set of minimisers, see `argmax`."""
+    from derive.binders import substitute
+
+    return Product(iverson(body <= substitute(body, {over: among})), among)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def definition_of(node: Defined) -> Expr:
+    """The definition of one node, with the place substituted for the bound index without capture."""
+    from derive.binders import substitute
+
+    _, body, bound, place, condition = node.args
+    meaning = DEFINITIONS[node.name].meaning(body, bound, condition)
+    return substitute(meaning, {bound: place}) if node.positional and place != bound else meaning
+
+
+@lru_cache(maxsize=20_000)
+def unfold(expression: Any) -> Any:
+    """The expression with every Defined node replaced by its definition, Max, Min, Abs and Piecewise by `Where`."""
+    if isinstance(expression, Defined):
+        return unfold(definition_of(expression))
+    if isinstance(expression, (sympy.Max, sympy.Min)):
+        first, *rest = [unfold(argument) for argument in sorted(expression.args, key=sympy.default_sort_key)]
+        for other in rest:
+            first_wins = first >= other if isinstance(expression, sympy.Max) else first <= other
+            first = Where(first_wins, first, other)
+        return first
+    if isinstance(expression, sympy.Abs):
+        inner = unfold(expression.args[0])
+        return Where(inner >= 0, inner, -inner)
+    if isinstance(expression, Piecewise):
+        result = unfold(expression.args[-1][0])
+        for value, condition in reversed(expression.args[:-1]):
+            result = Where(unfold(condition), unfold(value), result)
+        return result
+    if not expression.args or isinstance(expression, sympy.Indexed):
+        return expression
+    arguments = [unfold(argument) for argument in expression.args]
+    return expression if all(a is b for a, b in zip(arguments, expression.args, strict=True)) else expression.func(*arguments)

@@ -1,0 +1,205 @@
+"""The gradient of a program: reverse mode over its definitions, every adjoint a named definition.
+
+Fourth stage of the data flow. For Y = f(X, ...), the adjoint of X is the sum, over all definitions Y that use X, of
+what `derive.differentiation` pulls back from dY. An adjoint is *named* (dA, dS, ...) and used by name in the next one,
+never expanded into it: the cost is linear in the number of definitions. Each is then folded (`derive.folding`): what
+can be written with values already at hand is written with them, which is what makes dS read A*(dA - Sum(dA*A)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sympy import Add, Expr, Indexed, S
+
+from derive.binders import map_children, substitute
+from derive.differentiation import Contribution, placed, pull_back
+from derive.errors import StatementError
+from derive.folding import fold
+from derive.functions import unfold
+from derive.language import Index, Scalar, Tensor, Where, axis_sizes, entry
+from derive.program import Definition, Name, Program, symbols_of
+
+
+@dataclass
+class Gradient(Program):
+    """A gradient program: the forward definitions, then the adjoints; `forward` is the program it came from."""
+
+    forward: Program = field(default_factory=lambda: Program("empty"))
+    output: Name | None = None
+    upstream: Name | None = None
+    adjoints: dict[str, str] = field(default_factory=dict)
+
+    def adjoint(self, symbol: Name) -> Name:
+        """The adjoint of a name, dX for X.
+
+        Raises:
+            StatementError: the output does not depend on it, so that its adjoint is zero.
+        """
+        name = self.adjoints.get(str(symbol.name))
+        if name is None:
+            raise StatementError(f"{self.name}: {self.output} does not depend on {symbol}; its gradient is zero")
+        return self[name]  # type: ignore[no-any-return]
+
+    def __getitem__(self, name: str) -> Any:
+        if self.upstream is not None and name == str(self.upstream.name):
+            return self.upstream
+        return super().__getitem__(name)
+
+
+def depends_on(program: Program, output: Name) -> set[Any]:
+    """All names that `output` is computed from, itself included."""
+    needed: set[Any] = {output}
+    for definition in reversed(program.definitions):
+        if definition.symbol in needed:
+            needed |= symbols_of(definition.body)
+    return needed
+
+
+def influenced_by(program: Program, sources: Sequence[Name]) -> set[Any]:
+    """All names that depend on one of the sources, the sources included."""
+    touched: set[Any] = set(sources)
+    for definition in program.definitions:
+        if symbols_of(definition.body) & touched:
+            touched.add(definition.symbol)
+    return touched
+
+
+def is_differentiable(symbol: Any) -> bool:
+    """Whether a name is a real quantity, not an index table, a length, a flag or an integer."""
+    if isinstance(symbol, Tensor):
+        return symbol.into is None and not symbol.label.is_integer
+    return isinstance(symbol, Scalar) and not symbol.is_integer
+
+
+def switching_conditions(definition: Definition) -> list[str]:
+    """Conditions on real values in a definition: at their switching points there may be no derivative."""
+    found = [
+        condition
+        for case in unfold(definition.body).atoms(Where)
+        for condition in case.args[:1]
+        if any(is_differentiable(symbol) for symbol in symbols_of(condition))
+    ]
+    return sorted({f"almost everywhere: not where {condition} switches" for condition in found})
+
+
+def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str | None) -> Gradient:
+    """The gradient program of `output`.
+
+    Raises:
+        StatementError: the output is not defined here, or a `wrt` name does not influence it.
+    """
+    if program.definition(str(output.name)) is None:
+        raise StatementError(f"{program.name}: gradient of {output}: not defined here; defined are {program.names()}")
+    needed = depends_on(program, output)
+    inputs = [symbol for symbol in program.all_inputs() if is_differentiable(symbol) and symbol in needed]
+    for symbol in wrt:
+        if symbol not in needed:
+            raise StatementError(f"{program.name}: {output} does not depend on {symbol}")
+    active = needed & influenced_by(program, wrt or tuple(inputs))
+
+    name = upstream or f"d{output.name}"
+    given: Name = Tensor(name, output.shape) if isinstance(output, Tensor) else Scalar(name)
+    made = Gradient(
+        f"{program.name}_backward", f"gradient of {program.name}", [*program.inputs, given], list(program.definitions),
+        forward=program, output=output, upstream=given, adjoints={str(output.name): name},
+    )  # fmt: skip
+
+    for definition in program.definitions:
+        if definition.symbol in active:
+            made.assumptions += switching_conditions(definition)
+
+    received: dict[Any, list[Contribution]] = {}
+    for definition in reversed(program.definitions):
+        symbol = definition.symbol
+        if symbol not in active:
+            continue
+        if symbol == output:
+            cotangent = given
+            if received.get(symbol):
+                extra = entry(given, definition.indices)
+                cotangent = _define(made, definition.indices, received[symbol], f"{name}_total", extra)
+        elif symbol in received:
+            cotangent = _define(made, definition.indices, received[symbol], f"d{definition.name}")
+        else:
+            continue
+        made.adjoints[definition.name] = str(cotangent.name)
+        for contribution in pull_back(
+            definition.body, entry(cotangent, definition.indices), definition.indices, lambda leaf: leaf in active
+        ):
+            leaf = contribution.leaf.base if isinstance(contribution.leaf, Indexed) else contribution.leaf
+            received.setdefault(leaf, []).append(contribution)
+    for symbol in inputs:
+        if symbol in received and (not wrt or symbol in wrt):
+            adjoint = _define(made, _indices_for(symbol, received[symbol]), received[symbol], f"d{symbol.name}")
+            made.adjoints[str(symbol.name)] = str(adjoint.name)
+    return made
+
+
+def _define(
+    made: Gradient, over: tuple[Index, ...], received: list[Contribution], name: str, extra: Expr = S.Zero
+) -> Name:
+    """Add the adjoint of one definition or input, folded, under the given name.
+
+    It may be constant along one of its indices (the gradient of a sum is), which a stated definition may not.
+    """
+    body = fold(Add(extra, *(placed(contribution, over) for contribution in received)), made.forward.definitions)
+    if name in made.names() or any(name == str(known.name) for known in made.forward.all_inputs()):
+        raise StatementError(f"{made.name}: the adjoint's name {name} is taken; rename that definition or input")
+    symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
+    made.definitions.append(Definition(symbol, over, body))
+    return symbol
+
+
+def _indices_for(symbol: Name, received: list[Contribution]) -> tuple[Index, ...]:
+    """Indices to write the adjoint of an input at: those of its first use where they are plain and distinct."""
+    if not isinstance(symbol, Tensor):
+        return ()
+    for contribution in received:
+        parts = contribution.leaf.indices
+        if all(isinstance(part, Index) for part in parts) and len({part.name for part in parts}) == len(parts):
+            return tuple(parts)
+    named = [part.name if isinstance(part, Index) else "v" for part in received[0].leaf.indices]
+    chosen: list[Index] = []
+    for name, size in zip(named, symbol.shape, strict=True):
+        while any(name == other.name for other in chosen):
+            name += "_1"
+        chosen.append(Index(name, size))
+    return tuple(chosen)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The derivative of one entry, for statements about Jacobians.
+
+
+def inline(expression: Any, program: Program, keep: frozenset[Any] = frozenset()) -> Any:
+    """The expression with every name that the program defines replaced by its definition, except those to keep."""
+
+    def replaced(node: Any) -> Any:
+        base = node.base if isinstance(node, Indexed) else node
+        definition = program.definition(str(base.name)) if isinstance(base, (Tensor, Scalar)) else None
+        if definition is None or definition.symbol != base or base in keep:
+            return map_children(node, replaced)
+        where = node.indices if isinstance(node, Indexed) else ()
+        return replaced(substitute(definition.body, dict(zip(definition.indices, where, strict=True))))
+
+    return replaced(expression)
+
+
+def total_derivative(program: Program, value: Expr, variable: Expr) -> Expr:
+    """d value / d variable for two entries, as an expression with deltas, through the program's definitions.
+
+    Raises:
+        StatementError: the variable is neither an entry nor a scalar.
+    """
+    base = variable.base if isinstance(variable, Indexed) else variable
+    if not isinstance(base, (Tensor, Scalar)):
+        raise StatementError(
+            f"{program.name}: derivative with respect to {variable}: expected an entry X[i, ...] or a scalar"
+        )
+    target = variable.indices if isinstance(variable, Indexed) else ()
+    full = inline(value, program, frozenset({base}))
+    terms = [placed(found, target) for found in pull_back(full, S.One, (), lambda leaf: leaf == base)]
+    return fold(Add(*terms), [known for known in program.definitions if known.symbol != base])

@@ -1,0 +1,145 @@
+"""Matrix notation, so that a claim can be written the way the document writes it: dV = A^T dO.
+
+A thin layer over the index language: a `Matrix` is a function from two indices to an entry, together with its two
+extents. Every operation expands to index notation at once; nothing here is known to the prover. Sizes are checked when
+the operation is written, by name: `Q @ K` with inner extents d and T is an error that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sympy import Expr
+
+from derive.binders import all_names, fresh_index
+from derive.errors import StatementError
+from derive.functions import softmax as softmax_at
+from derive.language import Index, Sum, Tensor
+
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix of `rows` by `columns`; `at(i, j)` is its entry and `text` how it was written."""
+
+    rows: Expr
+    columns: Expr
+    at: Callable[[Expr, Expr], Expr]
+    text: str
+
+    def __getitem__(self, where: tuple[Expr, Expr]) -> Expr:
+        return self.at(*where)
+
+    @property
+    def T(self) -> Matrix:  # noqa: N802 - the transpose is written T everywhere
+        """The transpose."""
+        return Matrix(self.columns, self.rows, lambda i, j: self.at(j, i), f"{self.text}.T")
+
+    def __matmul__(self, other: Matrix) -> Matrix:
+        if self.columns != other.rows:
+            raise StatementError(
+                f"{self.text} @ {other.text}: size mismatch: {self.text} has {self.columns} columns but {other.text} "
+                f"has {other.rows} rows"
+            )
+
+        def at(i: Expr, j: Expr) -> Expr:
+            inner = Index("k", self.columns)
+            used = all_names(self.at(i, inner)) | all_names(other.at(inner, j)) | all_names(i) | all_names(j)
+            inner = fresh_index(inner, used)
+            return Sum(self.at(i, inner) * other.at(inner, j), inner)
+
+        return Matrix(self.rows, other.columns, at, f"({self.text} @ {other.text})")
+
+    def _entrywise(self, other: Any, sign: str, combine: Callable[[Expr, Expr], Expr]) -> Matrix:
+        if not isinstance(other, Matrix):
+            return Matrix(self.rows, self.columns, lambda i, j: combine(self.at(i, j), other), f"({self.text} {sign} {other})")
+        if (self.rows, self.columns) != (other.rows, other.columns):
+            raise StatementError(
+                f"{self.text} {sign} {other.text}: size mismatch: {self.text} is {self.rows} x {self.columns} but "
+                f"{other.text} is {other.rows} x {other.columns}"
+            )
+        return Matrix(
+            self.rows, self.columns, lambda i, j: combine(self.at(i, j), other.at(i, j)), f"({self.text} {sign} {other.text})"
+        )
+
+    def __mul__(self, other: Any) -> Matrix:
+        return self._entrywise(other, "*", lambda a, b: a * b)
+
+    def __rmul__(self, other: Any) -> Matrix:
+        return self * other
+
+    def __truediv__(self, other: Any) -> Matrix:
+        return self._entrywise(other, "/", lambda a, b: a / b)
+
+    def __add__(self, other: Any) -> Matrix:
+        return self._entrywise(other, "+", lambda a, b: a + b)
+
+    def __sub__(self, other: Any) -> Matrix:
+        return self._entrywise(other, "-", lambda a, b: a - b)
+
+    def __neg__(self) -> Matrix:
+        return Matrix(self.rows, self.columns, lambda i, j: -self.at(i, j), f"-{self.text}")
+
+    @staticmethod
+    def entries_of(left: Any, right: Any, what: str) -> tuple[Expr, Expr]:
+        """Both sides as entries at the same fresh pair of indices.
+
+        Raises:
+            StatementError: one side is no matrix, or their sizes differ.
+        """
+        for side in (left, right):
+            if not isinstance(side, Matrix):
+                raise StatementError(f"{what}: a matrix can only be compared with a matrix, found {side}")
+        if (left.rows, left.columns) != (right.rows, right.columns):
+            raise StatementError(
+                f"{what}: size mismatch: {left.text} is {left.rows} x {left.columns} but {right.text} is "
+                f"{right.rows} x {right.columns}"
+            )
+        probe = Index("i", left.rows), Index("j", left.columns)
+        used = set().union(*(all_names(side.at(*probe)) for side in (left, right))) - {"i", "j"}
+        row = probe[0] if "i" not in used else fresh_index(probe[0], used)
+        column = probe[1] if "j" not in used else fresh_index(probe[1], used | {row.name})
+        return left.at(row, column), right.at(row, column)
+
+
+def matrix(tensor: Tensor) -> Matrix:
+    """A two-axis tensor as a matrix.
+
+    Raises:
+        StatementError: the tensor does not have two axes.
+    """
+    if not isinstance(tensor, Tensor) or len(tensor.shape) != 2:
+        raise StatementError(f"matrix({tensor}): expected a tensor of two axes, found {getattr(tensor, 'shape', tensor)!r}")
+    return Matrix(*tensor.shape, lambda i, j: tensor[i, j], str(tensor.name))
+
+
+def matrices(*tensors: Tensor) -> tuple[Matrix, ...]:
+    """Several tensors as matrices."""
+    return tuple(map(matrix, tensors))
+
+
+def _along_row(name: str, x: Matrix, entry: Callable[[Expr, Expr, Index], Expr]) -> Matrix:
+    def at(i: Expr, j: Expr) -> Expr:
+        inner = Index("k", x.columns)
+        inner = fresh_index(inner, all_names(x.at(i, inner)) | all_names(i) | all_names(j))
+        return entry(i, j, inner)
+
+    return Matrix(x.rows, x.columns, at, f"{name}({x.text})")
+
+
+def row_sum(x: Matrix) -> Matrix:
+    """Each row's sum, broadcast along the row, as in the document."""
+    return _along_row("row_sum", x, lambda i, _j, k: Sum(x.at(i, k), k))
+
+
+def row_softmax(x: Matrix) -> Matrix:
+    """The softmax of each row."""
+
+    def at(i: Expr, j: Expr, k: Index) -> Expr:
+        from derive.binders import substitute
+
+        return substitute(softmax_at(x.at(i, k), over=k), {k: j})
+
+    return _along_row("row_softmax", x, at)

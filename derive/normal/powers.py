@@ -1,0 +1,325 @@
+"""Powers, exponentials, logarithms, and functions of which only the parity is known.
+
+The laws, each over the reals and each with its side condition:
+- exp(a + b) = exp(a) exp(b); exp(c a) = exp(a)^c; exp(log x) = x for x > 0;
+- log(x y) = log x + log y for x, y > 0; log(x^c) = c log x for x > 0; log(exp x) = x;
+- (x y)^c = x^c y^c for x, y > 0, or for integer c; a sum keeps its power as a `Base` after its content is taken out,
+  so that 1/(1 + e^-x) and e^x/(1 + e^x) meet;
+- f of an expression with a bracket is split by cases: f([c] x + y) = [c] f(x + y) + (1 - [c]) f(y).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import reduce
+
+from derive.errors import StatementError
+from derive.normal import products
+from derive.normal.ledger import Ledger
+from derive.normal.terms import (
+    ONE,
+    UNIT,
+    UNITY,
+    ZERO,
+    Apply,
+    Atom,
+    Base,
+    Delta,
+    Entry,
+    Exp,
+    Exponent,
+    Log,
+    Monomial,
+    Polynomial,
+    Total,
+    from_atom,
+    is_idempotent,
+    number,
+    sorted_monomial,
+    total,
+)
+
+
+class UndefinedError(StatementError):
+    """The expression has no value: a division by zero, the logarithm of zero."""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Signs. What is known from declarations and structure; "not known" is a good answer.
+
+
+def factor_is_positive(atom: Atom, power: Exponent) -> bool:
+    """Whether atom^power is positive wherever it is defined."""
+    return atom.positive or (isinstance(atom, Base) and power.denominator != 1)
+
+
+def factor_is_nonnegative(atom: Atom, power: Exponent) -> bool:
+    """Whether atom^power is at least 0 wherever it is defined."""
+    even = power.denominator == 1 and power.numerator % 2 == 0
+    return factor_is_positive(atom, power) or even or is_idempotent(atom)
+
+
+def monomial_is_positive(monomial: Monomial) -> bool:
+    """Whether every factor is positive."""
+    return all(factor_is_positive(atom, power) for atom, power in monomial)
+
+
+def is_positive(polynomial: Polynomial) -> bool:
+    """Whether the polynomial is positive: no term can be negative, and one is positive."""
+    terms = polynomial.terms.items()
+    return all(c > 0 and all(factor_is_nonnegative(a, e) for a, e in m) for m, c in terms) and any(
+        monomial_is_positive(m) for m, _ in terms
+    )
+
+
+def note_positive(ledger: Ledger, monomial: Monomial) -> None:
+    """Write down the declarations that a positivity rests on."""
+    for atom, _ in monomial:
+        if isinstance(atom, Entry) and atom.sign == "+":
+            ledger.assume(f"{atom.name} >= 1" if atom.integer else f"{atom.name} > 0")
+        elif isinstance(atom, Total):
+            for var in atom.bound:
+                ledger.assume(f"{var.extent.key} >= 1")
+            note_positive(ledger, atom.monomial)
+        elif isinstance(atom, Base):
+            for inner in atom.inside.terms:
+                note_positive(ledger, inner)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Powers.
+
+
+def power(ledger: Ledger, base: Polynomial, exponent: Exponent) -> Polynomial:
+    """base^exponent for a rational exponent.
+
+    Raises:
+        UndefinedError: zero is raised to a negative power.
+    """
+    if exponent == 0:
+        return UNITY
+    if exponent == 1:
+        return base
+    if base.is_zero:
+        if exponent > 0:
+            return ZERO
+        raise UndefinedError("division by zero")
+    one = base.single()
+    if one is not None:
+        return _power_of_monomial(ledger, *one, exponent)
+    if exponent.denominator == 1 and exponent > 0:
+        return _repeated(ledger, base, int(exponent))
+    split = case_split(ledger, base, lambda part: power(ledger, part, exponent))
+    if split is not None:
+        return split
+    content, primitive = content_of(base, fractional=exponent.denominator != 1)
+    known = base.key in ledger.known_positive and is_positive(content)
+    kept = Base(primitive, known or is_positive(primitive))
+    if kept.positive and not known:
+        for monomial in primitive.terms:
+            note_positive(ledger, monomial)
+    elif not known:
+        ledger.assume_about(base, "!= 0" if exponent.denominator == 1 else "> 0")
+    taken_out = power(ledger, content, exponent)
+    if taken_out != UNITY:
+        ledger.use("content of a power")
+    return products.product(ledger, [taken_out, products.normal_monomial(ledger, ONE, [(kept, exponent)])])
+
+
+def _repeated(ledger: Ledger, base: Polynomial, times: int) -> Polynomial:
+    result = UNITY
+    for _ in range(times):
+        result = products.product(ledger, [result, base])
+    return result
+
+
+def _power_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction, exponent: Exponent) -> Polynomial:
+    if exponent.denominator == 1:
+        if exponent < 0:
+            for atom, e in monomial:
+                if not factor_is_positive(atom, e):
+                    ledger.assume_nonzero(atom)
+                else:
+                    note_positive(ledger, ((atom, e),))
+        scale = number(coefficient ** int(exponent))
+        return products.product(ledger, [scale, *(_atom_power(ledger, a, e * exponent) for a, e in monomial)])
+    safe = [(a, e) for a, e in monomial if factor_is_positive(a, e)]
+    rest = [(a, e) for a, e in monomial if not factor_is_positive(a, e)]
+    if rest or coefficient < 0:
+        split = case_split(ledger, Polynomial({monomial: coefficient}), lambda part: power(ledger, part, exponent))
+        if split is not None:
+            return split
+    note_positive(ledger, tuple(safe))
+    if safe:
+        ledger.use("(x y)^c = x^c y^c for x, y > 0")
+    parts = [products.rational_power(ledger, abs(coefficient), exponent)]
+    parts += [_atom_power(ledger, a, e * exponent) for a, e in safe]
+    if rest or coefficient < 0:
+        left = Base(Polynomial({sorted_monomial(dict(rest)): ONE if coefficient > 0 else -ONE}))
+        ledger.assume(f"{left.key} {'>= 0' if exponent > 0 else '> 0'}")
+        parts.append(products.normal_monomial(ledger, ONE, [(left, exponent)]))
+    return products.product(ledger, parts)
+
+
+def _atom_power(ledger: Ledger, atom: Atom, exponent: Exponent) -> Polynomial:
+    return products.normal_monomial(ledger, ONE, [(atom, exponent)])
+
+
+def content_of(polynomial: Polynomial, *, fractional: bool) -> tuple[Polynomial, Polynomial]:
+    """(content, primitive part) with polynomial = content * primitive.
+
+    The content is a rational times the factors common to all terms; under a fractional power only positive ones may
+    be taken out. Its sign makes the first coefficient positive, unless the power is fractional.
+    """
+    terms = polynomial.ordered()
+    scale = Fraction(
+        reduce(math.gcd, (c.numerator for _, c in terms)), reduce(math.lcm, (c.denominator for _, c in terms))
+    )
+    if not fractional and products_first_sign(terms) < 0:
+        scale = -scale
+    common: dict[Atom, Exponent] = {}
+    for atom in sorted({atom for m, _ in terms for atom, _ in m}, key=lambda atom: atom.key):
+        low = min(dict(m).get(atom, Fraction(0)) for m, _ in terms)
+        if low != 0 and (not fractional or atom.positive) and not is_idempotent(atom):
+            common[atom] = low
+    primitive = Polynomial(
+        {sorted_monomial({a: dict(m).get(a, Fraction(0)) - common.get(a, Fraction(0)) for a in {*dict(m), *common}}): c / scale
+         for m, c in terms}
+    )  # fmt: skip
+    return Polynomial({sorted_monomial(common): scale}), primitive
+
+
+def products_first_sign(terms: list[tuple[Monomial, Fraction]]) -> int:
+    """The sign of the leading coefficient."""
+    lead, coefficient = products.leading_term(Polynomial(dict(terms)))
+    if lead == UNIT:
+        coefficient = terms[0][1]
+    return 1 if coefficient > 0 else -1
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# exp, log, the rest.
+
+
+def exponential(ledger: Ledger, argument: Polynomial) -> Polynomial:
+    """exp of a polynomial."""
+    split = case_split(ledger, argument, lambda part: exponential(ledger, part))
+    if split is not None:
+        return split
+    if len(argument.terms) > 1:
+        ledger.use("exp(a + b) = exp(a) exp(b)")
+    parts = []
+    for monomial, coefficient in argument.ordered():
+        if len(monomial) == 1 and isinstance(monomial[0][0], Log) and monomial[0][1] == 1:
+            ledger.use("exp(log x) = x")
+            parts.append(power(ledger, monomial[0][0].inside, coefficient))
+        else:
+            parts.append(from_atom(Exp(monomial), coefficient))
+    return products.product(ledger, parts)
+
+
+def logarithm(ledger: Ledger, argument: Polynomial) -> Polynomial:
+    """Log of a polynomial.
+
+    Raises:
+        UndefinedError: the argument is zero or a negative number.
+    """
+    value = argument.constant()
+    if value is not None:
+        if value <= 0:
+            raise UndefinedError(f"logarithm of {value}")
+        primes = [(p, k) for p, k in products.factorised(value.numerator).items()]
+        primes += [(p, -k) for p, k in products.factorised(value.denominator).items()]
+        return total(from_atom(Log(number(p))).scaled(Fraction(k)) for p, k in primes)
+    split = case_split(ledger, argument, lambda part: logarithm(ledger, part))
+    if split is not None:
+        return split
+    one = argument.single()
+    if one is None:
+        content, primitive = content_of(argument, fractional=True)
+        if content.constant() == 1:
+            _note_log(ledger, primitive)
+            return from_atom(Log(primitive))
+        ledger.use("log(x y) = log x + log y for x, y > 0")
+        return logarithm(ledger, content) + logarithm(ledger, primitive)
+    return _log_of_monomial(ledger, *one)
+
+
+def _log_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction) -> Polynomial:
+    safe = [(a, e) for a, e in monomial if factor_is_positive(a, e)]
+    rest = [(a, e) for a, e in monomial if not factor_is_positive(a, e)]
+    if len(monomial) > 1 or coefficient != 1:
+        ledger.use("log(x y) = log x + log y for x, y > 0")
+    parts = [logarithm(ledger, number(abs(coefficient)))]
+    for atom, e in safe:
+        note_positive(ledger, ((atom, e),))
+        if isinstance(atom, Exp):
+            ledger.use("log(exp x) = x")
+            parts.append(Polynomial({atom.monomial: e}))
+        elif isinstance(atom, Base):
+            parts.append(logarithm(ledger, atom.inside).scaled(e))
+        else:
+            parts.append(from_atom(Log(from_atom(atom))).scaled(e))
+    if rest or coefficient < 0:
+        left = Polynomial({sorted_monomial(dict(rest)): ONE if coefficient > 0 else -ONE})
+        _note_log(ledger, left)
+        parts.append(from_atom(Log(left)))
+    return total(parts)
+
+
+def _note_log(ledger: Ledger, inside: Polynomial) -> None:
+    if is_positive(inside):
+        for monomial in inside.terms:
+            note_positive(ledger, monomial)
+    elif inside.key not in ledger.known_positive:
+        ledger.assume_about(inside, "> 0")
+
+
+ODD = frozenset({"erf", "sin", "atan"})
+EVEN = frozenset({"cos"})
+
+
+def applied(ledger: Ledger, function: str, argument: Polynomial) -> Polynomial:
+    """A function of which only the parity and the value at 0 are used: f(-x) = -f(x) or f(-x) = f(x)."""
+    if argument.is_zero:
+        return UNITY if function in EVEN else ZERO
+    split = case_split(ledger, argument, lambda part: applied(ledger, function, part))
+    if split is not None:
+        return split
+    if argument.ordered()[0][1] < 0 and function in ODD | EVEN:
+        ledger.use(f"{function} is {'odd' if function in ODD else 'even'}")
+        flipped = from_atom(Apply(function, argument.scaled(Fraction(-1))))
+        return flipped.scaled(Fraction(-1)) if function in ODD else flipped
+    return from_atom(Apply(function, argument))
+
+
+def case_split(
+    ledger: Ledger, argument: Polynomial, function: Callable[[Polynomial], Polynomial]
+) -> Polynomial | None:
+    """f(argument) by cases on the first bracket in it, None when there is none or a case is undefined."""
+    bracket = min((a for m in argument.terms for a, e in m if is_idempotent(a) and e > 0), default=None, key=lambda a: a.key)
+    if bracket is None:
+        return None
+    held = from_atom(bracket)
+    inside = Polynomial({m: c for m, c in argument.terms.items() if any(a == bracket for a, _ in m)})
+    outside = argument - inside
+    freed = total(Polynomial({tuple(p for p in m if p[0] != bracket): c}) for m, c in inside.terms.items())
+    if isinstance(bracket, Delta):
+        gone, kept = products.delta_direction(bracket)
+        if gone is not None:
+            from derive.normal.renaming import renamed
+
+            outside_held = renamed(ledger, outside, {gone.name: kept})
+        else:
+            outside_held = outside
+    else:
+        outside_held = outside
+    try:
+        yes, no = function(freed + outside_held), function(outside)
+    except UndefinedError:
+        return None
+    ledger.use("case split on a bracket")
+    return products.product(ledger, [held, yes - no]) + no
+

@@ -1,0 +1,141 @@
+"""Renaming: free indices of a normal form replaced by other index expressions.
+
+Because orders and leading terms go by name, a renamed atom is built again through the constructor of its kind, one row
+of REBUILD for each; what does not contain the index is returned untouched. Renaming opens sums with fresh names and
+closes them again, so a new name is never caught.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from derive.normal import comparisons, powers, products, sums
+from derive.normal.ledger import Ledger
+from derive.normal.terms import (
+    Apply,
+    Atom,
+    Base,
+    Bracket,
+    Delta,
+    Entry,
+    Exp,
+    Exponent,
+    Log,
+    Monomial,
+    ONE,
+    Polynomial,
+    Prod,
+    Total,
+    Var,
+    from_atom,
+    total,
+)
+
+Names = Mapping[str, Atom]
+
+
+def renamed(ledger: Ledger, polynomial: Polynomial, names: Names) -> Polynomial:
+    """The polynomial with the named free indices replaced."""
+    if not polynomial.free & names.keys():
+        return polynomial
+    return total(renamed_monomial(ledger, m, names).scaled(c) for m, c in polynomial.terms.items())
+
+
+def renamed_monomial(ledger: Ledger, monomial: Monomial, names: Names) -> Polynomial:
+    """The monomial with the named free indices replaced."""
+    return products.product(ledger, [renamed_power(ledger, atom, power, names) for atom, power in monomial])
+
+
+def renamed_power(ledger: Ledger, atom: Atom, power: Exponent, names: Names) -> Polynomial:
+    """atom^power with the named free indices replaced."""
+    if not atom.free & names.keys():
+        return from_atom(atom, power)
+    new = renamed_atom(ledger, atom, names)
+    return new if power == ONE else powers.power(ledger, new, power)
+
+
+def renamed_atom(ledger: Ledger, atom: Atom, names: Names) -> Polynomial:
+    """The atom with the named free indices replaced."""
+    relevant = {name: names[name] for name in sorted(atom.free & names.keys())}
+    if not relevant:
+        return from_atom(atom)
+    memo = atom.key, tuple((name, new.key) for name, new in relevant.items())
+    if memo not in ledger.renamed:
+        ledger.spend()
+        ledger.renamed[memo] = REBUILD[type(atom)](ledger, atom, relevant)
+    return ledger.renamed[memo]
+
+
+def renamed_index(ledger: Ledger, part: Atom, names: Names) -> Atom:
+    """An index expression with the named indices replaced: an index expression again."""
+    if isinstance(part, Var):
+        return names.get(part.name, part)
+    if isinstance(part, Entry) and part.free & names.keys():
+        where = tuple(renamed_index(ledger, inner, names) for inner in part.where)
+        return Entry(part.name, where, part.sign, part.integer, part.into)
+    return part
+
+
+def _entry(ledger: Ledger, atom: Entry, names: Names) -> Polynomial:
+    return from_atom(renamed_index(ledger, atom, names))
+
+
+def _exp(ledger: Ledger, atom: Exp, names: Names) -> Polynomial:
+    return powers.exponential(ledger, renamed_monomial(ledger, atom.monomial, names))
+
+
+def _log(ledger: Ledger, atom: Log, names: Names) -> Polynomial:
+    inside = renamed(ledger, atom.inside, names)
+    ledger.settle(inside)
+    return powers.logarithm(ledger, inside)
+
+
+def _base(ledger: Ledger, atom: Base, names: Names) -> Polynomial:
+    inside = renamed(ledger, atom.inside, names)
+    ledger.settle(inside)
+    if atom.sure:
+        ledger.know_positive(inside)
+    return inside
+
+
+def _total(ledger: Ledger, atom: Total, names: Names) -> Polynomial:
+    bound, body = sums.opened(ledger, atom)
+    ranges = {var.name: Var(var.name, renamed(ledger, var.extent, names)) for var in bound}
+    return sums.sum_over(ledger, list(ranges.values()), renamed(ledger, body, names))
+
+
+def _prod(ledger: Ledger, atom: Prod, names: Names) -> Polynomial:
+    bound = ledger.fresh_var(renamed(ledger, atom.bound.extent, names))
+    body = renamed(ledger, renamed(ledger, atom.inside, {atom.bound.name: bound}), names)
+    return sums.product_over(ledger, bound, body)
+
+
+def _delta(ledger: Ledger, atom: Delta, names: Names) -> Polynomial:
+    return products.delta(ledger, renamed_index(ledger, atom.left, names), renamed_index(ledger, atom.right, names))
+
+
+def _bracket(ledger: Ledger, atom: Bracket, names: Names) -> Polynomial:
+    return comparisons.bracket(ledger, renamed(ledger, atom.inside, names))
+
+
+def _apply(ledger: Ledger, atom: Apply, names: Names) -> Polynomial:
+    return powers.applied(ledger, atom.function, renamed(ledger, atom.argument, names))
+
+
+def _var(ledger: Ledger, atom: Var, names: Names) -> Polynomial:
+    return from_atom(renamed_index(ledger, atom, names))
+
+
+# Each row takes (ledger, atom of its kind, names); the type of the second argument varies by row.
+REBUILD: Mapping[type[Atom], Callable[..., Polynomial]] = {
+    Var: _var,
+    Entry: _entry,
+    Exp: _exp,
+    Log: _log,
+    Base: _base,
+    Total: _total,
+    Prod: _prod,
+    Delta: _delta,
+    Bracket: _bracket,
+    Apply: _apply,
+}

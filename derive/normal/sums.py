@@ -1,0 +1,263 @@
+"""Sums over symbolic ranges, and the canonical names of their bound indices.
+
+`sum_over` takes a sum apart until nothing can be separated: it is linear; a delta contracts; nested sums become one;
+factors that do not depend on a bound index come out; what is left falls into connected components, and each component
+is one atom. A sum on which nothing depends gives its extent, so Sum(1, i) = T for every T.
+
+A component is named canonically: colour refinement distinguishes bound indices by how they occur, and where that leaves
+a tie each candidate is tried, so two sums that differ in the names or the order of their indices get the same key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from derive.errors import BudgetExceededError
+from derive.normal import powers, products, renaming
+from derive.normal.ledger import Ledger
+from derive.normal.terms import (
+    ONE,
+    Atom,
+    Delta,
+    Entry,
+    Exponent,
+    Monomial,
+    Polynomial,
+    Prod,
+    Total,
+    Var,
+    from_atom,
+    sorted_monomial,
+    total,
+)
+
+MAX_LABELLINGS = 5_040  # 7!, the most symmetric components that are still named canonically
+
+
+def opened(ledger: Ledger, atom: Total) -> tuple[list[Var], Polynomial]:
+    """The sum's bound indices under fresh names, and its body with them."""
+    names: dict[str, Atom] = {}
+    fresh: list[Var] = []
+    for var in atom.bound:
+        new = ledger.fresh_var(var.extent)
+        names[var.name] = new
+        fresh.append(new)
+    ranged = [Var(var.name, renaming.renamed(ledger, var.extent, names)) for var in fresh]
+    return ranged, renaming.renamed_monomial(ledger, atom.monomial, {n: v for n, v in zip(names, ranged, strict=True)})
+
+
+def sum_over(ledger: Ledger, bound: list[Var], body: Polynomial) -> Polynomial:
+    """The normal form of the sum of `body` over the bound indices, which have fresh names."""
+    if not bound:
+        return body
+    if len(body.terms) > 1:
+        ledger.use("sums are linear")
+    return total(_sum_monomial(ledger, bound, m).scaled(c) for m, c in body.ordered())
+
+
+def _sum_monomial(ledger: Ledger, bound: list[Var], monomial: Monomial) -> Polynomial:
+    ledger.spend()
+    names = {var.name for var in bound}
+    for step in (_contract, _merge):
+        result = step(ledger, bound, names, monomial)
+        if result is not None:
+            return result
+    outside = tuple((atom, power) for atom, power in monomial if not atom.free & names)
+    inside = [(atom, power) for atom, power in monomial if atom.free & names]
+    parts = [Polynomial({outside: ONE})]
+    if outside and inside:
+        ledger.use("factors that do not depend on the index leave the sum")
+    for variables, factors in _components(bound, inside):
+        if not factors:
+            # No factor depends on these: the innermost range is counted, then the next.
+            ledger.use("sum of 1 over i gives the extent of i")
+            last = _innermost(variables)
+            parts.append(sum_over(ledger, [var for var in variables if var != last], last.extent))
+        elif counted := _uncounted(variables, factors):
+            body = products.product(ledger, [Polynomial({tuple(factors): ONE}), counted.extent])
+            ledger.use("sum of 1 over i gives the extent of i")
+            parts.append(sum_over(ledger, [var for var in variables if var != counted], body))
+        else:
+            parts.append(_component(ledger, variables, factors))
+    return products.product(ledger, parts)
+
+
+def _contract(ledger: Ledger, bound: list[Var], names: set[str], monomial: Monomial) -> Polynomial | None:
+    for place, (atom, power) in enumerate(monomial):
+        if not isinstance(atom, Delta) or power <= 0:
+            continue
+        for gone, kept in ((atom.left, atom.right), (atom.right, atom.left)):
+            if not isinstance(gone, Var) or gone.name not in names or gone.name in kept.free:
+                continue
+            own = next(var for var in bound if var == gone)
+            if _range_of(kept) != own.extent.key:
+                continue
+            ledger.use("delta contraction")
+            rest = (*monomial[:place], *monomial[place + 1 :])
+            body = renaming.renamed_monomial(ledger, rest, {gone.name: kept})
+            left = [Var(v.name, renaming.renamed(ledger, v.extent, {gone.name: kept})) for v in bound if v != gone]
+            return sum_over(ledger, left, body)
+    return None
+
+
+def _range_of(part: Atom) -> str:
+    if isinstance(part, Var):
+        return part.extent.key
+    return part.into.key if isinstance(part, Entry) and part.into is not None else ""
+
+
+def _merge(ledger: Ledger, bound: list[Var], names: set[str], monomial: Monomial) -> Polynomial | None:
+    """A sum inside the sum that depends on a bound index becomes part of it."""
+    for place, (atom, power) in enumerate(monomial):
+        if isinstance(atom, Total) and atom.free & names and power >= 1:
+            whole = int(power)
+            bodies: list[Polynomial] = []
+            inner: list[Var] = []
+            for _ in range(whole):
+                variables, body = opened(ledger, atom)
+                inner += variables
+                bodies.append(body)
+            ledger.use("nested sums are one sum")
+            rest = Polynomial({(*monomial[:place], *monomial[place + 1 :]): ONE})
+            if power != whole:
+                bodies.append(from_atom(atom, power - whole))
+            return sum_over(ledger, [*bound, *inner], products.product(ledger, [rest, *bodies]))
+    return None
+
+
+def _components(
+    bound: list[Var], factors: list[tuple[Atom, Exponent]]
+) -> Iterator[tuple[list[Var], list[tuple[Atom, Exponent]]]]:
+    """Groups of bound indices that a factor or a range connects, with the factors of each."""
+    groups: list[set[str]] = [{var.name} for var in bound]
+    names = {var.name for var in bound}
+    edges = [atom.free & names for atom, _ in factors] + [(var.extent.free & names) | {var.name} for var in bound]
+    for edge in edges:
+        joined = [group for group in groups if group & edge]
+        groups = [group for group in groups if not group & edge] + [set().union(*joined)] if joined else groups
+    for group in sorted(groups, key=min):
+        yield [v for v in bound if v.name in group], [pair for pair in factors if pair[0].free & group]
+
+
+def _innermost(variables: list[Var]) -> Var:
+    """An index that no other one's range depends on."""
+    return next(v for v in reversed(variables) if not any(v.name in other.extent.free for other in variables))
+
+
+def _uncounted(variables: list[Var], factors: list[tuple[Atom, Exponent]]) -> Var | None:
+    """An index of the component on which no factor and no other range depends."""
+    for var in variables:
+        used = any(var.name in atom.free for atom, _ in factors)
+        if not used and not any(var.name in other.extent.free for other in variables):
+            return var
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Canonical names.
+
+
+def _component(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Exponent]]) -> Polynomial:
+    monomial = sorted_monomial(dict(factors))
+    height = 1 + max(atom.height for atom, _ in monomial)
+    best: tuple[str, tuple[Var, ...], Polynomial] | None = None
+    for count, order in enumerate(_labellings(ledger, variables, monomial)):
+        if count >= MAX_LABELLINGS:
+            raise BudgetExceededError(f"a sum over {len(variables)} interchangeable indices")
+        named = _named(ledger, order, monomial, height)
+        key = ",".join(var.extent.key for var in named[0]) + ":" + named[1].key
+        if best is None or key < best[0]:
+            best = (key, *named)
+    if best is None:
+        return Polynomial({monomial: ONE})
+    _, bound, body = best
+    # Orders go by name, so a renamed factor may come out with another sign or as several terms.
+    return total(
+        from_atom(Total(bound, m, powers.monomial_is_positive(m))).scaled(c)
+        if all(any(var.name in atom.free for atom, _ in m) or _is_range(var, bound) for var in bound)
+        else _resummed(ledger, bound, m).scaled(c)
+        for m, c in body.ordered()
+    )
+
+
+def _is_range(var: Var, bound: tuple[Var, ...]) -> bool:
+    return any(var.name in other.extent.free for other in bound)
+
+
+def _resummed(ledger: Ledger, bound: tuple[Var, ...], monomial: Monomial) -> Polynomial:
+    fresh, body = opened(ledger, Total(bound, monomial))
+    return sum_over(ledger, fresh, body)
+
+
+def _named(
+    ledger: Ledger, order: tuple[Var, ...], monomial: Monomial, height: int
+) -> tuple[tuple[Var, ...], Polynomial]:
+    names: dict[str, Atom] = {var.name: Var(f"#{height}.{place}", var.extent) for place, var in enumerate(order)}
+    ranged = {
+        old: Var(new.key, renaming.renamed(ledger, new.extent, names)) for old, new in names.items() if isinstance(new, Var)
+    }
+    return tuple(ranged.values()), renaming.renamed_monomial(ledger, monomial, ranged)
+
+
+def _labellings(ledger: Ledger, variables: list[Var], monomial: Monomial) -> Iterator[tuple[Var, ...]]:
+    """Orders of the bound indices that can be smallest: one when refinement tells all of them apart."""
+    start = {var.name: var.extent.key if not var.extent.free else "" for var in variables}
+    yield from _refine(ledger, variables, monomial, start)
+
+
+def _refine(
+    ledger: Ledger, variables: list[Var], monomial: Monomial, colours: dict[str, str]
+) -> Iterator[tuple[Var, ...]]:
+    while True:
+        finer = _recoloured(ledger, variables, monomial, colours)
+        if len(set(finer.values())) == len(set(colours.values())):
+            break
+        colours = finer
+    classes: dict[str, list[Var]] = {}
+    for var in variables:
+        classes.setdefault(finer[var.name], []).append(var)
+    tied = [key for key in sorted(classes) if len(classes[key]) > 1]
+    if not tied:
+        yield tuple(classes[key][0] for key in sorted(classes))
+        return
+    for var in classes[tied[0]]:
+        yield from _refine(ledger, variables, monomial, {**finer, var.name: finer[var.name] + "!"})
+
+
+def _recoloured(
+    ledger: Ledger, variables: list[Var], monomial: Monomial, colours: dict[str, str]
+) -> dict[str, str]:
+    """Each index's colour with what its factors look like from it, numbered in the order of their text."""
+    if len(variables) == 1:
+        return colours
+    seen: dict[str, str] = {}
+    for var in variables:
+        view: dict[str, Atom] = {
+            other.name: Var("@" if other == var else f"?{colours[other.name]}", other.extent) for other in variables
+        }
+        looks = sorted(
+            f"{renaming.renamed_atom(ledger, atom, view).key}^{power}" for atom, power in monomial if var.name in atom.free
+        )
+        ranges = sorted(f"{other.name == var.name}{renaming.renamed(ledger, other.extent, view).key}" for other in variables)
+        seen[var.name] = f"{colours[var.name]}|{';'.join(looks)}|{';'.join(ranges)}"
+    numbers = {text: f"{place:03d}" for place, text in enumerate(sorted(set(seen.values())))}
+    return {name: numbers[text] for name, text in seen.items()}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Products over a symbolic range.
+
+
+def product_over(ledger: Ledger, bound: Var, body: Polynomial) -> Polynomial:
+    """The normal form of the product of `body` over an index with a fresh name.
+
+    A product of positive factors is exp of the sum of their logarithms; any other is an atom.
+    """
+    if powers.is_positive(body):
+        ledger.use("a product of positive factors is exp of the sum of their logs")
+        for monomial in body.terms:
+            powers.note_positive(ledger, monomial)
+        return powers.exponential(ledger, sum_over(ledger, [bound], powers.logarithm(ledger, body)))
+    named = Var(f"#{body.height + 1}.0", bound.extent)
+    return from_atom(Prod(named, renaming.renamed(ledger, body, {bound.name: named})))
+

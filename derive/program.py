@@ -1,0 +1,240 @@
+"""A Program: named definitions in order, what is claimed about them, and which kernels are wanted.
+
+Third stage of the data flow. A program is the statement as a paper has it: inputs, then one definition after another,
+each a tensor over explicit indices. Its gradient (`derive.gradient`) is a program again, with the adjoints as further
+definitions. Claims are equalities about any of these names; `derive.prove` decides them. A program for which a kernel
+is wanted says so with `kernel(...)`; `codegen` reads that and nothing else.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import sympy
+from sympy import Expr, Indexed
+
+from derive.binders import free_indices
+from derive.errors import StatementError
+from derive.language import Flag, Index, Scalar, Tensor, axis_sizes, checked_name, entry
+from derive.matrices import Matrix
+from derive.wellformed import check_expression, check_free, check_names
+
+if TYPE_CHECKING:
+    from derive.gradient import Gradient
+
+Name = Tensor | Scalar
+LANGUAGE = (__name__, "derive.gradient")  # frames that are not the user's
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One named definition: symbol[indices] = body."""
+
+    symbol: Name
+    indices: tuple[Index, ...]
+    body: Expr
+
+    @property
+    def name(self) -> str:
+        """The name that is defined."""
+        return str(self.symbol.name)
+
+    @property
+    def left(self) -> Expr:
+        """The left side, symbol[indices]."""
+        return entry(self.symbol, self.indices)
+
+    def __str__(self) -> str:
+        return f"{self.left} = {self.body}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """An equality that is claimed to hold for all sizes.
+
+    `given` are conditions under which it is claimed (i != j). `program` supplies the definitions of the names.
+    """
+
+    id: str
+    name: str
+    left: Expr
+    right: Expr
+    program: Program
+    given: tuple[Any, ...] = ()
+    source: str = ""
+    note: str = ""
+
+    def __str__(self) -> str:
+        under = f"   given {', '.join(map(str, self.given))}" if self.given else ""
+        return f"{self.left} = {self.right}{under}"
+
+
+@dataclass(frozen=True)
+class KernelRequest:
+    """That a kernel is wanted: what it returns, the variables it is differentiated for, defaults of its options."""
+
+    outputs: tuple[Name, ...]
+    wrt: tuple[Name, ...]
+    defaults: Mapping[str, float | bool]
+
+
+@dataclass
+class Program:
+    """Named definitions over given inputs.
+
+    `inputs` fixes the order of the inputs, which is the order of the kernel's parameters; an input that is used but
+    not listed comes after the listed ones, by name.
+    """
+
+    name: str
+    title: str = ""
+    inputs: Sequence[Tensor | Scalar | Flag] = ()
+    definitions: list[Definition] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    request: KernelRequest | None = None
+    assumptions: list[str] = field(default_factory=list)
+    origin: str = ""
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, "program")
+        self.origin = self.origin or _caller()[0]
+
+    # -- stating -----------------------------------------------------------------------------------------------------
+
+    def define(self, name: str, indices: Sequence[Index], body: Any) -> Any:
+        """The tensor (or scalar, without indices) `name`, defined as `body` over the given indices.
+
+        Raises:
+            StatementError: the body is ill-formed, an index is free on one side only, or the name is taken.
+        """
+        checked_name(name, "definition")
+        over = tuple(indices)
+        what = f"{self.name}: definition {name}[{', '.join(map(str, over))}]" if over else f"{self.name}: definition {name}"
+        expression = sympy.sympify(body, strict=True)
+        for index in over:
+            if not isinstance(index, Index):
+                raise StatementError(f"{what}: expected indices made by index(...), found {index!r}")
+        if len({index.name for index in over}) != len(over):
+            raise StatementError(f"{what}: an index stands twice on the left side")
+        check_expression(expression, what)
+        check_free(expression, over, what, exactly=True)
+        if name in self.names() or any(name == str(known.name) for known in self.all_inputs(expression)):
+            raise StatementError(f"{what}: the name {name} is taken; choose another")
+        symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
+        self.definitions.append(Definition(symbol, over, expression))
+        return symbol
+
+    def claim(
+        self, id: str, left: Any, right: Any, *, name: str = "", given: Sequence[Any] = (), over: Sequence[Index] = (),
+        note: str = "",
+    ) -> Claim:  # fmt: skip
+        """The claim that left = right for all sizes, and all inputs that meet the `given` conditions.
+
+        Both sides are expressions over the program's names, or matrices. An index that is free on one side only is
+        refused, unless that side is compared with something that has no index at all, or `over` lists the indices.
+
+        Raises:
+            StatementError: a side is ill-formed, sizes disagree, or an index is free on one side only.
+        """
+        what = f"{self.name}: claim {id}"
+        if isinstance(left, Matrix) or isinstance(right, Matrix):
+            left, right = Matrix.entries_of(left, right, what)
+        sides = sympy.sympify(left, strict=True), sympy.sympify(right, strict=True)
+        for side in (*sides, *given):
+            check_expression(side, what)
+        check_names(sympy.Tuple(*sides, *given), what)
+        if over:
+            for side in sides:
+                check_free(side, over, what, exactly=False)
+        elif all(free_indices(side) for side in sides):
+            check_free(sides[1], free_indices(sides[0]), what, exactly=True)
+        made = Claim(id, name, *sides, self, tuple(given), _caller()[1], note)
+        self.claims.append(made)
+        return made
+
+    def assume(self, hypothesis: str) -> None:
+        """Write down a hypothesis that the statement makes in words, such as "samples are independent"."""
+        self.assumptions.append(hypothesis)
+
+    def kernel(
+        self, *outputs: Name, wrt: Sequence[Name] = (), defaults: Mapping[Any, float | bool] | None = None
+    ) -> None:
+        """Ask for generated code: a forward kernel for the outputs and, with `wrt`, a backward kernel for those.
+
+        `defaults` maps scalars and flags to the value their parameter has when the caller leaves it out.
+        """
+        known = self.names()
+        for output in outputs:
+            if str(output.name) not in known:
+                raise StatementError(f"{self.name}: kernel output {output}: not defined here; defined are {known}")
+        plain = {str(getattr(key, "name", key)): value for key, value in (defaults or {}).items()}
+        self.request = KernelRequest(tuple(outputs), tuple(wrt), plain)
+
+    def gradient(self, output: Name, wrt: Sequence[Name] = (), *, upstream: str | None = None) -> Gradient:
+        """The program that computes the adjoints dX of all X that `output` depends on, given the adjoint of `output`.
+
+        With `wrt`, only the adjoints needed for those. The result's `["dX"]` is the adjoint of X.
+        """
+        from derive.gradient import reverse
+
+        return reverse(self, output, tuple(wrt), upstream)
+
+    def derivative(self, value: Expr, variable: Expr) -> Expr:
+        """The partial derivative of one entry with respect to one entry, through all definitions of this program."""
+        from derive.gradient import total_derivative
+
+        return total_derivative(self, value, variable)
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """The defined names, in order."""
+        return [definition.name for definition in self.definitions]
+
+    def __iter__(self) -> Iterator[Definition]:
+        return iter(self.definitions)
+
+    def __getitem__(self, name: str) -> Any:
+        """The tensor or scalar that is defined under `name`, or the input of that name."""
+        for definition in self.definitions:
+            if definition.name == name:
+                return definition.symbol
+        for known in self.all_inputs():
+            if str(known.name) == name:
+                return known
+        raise StatementError(f"{self.name}: no name {name}; defined are {', '.join(self.names())}")
+
+    def definition(self, name: str) -> Definition | None:
+        """The definition of `name`, or None for an input."""
+        return next((known for known in self.definitions if known.name == name), None)
+
+    def all_inputs(self, *more: Expr) -> list[Tensor | Scalar | Flag]:
+        """The inputs, listed ones first, then the rest by name; `more` expressions count as used."""
+        defined = {definition.symbol for definition in self.definitions}
+        used: set[Any] = set()
+        for body in (*(definition.body for definition in self.definitions), *more):
+            used |= symbols_of(body)
+        rest = sorted(used - defined - set(self.inputs), key=lambda symbol: str(symbol.name))
+        return [*self.inputs, *rest]
+
+
+def symbols_of(expression: Any) -> set[Any]:
+    """The tensors, scalars and flags that occur in an expression, also in the ranges of its indices."""
+    found = set(expression.atoms(Tensor, Scalar, Flag))
+    for index in expression.atoms(Index):
+        if isinstance(index.extent, Indexed):
+            found |= symbols_of(index.extent)
+    return found
+
+
+def _caller() -> tuple[str, str]:
+    """Module name, and file name with line, of the statement that called into the language: `attention.py:41`."""
+    frame = inspect.currentframe()
+    while frame is not None and (frame.f_globals.get("__name__") in LANGUAGE or frame.f_code.co_filename == "<string>"):
+        frame = frame.f_back
+    if frame is None:
+        return "", ""
+    return str(frame.f_globals.get("__name__")), f"{frame.f_code.co_filename.rsplit('/', 1)[-1]}:{frame.f_lineno}"

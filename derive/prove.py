@@ -1,0 +1,177 @@
+"""Verdicts: a claim is Proved for all sizes, Refuted with a counterexample, or Undecided.
+
+Last stage of the mathematical side. A claim left = right is put to the normal form, first with every defined name left
+opaque (an identity in arbitrary tensors holds in particular for the ones defined), then with definitions written in, one
+level at a time and at last completely. If that never gives zero, numbers are asked: they can refute, and never prove.
+
+Whatever the normal form proves, the second engine (`derive.refutation.confirm`, which shares no code with it) evaluates at
+several small sizes. Disagreement is neither verdict: it raises AlarmError, exit code 70.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from sympy import Indexed
+
+from derive.errors import AlarmError, BudgetExceededError
+from derive.gradient import Gradient, depends_on, inline
+from derive.language import Scalar
+from derive.normal.form import condition_form, is_zero, normal_form
+from derive.normal.ledger import Ledger
+from derive.normal.powers import UndefinedError
+from derive.normal.products import product
+from derive.program import Claim, symbols_of
+from derive.refutation import Counterexample, confirm, find_counterexample
+
+PROVED, REFUTED, UNDECIDED = "Proved", "Refuted", "Undecided"
+CHEAP = 4  # attempts made before numbers are asked
+LEVELS = 2  # levels of definitions that are written in together
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a claim.
+
+    `status` is Proved, Refuted or Undecided. `hypotheses` are the conditions under which a proof holds, `laws` what it
+    used; `counterexample` belongs to Refuted, `reason` to Undecided. `seconds` is wall-clock time.
+    """
+
+    claim: Claim
+    status: str
+    hypotheses: tuple[str, ...]
+    laws: tuple[str, ...]
+    seconds: float
+    counterexample: Counterexample | None = None
+    reason: str = ""
+
+
+def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0) -> Verdict:
+    """The verdict on a claim, within a budget of `seconds` for the proof.
+
+    Cheap attempts come first, then numbers, then the attempts that write everything in: a false claim is refuted before
+    much is spent on proving it.
+
+    Raises:
+        AlarmError: the normal form proves what the second engine contradicts.
+    """
+    started = time.monotonic()
+    reasons: list[str] = []
+    attempts = _attempts(claim)
+    ledger = _first_proof(claim, islice(attempts, CHEAP), started + seconds, reasons)
+    found = find_counterexample(claim, seed=seed) if ledger is None else None
+    if found is not None:
+        return Verdict(claim, REFUTED, _hypotheses(claim, None), (), time.monotonic() - started, found)
+    if ledger is None:
+        ledger = _first_proof(claim, attempts, started + seconds, reasons)
+    if ledger is None:
+        reason = "; ".join(dict.fromkeys([*reasons, "no counterexample found at small sizes"]))
+        return Verdict(claim, UNDECIDED, _hypotheses(claim, None), (), time.monotonic() - started, None, reason)
+    confirmation = confirm(claim, seed=seed)
+    if confirmation.disagreement is not None:
+        raise AlarmError(
+            f"internal alarm: claim {claim.id} of {claim.program.name} is proved by the normal form and contradicted by "
+            f"the second engine: {confirmation.disagreement}. Neither can be trusted; please report this statement."
+        )
+    laws = (*_derivation_laws(claim), *ledger.laws)
+    return Verdict(claim, PROVED, _hypotheses(claim, ledger), laws, time.monotonic() - started)
+
+
+def _first_proof(
+    claim: Claim, attempts: Iterator[tuple[Any, Any]], deadline: float, reasons: list[str]
+) -> Ledger | None:
+    """The ledger of the first attempt that gives zero; None, with reasons added, when none does."""
+    for left, right in attempts:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            reasons.append("the time for the proof is used up")
+            return None
+        ledger = Ledger(remaining)
+        try:
+            difference = normal_form(ledger, left) - normal_form(ledger, right)
+            for condition in claim.given:
+                difference = product(ledger, [condition_form(ledger, condition), difference])
+            if is_zero(ledger, difference):
+                return ledger
+            reasons.append("the normal form of left - right is not zero")
+        except BudgetExceededError as error:
+            reasons.append(f"proof stopped: {error}")
+        except RecursionError:
+            reasons.append("proof stopped: nested too deeply")
+        except UndefinedError as error:
+            reasons.append(f"a side has no value: {error}")
+    return None
+
+
+def _attempts(claim: Claim) -> Iterator[tuple[Any, Any]]:
+    """The two sides with more and more definitions written in, so that what need not be expanded is not.
+
+    1. nothing; 2. the names that stand on one side only, the last defined first, until the sides share all names that
+    are left; 3. all names that are mentioned, one level and then one more; 4. as 2, and in addition one shared name with
+    all that it is computed from, each in turn; 5. as 2, and all forward definitions; 6. everything.
+    """
+    program = claim.program
+    order = [definition.symbol for definition in program.definitions]
+    defined = frozenset(order)
+
+    def written_in(sides: tuple[Any, Any], names: frozenset[Any]) -> tuple[Any, Any]:
+        return inline(sides[0], program, defined - names), inline(sides[1], program, defined - names)
+
+    def mentioned(side: Any) -> frozenset[Any]:
+        return defined & symbols_of(side)
+
+    sides = claim.left, claim.right
+    if not any(isinstance(side, (Indexed, Scalar)) for side in sides):
+        yield sides  # a name alone equals nothing but itself until its definition is written in
+    while lone := mentioned(sides[0]) ^ mentioned(sides[1]):
+        sides = written_in(sides, frozenset({max(lone, key=order.index)}))
+    yield sides
+    level = claim.left, claim.right
+    for _ in range(LEVELS):
+        names = mentioned(level[0]) | mentioned(level[1])
+        if names:
+            level = written_in(level, names)
+            yield level
+    shared = sorted(mentioned(sides[0]), key=order.index)
+    adjoints = defined - frozenset(d.symbol for d in program.forward) if isinstance(program, Gradient) else frozenset()
+    for name in shared:
+        if name not in adjoints:
+            yield written_in(sides, frozenset(depends_on(program, name)) & defined)
+    if shared and adjoints:
+        yield written_in(sides, defined - adjoints)
+    if shared:
+        yield written_in(sides, defined)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the verdict says about itself.
+
+
+def _derivation_laws(claim: Claim) -> tuple[str, ...]:
+    if isinstance(claim.program, Gradient):
+        return ("dX[i]/dX[j] = delta(i, j)", "chain rule over the definitions, in reverse")
+    return ()
+
+
+def _hypotheses(claim: Claim, ledger: Ledger | None) -> tuple[str, ...]:
+    stated = [str(condition) for condition in claim.given]
+    stated += claim.program.assumptions
+    if isinstance(claim.program, Gradient):
+        stated += claim.program.forward.assumptions
+    used = sorted(map(readable, ledger.hypotheses)) if ledger is not None else []
+    return tuple(dict.fromkeys([*stated, *used]))
+
+
+def readable(key: str) -> str:
+    """A hypothesis as a reader writes it: bound indices by letters instead of positions."""
+    names: dict[str, str] = {}
+    for token in re.findall(r"#\d+\.\d+|~\d+", key):
+        names.setdefault(token, f"k{len(names)}" if names else "k")
+    for token, name in sorted(names.items(), key=lambda pair: -len(pair[0])):
+        key = key.replace(token, name)
+    return re.sub(r"\b(sum|prod)\[([^\]]*)\]", lambda m: f"{m[1]}_{{{m[2]}}}", key)

@@ -1,0 +1,177 @@
+"""What a well-formed statement is: one table of rules, read top to bottom.
+
+Second stage of the data flow. Every body of a definition and both sides of a claim pass through `check_expression`
+before anything is derived from them. A rule looks at one node and its scope and either returns None or says what is
+wrong, naming the object, what was expected and what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import sympy
+from sympy import Indexed, IndexedBase, KroneckerDelta, Piecewise, Symbol
+from sympy.core.relational import Relational
+from sympy.core.symbol import Str
+from sympy.functions.elementary.piecewise import ExprCondPair
+from sympy.logic.boolalg import And, BooleanAtom, Not, Or
+
+from derive.binders import Scope, free_indices, scope_of
+from derive.errors import StatementError
+from derive.functions import DEFINITIONS, Defined
+from derive.language import Dim, Flag, Index, Scalar, Tensor, Where, check_entry, extent_of
+
+SCALAR_FUNCTIONS: tuple[type, ...] = (
+    sympy.exp, sympy.log, sympy.erf, sympy.erfc, sympy.tanh, sympy.sinh, sympy.cosh, sympy.sin, sympy.cos,
+    sympy.atan, sympy.Abs, sympy.sign, sympy.Max, sympy.Min,
+)  # fmt: skip
+STRUCTURE: tuple[type, ...] = (
+    sympy.Add, sympy.Mul, sympy.Pow, sympy.Sum, sympy.Product, KroneckerDelta, Piecewise, ExprCondPair, Relational,
+    And, Or, Not, Defined, Indexed, Where,
+)  # fmt: skip
+LEAVES: tuple[type, ...] = (Dim, Scalar, Flag, Index, Tensor, BooleanAtom, Str)
+
+
+def _is_known(node: Any, _bound: tuple[Index, ...]) -> str | None:
+    if isinstance(node, (*STRUCTURE, *LEAVES, *SCALAR_FUNCTIONS)):
+        return None
+    if node.is_Atom and node.is_number and not node.has(sympy.nan, sympy.oo, sympy.zoo, sympy.I):
+        return None
+    if isinstance(node, IndexedBase):
+        return f"{node}: expected a tensor made by tensor(...), found SymPy's own IndexedBase, which carries no sizes"
+    if isinstance(node, Symbol):
+        return f"{node}: unknown symbol; make it with scalar(...), dim(...), index(...) or flag(...)"
+    if isinstance(node, sympy.Function):
+        known = ", ".join(sorted(kind.__name__ for kind in SCALAR_FUNCTIONS) + sorted(DEFINITIONS))
+        return f"{node}: unknown function {type(node).__name__}; known are {known}"
+    return f"{node}: {type(node).__name__} has no meaning in a statement; expected a real expression in index notation"
+
+
+def _is_defined_name(node: Any, _bound: tuple[Index, ...]) -> str | None:
+    if isinstance(node, Defined) and node.name not in DEFINITIONS:
+        return f"{node.name}: unknown function; known are {', '.join(sorted(DEFINITIONS))}"
+    return None
+
+
+def _binds_once(node: Any, bound: tuple[Index, ...]) -> str | None:
+    scope = scope_of(node)
+    if scope is None:
+        return None
+    if isinstance(node, Defined) and node.positional and scope.outside == scope.bound:
+        return None  # softmax(f[j], over=j) is a vector over j, read at j: the outer j may be bound as well
+    names = [index.name for index in bound]
+    for index in scope.bound:
+        if index.name in names:
+            return f"{node}: index {index} is bound twice; rename the inner one"
+        names.append(index.name)
+    return None
+
+
+def _sums_whole_range(node: Any, _bound: tuple[Index, ...]) -> str | None:
+    if not isinstance(node, (sympy.Sum, sympy.Product)):
+        return None
+    for index, *limits in node.limits:
+        if not isinstance(index, Index):
+            return f"{node}: expected an index made by index(...), found {index}, which carries no extent"
+        if limits and (len(limits) != 2 or limits[0] != 0 or limits[1] != index.extent - 1):
+            return (
+                f"{node}: index {index} runs over 0 .. {index.extent - 1}, found the range {limits[0]} .. {limits[-1]}; "
+                "restrict a range with where(condition, ...) instead"
+            )
+    return None
+
+
+def _entry_fits(node: Any, _bound: tuple[Index, ...]) -> str | None:
+    if isinstance(node, Indexed) and isinstance(node.base, Tensor):
+        try:
+            check_entry(node.base, node.indices)
+        except StatementError as error:
+            return str(error)
+    return None
+
+
+def _delta_fits(node: Any, _bound: tuple[Index, ...]) -> str | None:
+    if isinstance(node, KroneckerDelta):
+        left, right = node.args[:2]
+        sizes = extent_of(left), extent_of(right)
+        if None not in sizes and sizes[0] != sizes[1]:
+            return f"{node}: size mismatch: {left} runs over {sizes[0]} but {right} runs over {sizes[1]}"
+    return None
+
+
+def _covers_all_cases(node: Any, _bound: tuple[Index, ...]) -> str | None:
+    if isinstance(node, Piecewise) and node.args[-1][1] != sympy.true:
+        return f"{node}: no branch covers the remaining cases; end with (value, True)"
+    return None
+
+
+Rule = Callable[[Any, tuple[Index, ...]], str | None]
+RULES: tuple[tuple[str, Rule], ...] = (
+    ("only symbols and functions of the language", _is_known),
+    ("every named function has a definition", _is_defined_name),
+    ("sums run over whole extents", _sums_whole_range),
+    ("no index is bound inside its own scope", _binds_once),
+    ("entries fit their tensor's shape", _entry_fits),
+    ("cases are complete", _covers_all_cases),
+    ("deltas compare indices of one extent", _delta_fits),
+)
+
+
+def check_expression(expression: Any, what: str) -> None:
+    """Raise StatementError, its message starting with `what`, unless the expression is well-formed."""
+    _check(expression, what, ())
+    check_names(expression, what)
+
+
+def _check(node: Any, what: str, bound: tuple[Index, ...]) -> None:
+    for _name, rule in RULES:
+        problem = rule(node, bound)
+        if problem is not None:
+            raise StatementError(f"{what}: {problem}")
+    if isinstance(node, Tensor) or not node.args:
+        return
+    scope: Scope | None = scope_of(node)
+    if scope is None:
+        for argument in node.args:
+            _check(argument, what, bound)
+        return
+    for part in scope.inside:
+        _check(part, what, (*bound, *scope.bound))
+    for part in scope.outside:
+        _check(part, what, bound)
+
+
+def check_names(expression: Any, what: str) -> None:
+    """One name, one meaning: a tensor has one shape, a free index one extent, and no name is used for two kinds.
+
+    Two sums side by side may bind the same name over different ranges; that name may then not be free as well.
+    """
+    meaning: dict[str, tuple[str, str]] = {}
+    free = {index.name for index in free_indices(expression)}
+    for node in sorted(expression.atoms(Index, Tensor, Scalar, Dim, Flag), key=sympy.default_sort_key):
+        name, kind = str(node.name), type(node).__name__.lower()
+        size = str(node.extent) if isinstance(node, Index) else str(node.shape) if isinstance(node, Tensor) else ""
+        known = meaning.setdefault(name, (kind, size))
+        if known[0] != kind:
+            raise StatementError(f"{what}: the name {name} is used for a {known[0]} and for a {kind}; rename one")
+        if known[1] != size and (kind != "index" or name in free):
+            sort = "extents" if kind == "index" else "shapes"
+            raise StatementError(f"{what}: {kind} {name} is used with two {sort}, {known[1]} and {size}")
+
+
+def check_free(expression: Any, allowed: Iterable[Index], what: str, *, exactly: bool) -> None:
+    """Raise unless the free indices are among (or exactly) the allowed ones."""
+    free, given = free_indices(expression), set(allowed)
+    extra = sorted(free - given, key=str)
+    if extra:
+        raise StatementError(
+            f"{what}: index {extra[0]} is free on the right side only; the left side has "
+            f"[{', '.join(sorted(map(str, given)))}]; sum over {extra[0]} or add it on the left"
+        )
+    missing = sorted(given - free, key=str)
+    if exactly and missing:
+        raise StatementError(
+            f"{what}: index {missing[0]} is on the left side only; the right side has "
+            f"[{', '.join(sorted(map(str, free)))}], so it would be constant along {missing[0]}"
+        )
