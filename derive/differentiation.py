@@ -177,12 +177,31 @@ def contracted_sum(body: Expr, scope: Sequence[Index]) -> Expr:
     A sum over an index that nothing depends on gives its extent. Sums of more than one term are left whole.
     """
     left = list(scope)
+    while (solved := next(_solved(body, left), None)) is not None:
+        # Ranges are rewritten along: with n = m, an index over T[n] becomes one over T[m].
+        index, value = solved
+        left = [substitute(other, {index: value}) for other in left if other != index]
+        body = substitute(_without_delta(body, index, value), {index: value})
+    return _sum_factors(body, _outermost_first(left))
+
+
+def _solved(body: Expr, scope: Sequence[Index]) -> Iterator[tuple[Index, Expr]]:
+    """The indices that a delta factor forces to a value, each with the value."""
     for index in scope:
-        solved = _solve_delta(body, index, left)
-        if solved is not None:
-            left = [substitute(other, {index: solved}) for other in left if other != index]
-            body = substitute(_without_delta(body, index, solved), {index: solved})
-    return _sum_factors(body, left)
+        value = _solve_delta(body, index, scope)
+        if value is not None:
+            yield index, value
+
+
+def _outermost_first(scope: Sequence[Index]) -> list[Index]:
+    """The indices in an order in which each range depends on earlier ones only."""
+    ordered: list[Index] = []
+    waiting = list(scope)
+    while waiting:
+        outer = next(index for index in waiting if not free_indices(index.extent) & set(waiting))
+        waiting.remove(outer)
+        ordered.append(outer)
+    return ordered
 
 
 def _factors(body: Expr) -> tuple[Expr, ...]:
@@ -195,10 +214,15 @@ def _solve_delta(body: Expr, index: Index, scope: Sequence[Index]) -> Expr | Non
     for factor in _factors(body):
         if isinstance(factor, KroneckerDelta) and index in factor.args[:2]:
             other = factor.args[1] if factor.args[0] == index else factor.args[0]
-            if index not in free_indices(other):
+            if index not in free_indices(other) and _is_inside(other, index):
                 found.append(other)
     free = [value for value in found if value not in scope]
     return (free or found or [None])[0]
+
+
+def _is_inside(value: Expr, index: Index) -> bool:
+    """Whether the index takes the value in every size: a fixed position may lie past the end of a short range."""
+    return not value.is_Integer or value == 0 or bool(index.extent.is_Integer and value < index.extent)
 
 
 def _without_delta(body: Expr, index: Index, value: Expr) -> Expr:

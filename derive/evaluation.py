@@ -1,10 +1,9 @@
 """Values of index expressions at small explicit sizes, in any arithmetic.
 
-Part of the numeric side: it reads statements (`derive.language`, `derive.functions`, `derive.program`) and shares
-nothing with the symbolic decision procedure, so that the two can check each other. An `Evaluator` compiles
-expressions, and the definitions they need, once (`derive.compilation`); an `Environment` is that code at one point:
-sizes, inputs and an arithmetic (`derive.arithmetic`, `derive.prime_field`). `derive.refutation` chooses the points and
-draws the conclusions.
+A face of the numeric side (`derive.numeric`): it reads statements (`derive.language`, `derive.functions`,
+`derive.program`) and shares nothing with the symbolic decision procedure, so that the two can check each other. An
+`Evaluator` compiles expressions, and the definitions they need, once; an `Environment` is that code at one point:
+sizes, inputs and an arithmetic. `derive.refutation` chooses the points and draws the conclusions.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from derive.arithmetic import Arithmetic, reals
 from derive.binders import free_indices
-from derive.compilation import WORK, Code, Compiler, Frame, Inputs, ordered_indices
 from derive.errors import StatementError
 from derive.language import Dim, Flag, Index, Scalar, Tensor
+from derive.numeric.arithmetic import Arithmetic, reals
+from derive.numeric.closures import ARITHMETIC, WORK, Code, Frame, Inputs
+from derive.numeric.compilation import Compiler, ordered_indices
 from derive.program import Definition, symbols_of
 
 __all__ = ["Environment", "Evaluator", "Needs", "evaluate", "needs_of"]
@@ -108,6 +108,12 @@ class Environment:
             BudgetExceededError: more terms were summed than the environment's limit.
         """
         return self._evaluator.codes[number](self._frame)
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """The kind of numbers that values are."""
+        arithmetic: Arithmetic = self._frame[ARITHMETIC]
+        return arithmetic
 
     @property
     def work(self) -> int:

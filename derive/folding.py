@@ -57,6 +57,8 @@ def _pattern_of(definition: Definition) -> Pattern | None:
     ]  # fmt: skip
     if not telling or any(isinstance(base, KroneckerDelta) for base in powers):
         return None
+    if not set(definition.indices) <= free_indices(definition.body):
+        return None  # constant along an index: nothing in a term would say where to read it
     first = sorted(powers.items(), key=lambda pair: (pair[0] not in telling, sympy.default_sort_key(pair[0])))
     return Pattern(definition, tuple(first), coefficient)
 
@@ -73,7 +75,7 @@ def _as_powers(term: Expr) -> tuple[Expr, Powers]:
             base = sympy.exp(inner)
         else:
             base, exponent = factor.as_base_exp() if isinstance(factor, Pow) else (factor, S.One)
-        powers[base] = S.One if is_bracket(base) else powers.get(base, S.Zero) + exponent
+        powers[base] = S.One if is_bracket(base) and exponent.is_positive else powers.get(base, S.Zero) + exponent
     return number, powers
 
 
@@ -204,7 +206,7 @@ def _unify_binders(pattern: Any, target: Any, binding: Binding) -> Iterator[Bind
     left, right = scope_of(pattern), scope_of(target)
     if left is None or right is None or [i.extent for i in left.bound] != [i.extent for i in right.bound]:
         return
-    taken = all_names(pattern) | all_names(target)
+    taken = (all_names(pattern) | all_names(target)).union(*map(all_names, binding.values()))
     inside = [list(left.inside), list(right.inside)]
     fixed: dict[Index, Expr] = {}
     for one, other in zip(left.bound, right.bound, strict=True):

@@ -13,7 +13,8 @@ z = tensor("z", N, V)
 target = tensor("target", N, into=V)
 
 cross_entropy = Program("cross_entropy", "mean softmax cross entropy from logits", [z, target])
-loss = cross_entropy.define("loss", [], Sum(logsumexp(z[n, v], over=v) - z[n, target[n]], n) / N)
+L = cross_entropy.define("L", [n], logsumexp(z[n, v], over=v))
+loss = cross_entropy.define("loss", [], Sum(L[n] - z[n, target[n]], n) / N)
 cross_entropy.kernel(loss, wrt=[z])
 cross_entropy.claim(
     "cross-entropy", loss, -Sum(delta(v, target[n]) * log(softmax(z[n, v], over=v)), n, v) / N,

@@ -28,18 +28,24 @@ def bracket(ledger: Ledger, argument: Polynomial) -> Polynomial:
             ledger.use("integers: [p > 0] = 1 - [1 - p > 0]")
             return UNITY - from_atom(Bracket(number(1) - argument))
         return from_atom(Bracket(argument))
-    if powers.is_positive(argument):
-        return UNITY
-    if powers.is_positive(argument.scaled(Fraction(-1))):
-        return ZERO
+    for sign, outcome in ((Fraction(1), UNITY), (Fraction(-1), ZERO)):
+        if powers.is_positive(argument.scaled(sign)):
+            _note(ledger, argument)
+            return outcome
     logs = _as_logs(ledger, argument)
     if logs is not None:
         ledger.use("log is strictly increasing")
         return bracket(ledger, logs)
     content, primitive = powers.content_of(argument, fractional=True)
     if content.constant() != 1:
+        _note(ledger, content)
         ledger.use("[c p > 0] = [p > 0] for c > 0")
     return from_atom(Bracket(primitive))
+
+
+def _note(ledger: Ledger, polynomial: Polynomial) -> None:
+    for monomial in polynomial.terms:
+        powers.note_positive(ledger, monomial)
 
 
 def _as_logs(ledger: Ledger, argument: Polynomial) -> Polynomial | None:

@@ -251,7 +251,7 @@ def _function(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
 Reader = Callable[[Ledger, Any, Scope], Polynomial]
 READERS: tuple[tuple[Any, Reader], ...] = (
     ((sympy.Rational, sympy.Float), _rational),
-    (type(sympy.pi), lambda ledger, node, scope: from_atom(Constant("pi"))),
+    (type(sympy.pi), lambda ledger, node, scope: from_atom(Constant("\N{GREEK SMALL LETTER PI}"))),
     (type(sympy.E), lambda ledger, node, scope: from_atom(Exp(UNIT))),
     (Dim, _size),
     (Scalar, _scalar),

@@ -7,10 +7,14 @@ establish from declarations is written down as a hypothesis. The budget makes a 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from derive.errors import BudgetExceededError
 from derive.normal.terms import Atom, Polynomial, Var
+
+Renamings = dict[tuple[str, tuple[tuple[str, str], ...]], Polynomial]
 
 
 @dataclass
@@ -21,7 +25,8 @@ class Ledger:
     terms: int = 200_000
     laws: dict[str, None] = field(default_factory=dict)
     hypotheses: dict[str, None] = field(default_factory=dict)
-    renamed: dict[tuple[str, tuple[tuple[str, str], ...]], Polynomial] = field(default_factory=dict)
+    renamed: Renamings = field(default_factory=dict)
+    looked: Renamings = field(default_factory=dict)
     known_positive: set[str] = field(default_factory=set)
     settled: set[str] = field(default_factory=set)
     written: dict[str, str] = field(default_factory=dict)
@@ -59,6 +64,17 @@ class Ledger:
         """Record that an atom is divided by."""
         if not atom.positive:
             self.assume(f"{atom.key} != 0")
+
+    @contextmanager
+    def unrecorded(self) -> Iterator[None]:
+        """A block whose laws and hypotheses are no part of the proof, and whose renamings are remembered apart."""
+        laws, hypotheses = dict(self.laws), dict(self.hypotheses)
+        self.renamed, self.looked = self.looked, self.renamed
+        try:
+            yield
+        finally:
+            self.renamed, self.looked = self.looked, self.renamed
+            self.laws, self.hypotheses = laws, hypotheses
 
     def spend(self, amount: int = 1) -> None:
         """Count work.

@@ -50,15 +50,25 @@ class UndefinedError(StatementError):
 # Signs. What is known from declarations and structure; "not known" is a good answer.
 
 
+def is_root(atom: Atom, power: Exponent) -> bool:
+    """Whether atom^power is a root, of which the base cannot be negative."""
+    return isinstance(atom, Base) and power.denominator != 1
+
+
 def factor_is_positive(atom: Atom, power: Exponent) -> bool:
-    """Whether atom^power is positive wherever it is defined."""
-    return atom.positive or (isinstance(atom, Base) and power.denominator != 1)
+    """Whether atom^power is positive wherever it is defined and the hypotheses hold."""
+    # The root of a product is taken under the hypothesis that it is at least 0, of a sum that it is greater than 0.
+    return atom.positive or (is_root(atom, power) and (power < 0 or _is_sum(atom)))
+
+
+def _is_sum(atom: Atom) -> bool:
+    return isinstance(atom, Base) and atom.inside.single() is None
 
 
 def factor_is_nonnegative(atom: Atom, power: Exponent) -> bool:
     """Whether atom^power is at least 0 wherever it is defined."""
     even = power.denominator == 1 and power.numerator % 2 == 0
-    return factor_is_positive(atom, power) or even or is_idempotent(atom)
+    return factor_is_positive(atom, power) or is_root(atom, power) or even or is_idempotent(atom)
 
 
 def monomial_is_positive(monomial: Monomial) -> bool:
@@ -248,8 +258,9 @@ def logarithm(ledger: Ledger, argument: Polynomial) -> Polynomial:
 
 
 def _log_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction) -> Polynomial:
-    safe = [(a, e) for a, e in monomial if factor_is_positive(a, e)]
-    rest = [(a, e) for a, e in monomial if not factor_is_positive(a, e)]
+    # Where the logarithm of a product has a value no factor is 0, so a root in it is positive.
+    safe = [(a, e) for a, e in monomial if factor_is_positive(a, e) or is_root(a, e)]
+    rest = [pair for pair in monomial if pair not in safe]
     if len(monomial) > 1 or coefficient != 1:
         ledger.use("log(x y) = log x + log y for x, y > 0")
     parts = [logarithm(ledger, number(abs(coefficient)))]

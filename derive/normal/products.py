@@ -11,7 +11,7 @@ A monomial is normal when
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from derive.normal import renaming
@@ -22,6 +22,7 @@ from derive.normal.terms import (
     UNITY,
     Atom,
     Base,
+    Bracket,
     Delta,
     Entry,
     Exponent,
@@ -37,6 +38,8 @@ from derive.normal.terms import (
     sorted_monomial,
     total,
 )
+
+LARGEST_DIVISOR = 100_000  # that is tried; a longer search would escape the budget
 
 
 def product(ledger: Ledger, polynomials: Iterable[Polynomial]) -> Polynomial:
@@ -71,6 +74,9 @@ def normal_monomial(ledger: Ledger, coefficient: Fraction, factors: Iterable[tup
         plain = plain and not isinstance(atom, (Delta, Base, Prime)) and not is_idempotent(atom)
     if plain:
         return Polynomial({sorted_monomial(powers): coefficient}) if coefficient else ZERO
+    if _excludes_itself(powers):
+        ledger.use("[p > 0] [-p > 0] = 0")
+        return ZERO
     expanded: list[Polynomial] = []
     for atom, power in list(powers.items()):
         if is_idempotent(atom) and power > 1:
@@ -91,6 +97,15 @@ def normal_monomial(ledger: Ledger, coefficient: Fraction, factors: Iterable[tup
         result = Polynomial({monomial: coefficient})
         return product(ledger, [result, *expanded]) if expanded else result
     return product(ledger, [moved.scaled(coefficient), *expanded])
+
+
+def _excludes_itself(powers: Mapping[Atom, Exponent]) -> bool:
+    """Whether two of the brackets cannot hold together, because one quantity would be positive and negative."""
+    insides = [atom.inside for atom, power in powers.items() if isinstance(atom, Bracket) and power > 0]
+    if len(insides) < 2:
+        return False
+    keys = {inside.key for inside in insides}
+    return any(inside.scaled(-ONE).key in keys for inside in insides)
 
 
 def _follow_delta(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
@@ -174,10 +189,10 @@ def is_integer_valued(polynomial: Polynomial) -> bool:
 
 
 def factorised(value: int) -> dict[int, int]:
-    """The prime factors of a positive integer with their multiplicities."""
+    """The prime factors of a positive integer with their multiplicities; what has no small factor is left whole."""
     found: dict[int, int] = {}
     prime = 2
-    while prime * prime <= value:
+    while prime * prime <= value and prime < LARGEST_DIVISOR:
         while value % prime == 0:
             found[prime] = found.get(prime, 0) + 1
             value //= prime

@@ -20,6 +20,7 @@ from derive.normal.terms import (
     Entry,
     Exp,
     Exponent,
+    Fixed,
     Log,
     Monomial,
     ONE,
@@ -28,6 +29,7 @@ from derive.normal.terms import (
     Total,
     Var,
     from_atom,
+    number,
     total,
 )
 
@@ -123,7 +125,8 @@ def _apply(ledger: Ledger, atom: Apply, names: Names) -> Polynomial:
 
 
 def _var(ledger: Ledger, atom: Var, names: Names) -> Polynomial:
-    return from_atom(renamed_index(ledger, atom, names))
+    part = renamed_index(ledger, atom, names)
+    return number(part.value) if isinstance(part, Fixed) else from_atom(part)
 
 
 # Each row takes (ledger, atom of its kind, names); the type of the second argument varies by row.

@@ -10,7 +10,7 @@ a tie each candidate is tried, so two sums that differ in the names or the order
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from derive.errors import BudgetExceededError
 from derive.normal import powers, products, renaming
@@ -21,6 +21,7 @@ from derive.normal.terms import (
     Delta,
     Entry,
     Exponent,
+    Fixed,
     Monomial,
     Polynomial,
     Prod,
@@ -83,14 +84,14 @@ def _sum_monomial(ledger: Ledger, bound: list[Var], monomial: Monomial) -> Polyn
 
 
 def _contract(ledger: Ledger, bound: list[Var], names: set[str], monomial: Monomial) -> Polynomial | None:
+    ranges = {var.name: var.extent for var in bound}
     for place, (atom, power) in enumerate(monomial):
         if not isinstance(atom, Delta) or power <= 0:
             continue
         for gone, kept in ((atom.left, atom.right), (atom.right, atom.left)):
             if not isinstance(gone, Var) or gone.name not in names or gone.name in kept.free:
                 continue
-            own = next(var for var in bound if var == gone)
-            if _range_of(kept) != own.extent.key:
+            if not _stays_below(ledger, kept, ranges[gone.name], ranges):
                 continue
             ledger.use("delta contraction")
             rest = (*monomial[:place], *monomial[place + 1 :])
@@ -100,10 +101,17 @@ def _contract(ledger: Ledger, bound: list[Var], names: set[str], monomial: Monom
     return None
 
 
-def _range_of(part: Atom) -> str:
+def _stays_below(ledger: Ledger, part: Atom, extent: Polynomial, ranges: Mapping[str, Polynomial]) -> bool:
+    """Whether an index expression only takes values that an index of the given extent takes."""
+    if isinstance(part, Fixed):
+        size = extent.constant()
+        if size is None and part.value == 0:
+            ledger.assume(f"{extent.key} >= 1")
+        return part.value == 0 if size is None else part.value < size
     if isinstance(part, Var):
-        return part.extent.key
-    return part.into.key if isinstance(part, Entry) and part.into is not None else ""
+        # A bound index that stands in a factor may still carry the range it had before an outer index was replaced.
+        return ranges.get(part.name, part.extent).key == extent.key
+    return isinstance(part, Entry) and part.into is not None and part.into.key == extent.key
 
 
 def _merge(ledger: Ledger, bound: list[Var], names: set[str], monomial: Monomial) -> Polynomial | None:
@@ -235,13 +243,20 @@ def _recoloured(
         view: dict[str, Atom] = {
             other.name: Var("@" if other == var else f"?{colours[other.name]}", other.extent) for other in variables
         }
-        looks = sorted(
-            f"{renaming.renamed_atom(ledger, atom, view).key}^{power}" for atom, power in monomial if var.name in atom.free
-        )
+        looks = sorted(f"{_look(ledger, atom, view)}^{power}" for atom, power in monomial if var.name in atom.free)
         ranges = sorted(f"{other.name == var.name}{renaming.renamed(ledger, other.extent, view).key}" for other in variables)
         seen[var.name] = f"{colours[var.name]}|{';'.join(looks)}|{';'.join(ranges)}"
     numbers = {text: f"{place:03d}" for place, text in enumerate(sorted(set(seen.values())))}
     return {name: numbers[text] for name, text in seen.items()}
+
+
+def _look(ledger: Ledger, atom: Atom, view: Mapping[str, Atom]) -> str:
+    """What an atom looks like when indices that are not yet told apart have one name."""
+    try:
+        with ledger.unrecorded():
+            return renaming.renamed_atom(ledger, atom, view).key
+    except powers.UndefinedError:
+        return type(atom).__name__  # 1 / (x[i] - x[j]) has no value when i and j are one; any common text will do
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ class Entry(Atom):
 
 @dataclass(frozen=True, eq=False)
 class Constant(Atom):
-    """A positive irrational number of which nothing else is used: pi."""
+    """A positive irrational number of which nothing else is used. Its name is none that a statement can declare."""
 
     name: str
 
@@ -199,7 +199,7 @@ class Constant(Atom):
 
 @dataclass(frozen=True, eq=False)
 class Prime(Atom):
-    """A prime number under a fractional power."""
+    """A prime number, or a large one without small factors, under a fractional power."""
 
     value: int
 

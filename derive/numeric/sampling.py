@@ -6,8 +6,8 @@ a transpose shows; inputs are distinct and none is 0 or 1, so that a missing fac
 ways. The order is from simple to odd: small distinct sizes and numbers of ordinary magnitude come first, sizes of 1,
 equal sizes and extreme magnitudes later. All choices are drawn from a seeded generator, the same in every run.
 
-Inputs keep what is declared about them (positive, integer, indices below their extent, lengths at least 1), and
-`met` moves them so that equalities among the conditions of a claim, such as Sum(y[k], k) = 1, hold exactly.
+Inputs keep what is declared about them (positive, integer, indices below their extent, lengths at least 1);
+`derive.numeric.conditions` moves them to where the equalities among a claim's conditions hold.
 """
 
 from __future__ import annotations
@@ -24,16 +24,13 @@ from typing import Any
 import sympy
 from sympy import Expr, Indexed
 
-from derive.arithmetic import Rationals
 from derive.binders import free_indices
 from derive.errors import StatementError
-from derive.evaluation import Evaluator, Needs
+from derive.evaluation import Needs
 from derive.language import Dim, Flag, Index, Lengths, Scalar, Tensor
-from derive.program import Definition
 
 __all__ = [
     "REGIMES",
-    "Equality",
     "Regime",
     "Sample",
     "confirmation_sizes",
@@ -41,7 +38,6 @@ __all__ = [
     "entries",
     "flag_settings",
     "is_positive",
-    "met",
     "size_plan",
     "with_entry",
 ]
@@ -62,16 +58,24 @@ class Sample:
 
 
 def size_plan(names: Sequence[str]) -> list[dict[str, int]]:
-    """Assignments of sizes to try, in order: distinct ones from 2 up, then with a 1, then equal ones."""
+    """Assignments of sizes to try, in order: distinct ones from 2 up, then with a 1, then equal ones.
+
+    Up to four letters all sizes are distinct. Beyond that they would cost too much, and two assignments do: letters
+    with equal sizes in the first have different sizes in the second (for up to nine letters).
+    """
     count = len(names)
     if count == 0:
         return [{}]
     if count == 1:
         return [{names[0]: size} for size in (2, 3, 4, 1, 5, 7)]
-    # Beyond five letters distinct sizes cost too much; neighbours still differ, and the rotations part the others.
-    small = [2 + place % 4 for place in range(count)] if count > 5 else list(range(2, count + 2))
-    rows = [small, small[::-1], *(small[turn:] + small[:turn] for turn in range(1, min(count, 3)))]
-    rows += [[size + 1 for size in small], [size - 1 for size in small], [size - 1 for size in reversed(small)]]
+    if count <= 4:
+        small = list(range(2, count + 2))
+        rows = [small, small[::-1], *(small[turn:] + small[:turn] for turn in range(1, min(count, 3)))]
+        rows.append([size + 1 for size in small])
+    else:
+        small = [2 + place % 3 for place in range(count)]
+        rows = [small, [2 + (place + place // 3) % 3 for place in range(count)], small[::-1]]
+    rows += [[size - 1 for size in small], [size - 1 for size in reversed(small)]]
     rows += [[2] * count, [3] * count, [1] * count]
     plan: list[dict[str, int]] = []
     for row in rows:
@@ -279,76 +283,3 @@ def _changed(table: Any, changes: Mapping[Path, Fraction], path: Path = ()) -> A
     if isinstance(table, tuple):
         return tuple(_changed(row, changes, (*path, place)) for place, row in enumerate(table))
     return changes.get(path, table)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Conditions that are equalities.
-
-
-class Equality:
-    """A condition left = right between values, which almost no random point meets."""
-
-    def __init__(self, condition: Any, definitions: Sequence[Definition]) -> None:
-        """Compile the difference of the two sides."""
-        self._evaluator = Evaluator([condition.lhs - condition.rhs], definitions)
-        self.indices = self._evaluator.free[0]
-        self.names = frozenset(str(known.name) for known in self._evaluator.needs.inputs)
-
-    def places(self, sample: Sample) -> list[tuple[int, ...]]:
-        """All positions of the condition's free indices."""
-        return list(self._evaluator.at(Rationals(), sample.sizes, sample.inputs).places(self.indices))
-
-    def gap(self, sample: Sample, place: Sequence[int]) -> Fraction:
-        """The difference left - right at a position.
-
-        Raises:
-            ArithmeticError: it is undefined there, or not rational in the inputs.
-        """
-        environment = self._evaluator.at(Rationals(), sample.sizes, sample.inputs)
-        environment.move(self.indices, place)
-        gap: Fraction = environment.value(0)
-        return gap
-
-
-def met(sample: Sample, equalities: Sequence[Equality], positive: frozenset[str]) -> Sample:
-    """The sample with inputs moved so that the equalities hold, where scaling or one entry can do it.
-
-    `positive` names the inputs that must stay positive. What cannot be met is left as it is; whoever checks the
-    conditions then passes over the point.
-    """
-    for equality, _round in product(equalities, range(2)):
-        try:
-            for place in equality.places(sample):
-                sample = _met_at(sample, equality, place, positive)
-        except ArithmeticError:
-            continue
-    return sample
-
-
-def _met_at(sample: Sample, equality: Equality, place: tuple[int, ...], positive: frozenset[str]) -> Sample:
-    gap = equality.gap(sample, place)
-    if gap == 0:
-        return sample
-    at = {
-        (name, path): value
-        for name, path, value in entries(sample)
-        if name in equality.names and equality.gap(with_entry(sample, {(name, path): 2 * value}), place) != gap
-    }
-    groups: list[dict[tuple[str, Path], Fraction]] = [at] if at else []
-    groups += [{key: value for key, value in at.items() if key[0] == name} for name in sorted({key[0] for key in at})]
-    groups += [{key: at[key]} for key in reversed(list(at))]
-    # Scale all entries together, those of one input, then a single entry; make it zero only when nothing else serves.
-    for may_vanish, group in product((False, True), groups):
-
-        def scaled(factor: Fraction, group: Mapping[tuple[str, Path], Fraction] = group) -> Sample:
-            return with_entry(sample, {key: factor * value for key, value in group.items()})
-
-        slope = equality.gap(scaled(Fraction(2)), place) - gap
-        if slope == 0:
-            continue
-        factor = 1 - gap / slope
-        found = scaled(factor)
-        keeps_sign = factor > 0 or not any(name in positive for name, _ in group)
-        if (factor != 0 or may_vanish) and keeps_sign and equality.gap(found, place) == 0:
-            return found
-    return sample

@@ -1,4 +1,4 @@
-"""The kinds of numbers that `derive.evaluation` can compute with: reals, a pair of prime fields, rationals.
+"""The kinds of numbers that expressions can be evaluated in.
 
 Part of the numeric side, which shares no code with the symbolic decision procedure. An expression is compiled once and
 then run in any arithmetic:
@@ -6,7 +6,8 @@ then run in any arithmetic:
 - `Reals`: mpmath at a fixed number of digits, in a context of its own. Everything has a value there, and equality is
   seen up to rounding.
 - `Rationals`: Fractions, for conditions that inputs have to meet exactly.
-- `derive.prime_field.PrimeField`: residues, exact for what is rational in the inputs and in exponentials of them.
+- `PrimeField` (`derive.numeric.prime_field`): residues, exact for what is rational in the inputs and exponentials.
+- `BoundedReals` (`derive.numeric.error_bounds`): reals that know how wrong they may be.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any, Protocol
 import mpmath
 
 __all__ = ["Arithmetic", "Exact", "Rationals", "Reals", "UndefinedError", "UnsupportedError", "Value", "reals"]
+
+HUGE = 4000  # binary digits before the point of an exponent that is still worked out
 
 Exact = int | Fraction
 Value = Any
@@ -88,7 +91,7 @@ class Reals:
         self._agree = context.mpf(10) ** -(5 * digits // 8)
         self._functions: dict[str, Callable[[Value], Value]] = {
             "exp": context.exp, "erf": context.erf, "erfc": context.erfc, "tanh": context.tanh, "sinh": context.sinh,
-            "cosh": context.cosh, "sin": context.sin, "cos": context.cos, "atan": context.atan, "log": self._log,
+            "cosh": context.cosh, "sin": context.sin, "cos": context.cos, "atan": context.atan, "log": context.log,
             "Pi": lambda _: +context.pi, "Exp1": lambda _: +context.e,
         }  # fmt: skip
 
@@ -143,27 +146,31 @@ class Reals:
         """The power base ** exponent, for positive bases only.
 
         Raises:
-            UndefinedError: the base is not positive.
+            UndefinedError: the base is not positive, or the exponent beyond all bounds.
         """
         if base <= 0:
             raise UndefinedError("a power with a real exponent needs a positive base")
+        self._refuse_huge(exponent)
         return base**exponent
 
     def apply(self, name: str, argument: Value) -> Value:
         """The function's value.
 
         Raises:
+            UndefinedError: it has none here, or its argument is beyond all bounds.
             UnsupportedError: no such function.
         """
         function = self._functions.get(name)
         if function is None:
             raise UnsupportedError(f"{name}: no value in {self.name}; known are {', '.join(sorted(self._functions))}")
+        if name == "log" and argument <= 0:
+            raise UndefinedError("logarithm of a number that is not positive")
+        self._refuse_huge(argument)
         return function(argument)
 
-    def _log(self, argument: Value) -> Value:
-        if argument <= 0:
-            raise UndefinedError("logarithm of a number that is not positive")
-        return self.context.log(argument)
+    def _refuse_huge(self, argument: Value) -> None:
+        if abs(argument) > 1 and self.context.mag(argument) > HUGE:
+            raise UndefinedError(f"a number of more than {HUGE} binary digits is not worked out as an exponent")
 
     def order(self, left: Value, right: Value) -> int:
         """-1, 0 or 1; numbers closer than rounding could explain are equal."""

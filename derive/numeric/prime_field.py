@@ -19,7 +19,7 @@ from functools import lru_cache
 from sympy import factorint
 from sympy.ntheory import sqrt_mod
 
-from derive.arithmetic import Exact, UndefinedError, UnsupportedError
+from derive.numeric.arithmetic import Exact, UndefinedError, UnsupportedError
 
 __all__ = ["MODULUS", "ORDER", "PrimeField", "prime_field"]
 

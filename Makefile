@@ -1,0 +1,59 @@
+# make demo    install into .venv (without torch) and run the main job
+# make test    install torch and the test tools as well, then lint, type-check and run all tests
+# make setup   the installation that `make demo` needs, on its own
+# make lint    ruff and mypy alone
+# make clean   remove .venv and every cache
+#
+# PYTHON=... chooses the interpreter that .venv is made with (3.11 or newer).
+
+PYTHON ?= python3
+VENV := .venv
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
+
+# torch comes as its CPU build, because the default Linux wheel brings gigabytes of CUDA libraries that nothing here
+# uses. Only Linux wheels carry the +cpu mark. It is taken from pip's configured index where that has it, else from
+# TORCH_INDEX. TORCH_BUILD= (empty) accepts the default build.
+TORCH := $(shell sed -n 's/^\(torch==.*\)/\1/p' constraints.txt)
+TORCH_BUILD ?= $(if $(filter Linux,$(shell uname -s)),+cpu)
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+
+# A stamp lies inside .venv and is older than the files that decide what is installed, or it does not count.
+INSTALLED := $(VENV)/.installed
+INSTALLED_FOR_TESTS := $(VENV)/.installed-for-tests
+REQUIREMENTS := pyproject.toml constraints.txt gradproof/__init__.py
+
+.PHONY: demo setup test lint clean
+
+demo: setup
+	$(VENV)/bin/gradproof run
+
+setup: $(INSTALLED)
+
+test: lint
+	$(VENV)/bin/python -m pytest -n auto --dist worksteal
+
+lint: $(INSTALLED_FOR_TESTS)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("gradproof needs Python 3.11 or newer, but $(PYTHON) is " + sys.version.split()[0] + "; choose one with make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+# The build backend is installed first and used as it stands, so that it is pinned like everything else.
+$(INSTALLED): $(REQUIREMENTS) | $(VENV)/bin/python
+	$(PIP) install --quiet --constraint constraints.txt setuptools
+	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable .
+	@touch $@
+
+$(INSTALLED_FOR_TESTS): $(INSTALLED)
+	@echo "installing $(TORCH)$(TORCH_BUILD) and the test tools"
+	@$(PIP) install --quiet --constraint constraints.txt "$(TORCH)$(TORCH_BUILD)" 2>/dev/null \
+	|| $(PIP) install --quiet --constraint constraints.txt --no-deps --index-url $(TORCH_INDEX) "$(TORCH)$(TORCH_BUILD)" \
+	|| { echo "no $(TORCH)$(TORCH_BUILD) found; name an index with TORCH_INDEX=..., or take the default build with TORCH_BUILD=" >&2; exit 1; }
+	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable ".[torch,test]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,139 @@
+"""NumPy and PyTorch as one small table of operations: what the reference and the checks need of either.
+
+Below `codegen.reference` and `codegen.checks`, beside the compiler and not used by it. A row of the table holds the few
+operations that the two libraries spell differently; arithmetic, comparison, indexing, `reshape`, `sum`, `prod` and
+`any` along an axis are spelt alike and need no row. torch is imported when its row is asked for, never before.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import sympy
+
+__all__ = ["ArrayLibrary", "array_library"]
+
+
+@dataclass(frozen=True)
+class ArrayLibrary:
+    """The operations of one array library.
+
+    Attributes:
+        name: The target that the library is for.
+        array: The library's array, from a number, a truth value or a NumPy array, whose memory it shares.
+        plain: A NumPy array, from one of the library's own arrays; raises TypeError for anything else.
+        positions: 0, 1, ... count-1 as float64.
+        where: Entries of the second argument where the first holds, else of the third.
+        permute: The axes in another order.
+        broadcast: The array repeated to a shape.
+        real: The array as float64.
+        whole: The array as int64, for use as an index.
+        functions: The scalar functions of the language.
+    """
+
+    name: str
+    array: Callable[[Any], Any]
+    plain: Callable[[Any], np.ndarray[Any, Any]]
+    positions: Callable[[int], Any]
+    where: Callable[[Any, Any, Any], Any]
+    permute: Callable[[Any, tuple[int, ...]], Any]
+    broadcast: Callable[[Any, tuple[int, ...]], Any]
+    real: Callable[[Any], Any]
+    whole: Callable[[Any], Any]
+    functions: Mapping[type, Callable[[Any], Any]]
+
+
+def array_library(target: str) -> ArrayLibrary:
+    """The operations of the library that kernels of the target are written for.
+
+    Raises:
+        ValueError: there is no such target.
+        ImportError: the library is not installed.
+    """
+    if target not in LIBRARIES:
+        raise ValueError(f"target {target!r}: expected one of {', '.join(LIBRARIES)}")
+    return LIBRARIES[target]()
+
+
+@cache
+def _numpy() -> ArrayLibrary:
+    return ArrayLibrary(
+        name="numpy",
+        array=np.asarray,
+        plain=_own_array,
+        positions=lambda count: np.arange(count, dtype=np.float64),
+        where=np.where,
+        permute=np.transpose,
+        broadcast=np.broadcast_to,
+        real=lambda array: np.asarray(array, dtype=np.float64),
+        whole=lambda array: np.asarray(array).astype(np.int64),
+        functions={
+            sympy.exp: np.exp,
+            sympy.log: np.log,
+            # NumPy has no erf: the C library's, one entry at a time, which is slow and exact.
+            sympy.erf: np.vectorize(math.erf, otypes=[np.float64]),
+            sympy.erfc: np.vectorize(math.erfc, otypes=[np.float64]),
+            sympy.tanh: np.tanh,
+            sympy.sinh: np.sinh,
+            sympy.cosh: np.cosh,
+            sympy.sin: np.sin,
+            sympy.cos: np.cos,
+            sympy.atan: np.arctan,
+            sympy.sign: np.sign,
+        },
+    )
+
+
+def _own_array(value: Any) -> np.ndarray[Any, Any]:
+    if not isinstance(value, (np.ndarray, np.generic)):
+        raise TypeError(f"expected a NumPy array, found {type(value).__name__}")
+    return np.asarray(value)
+
+
+@cache
+def _torch() -> ArrayLibrary:
+    torch: Any = importlib.import_module("torch")
+
+    def tensor(value: Any) -> Any:
+        # Reductions in NumPy return scalars, which torch does not take for arrays.
+        plain = np.asarray(value)
+        return torch.from_numpy(plain) if isinstance(value, (np.ndarray, np.generic)) else torch.tensor(plain)
+
+    def own_tensor(value: Any) -> np.ndarray[Any, Any]:
+        if not isinstance(value, torch.Tensor):
+            raise TypeError(f"expected a torch tensor, found {type(value).__name__}")
+        return np.asarray(value.detach().cpu().numpy())
+
+    return ArrayLibrary(
+        name="torch",
+        array=tensor,
+        plain=own_tensor,
+        positions=lambda count: torch.arange(count, dtype=torch.float64),
+        where=torch.where,
+        permute=lambda array, axes: array.permute(axes),
+        broadcast=lambda array, shape: array.expand(shape),
+        real=lambda array: array.to(torch.float64),
+        whole=lambda array: array.to(torch.int64),
+        functions={
+            sympy.exp: torch.exp,
+            sympy.log: torch.log,
+            sympy.erf: torch.erf,
+            sympy.erfc: torch.erfc,
+            sympy.tanh: torch.tanh,
+            sympy.sinh: torch.sinh,
+            sympy.cosh: torch.cosh,
+            sympy.sin: torch.sin,
+            sympy.cos: torch.cos,
+            sympy.atan: torch.atan,
+            sympy.sign: torch.sign,
+        },
+    )
+
+
+LIBRARIES: Mapping[str, Callable[[], ArrayLibrary]] = {"numpy": _numpy, "torch": _torch}

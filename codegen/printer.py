@@ -1,0 +1,318 @@
+"""From nodes to expressions of an array library: alignment of axes, matrix products, selections, look-ups.
+
+Fifth stage of the compiler. A node knows its axes by index; here they become positions. `aligned` prints a node so that it
+broadcasts against given axes, `laid_out` so that it has exactly given axes, and a contraction becomes one matrix product
+whenever each side has something of its own: [shared | own | summed] @ [shared | summed | own].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from codegen.backends.tables import ATOM, HOST, MUL, POSTFIX, TERNARY, UNARY, Library, Spelling
+from codegen.errors import KernelError
+from codegen.nodes import (
+    Axes,
+    Contract,
+    Gather,
+    Literal,
+    Map,
+    Node,
+    Option,
+    Position,
+    Read,
+    Reduce,
+    Scatter,
+    Select,
+    Size,
+)
+from codegen.schedule import COMPARISONS, Statement
+from derive.language import Index
+
+
+@dataclass(frozen=True)
+class Text:
+    """A printed expression and how tightly it binds."""
+
+    text: str
+    precedence: int
+
+    def within(self, needed: int) -> str:
+        """The expression as an operand that needs this precedence."""
+        return self.text if self.precedence >= needed else f"({self.text})"
+
+
+@dataclass(frozen=True)
+class Printer:
+    """Prints nodes for one array library."""
+
+    library: Library
+
+    # -- statements --------------------------------------------------------------------------------------------------
+
+    def statement(self, statement: Statement) -> list[str]:
+        """The lines that compute one named value."""
+        node = statement.node
+        if isinstance(node, Scatter):
+            return self._scatter(statement.name, node)
+        if isinstance(node, Read) and node.axes == statement.axes:
+            return [f"{statement.name} = {node.name}{self.library.clone}"]
+        if set(node.axes) != set(statement.axes):
+            value, shape = self.aligned(node, statement.axes).text, self._shape(statement.axes)
+            return [f"{statement.name} = {self.library.expand.format(value=value, shape=shape)}"]
+        return [f"{statement.name} = {self.laid_out(node, statement.axes).text}"]
+
+    def _scatter(self, name: str, node: Scatter) -> list[str]:
+        sliced = self._sliced(node.positions)
+        plain = node.positions[: len(node.positions) - len(sliced)]
+        axes: list[Index] = []
+        for position in plain:
+            axes += [index for index in position.axes if index not in axes]
+        where = ", ".join(self._compared(position, tuple(axes)).text for position in plain)
+        value = self.aligned(node.value, (*axes, *sliced))
+        if node.base is None:
+            lines = [f"{name} = {self.library.zeros.format(shape=self._shape(node.targets))}"]
+        elif isinstance(node.base, Scatter):
+            lines = self._scatter(name, node.base)
+        else:
+            lines = self.statement(Statement(name, node.base, node.targets))
+        placed = {position.index for position in node.positions if isinstance(position, Position)}
+        if set(axes) <= placed:
+            # Every place occurs once: each row of the positions is a row of the result.
+            subtracted = isinstance(node.value, Map) and node.value.operation == "neg"
+            amount = self.aligned(node.value.children[0] if subtracted else node.value, (*axes, *sliced))
+            return [*lines, f"{name}[{where}] {'-' if subtracted else '+'}= {amount.text}"]
+        text = value.text
+        if self.library.name == "torch" and node.value.is_host:
+            text = f"torch.as_tensor({text}, dtype=dtype, device=device)"
+        return [*lines, self.library.scatter.format(array=name, where=f"({where},)", value=text)]
+
+    def _shape(self, axes: Axes) -> str:
+        return "".join(f"{self._extent(index)}, " for index in axes).strip() if len(axes) == 1 else ", ".join(
+            self._extent(index) for index in axes
+        )
+
+    # -- expressions -------------------------------------------------------------------------------------------------
+
+    def aligned(self, node: Node, target: Axes) -> Text:
+        """The node so that it broadcasts against arrays over the target axes."""
+        if node.is_host:
+            return self._host(node)
+        own = [index for index in target if index in node.axes]
+        first = next((place for place, index in enumerate(target) if index in own), len(target))
+        shown = [":" if index in own else "None" for index in target[first:]]
+        if "None" not in shown:
+            return self.laid_out(node, tuple(own))
+        if isinstance(node, Map) and node.operation in COMPARISONS:
+            return self._map(node, target)  # positions are cheaper to align than a mask
+        text = self.laid_out(node, tuple(own))
+        while len(shown) > 1 and shown[0] == ":" and shown[1] == ":":
+            shown = shown[1:]
+        if shown[0] == ":":
+            shown = ["...", *shown[1:]] if ":" not in shown[1:] else [*[":"] * (len(own) - shown.count(":")), *shown]
+        while shown[-1] == ":":
+            shown = shown[:-1]
+        return Text(f"{text.within(POSTFIX)}[{', '.join(shown)}]", POSTFIX)
+
+    def laid_out(self, node: Node, order: Axes) -> Text:
+        """The node with exactly these axes, in this order."""
+        if node.is_host:
+            return self._host(node)
+        if isinstance(node, Map):
+            return self._map(node, order)
+        if isinstance(node, Select):
+            return self._select(node, order)
+        text, axes = self._structural(node)
+        if axes == order:
+            return text
+        if len(axes) != len(order):
+            raise KernelError(f"axes {[str(i) for i in axes]} cannot be laid out as {[str(i) for i in order]}")
+        return Text(f"{text.within(POSTFIX)}{self._permutation(axes, order)}", POSTFIX)
+
+    def _permutation(self, axes: Axes, order: Axes) -> str:
+        if len(order) >= 2 and (*order[:-2], order[-1], order[-2]) == axes:
+            return ".T" if len(order) == 2 else ".swapaxes(-1, -2)"
+        return f".{self.library.permute}({', '.join(str(axes.index(index)) for index in order)})"
+
+    def _structural(self, node: Node) -> tuple[Text, Axes]:
+        if isinstance(node, Read):
+            return Text(node.name, ATOM), node.axes
+        if isinstance(node, Position):
+            return Text(self.library.arange_number.format(size=self._extent(node.index)), POSTFIX), node.axes
+        if isinstance(node, Reduce):
+            return self._reduce(node), node.axes
+        if isinstance(node, Contract):
+            return self._contract(node)
+        if isinstance(node, Gather):
+            return self._gather(node), node.axes
+        raise KernelError(f"{type(node).__name__}: cannot stand inside an expression")
+
+    # -- elementwise -------------------------------------------------------------------------------------------------
+
+    def _map(self, node: Map, target: Axes) -> Text:
+        spelling = self._spelling(self.library.operators, node.operation)
+        if node.operation == "power" and isinstance(node.operands[1], Literal) and isinstance(node.operands[0], Read):
+            exponent = node.operands[1]
+            if exponent.denominator == 1 and exponent.numerator in (3, 4):
+                # A power by multiplication: a general power costs an order of magnitude more.
+                base = self.aligned(node.operands[0], target).within(UNARY)
+                return Text(" * ".join([base] * exponent.numerator), MUL)
+        if node.operation in COMPARISONS:
+            return self._spelled(spelling, [self._compared(operand, target) for operand in node.operands])
+        return self._spelled(spelling, [self.aligned(operand, target) for operand in node.operands])
+
+    def _compared(self, node: Node, target: Axes) -> Text:
+        if isinstance(node, Position):
+            return self._position(node, target)
+        return self.aligned(node, target)
+
+    def _position(self, node: Position, target: Axes) -> Text:
+        """An index as whole numbers, for comparisons and look-ups."""
+        text = self.library.arange.format(size=self._extent(node.index))
+        after = target[target.index(node.index) + 1 :]
+        return Text(f"{text}[:{', None' * len(after)}]" if after else text, POSTFIX)
+
+    def _select(self, node: Select, target: Axes) -> Text:
+        flag = _optional(node.condition)
+        if flag is not None:
+            option, condition = flag
+            masked = self._select(Select(condition, node.yes, node.no), target)
+            plain = self.aligned(node.yes, target)
+            return Text(f"{masked.within(TERNARY + 1)} if {option.name} else {plain.within(TERNARY + 1)}", TERNARY)
+        condition_text = self.aligned(node.condition, target).text
+        yes, no = self.aligned(node.yes, target).text, self.aligned(node.no, target).text
+        if node.yes.is_host and node.no.is_host:
+            return Text(self.library.where_host.format(condition=condition_text, yes=yes, no=no), POSTFIX)
+        return Text(f"{self.library.prefix}.where({condition_text}, {yes}, {no})", POSTFIX)
+
+    # -- reductions, products, look-ups ------------------------------------------------------------------------------
+
+    def _reduce(self, node: Reduce) -> Text:
+        inner = node.operand.axes
+        places = [inner.index(index) for index in node.over]
+        axis = str(places[0]) if len(places) == 1 else f"({', '.join(map(str, sorted(places)))})"
+        if places == [len(inner) - 1]:
+            axis = "-1"
+        phrase = self.library.total if node.operation == "sum" else self.library.top
+        return Text(self.laid_out(node.operand, inner).within(POSTFIX) + phrase.format(axis=axis), POSTFIX)
+
+    def _contract(self, node: Contract) -> tuple[Text, Axes]:
+        shared, rows, columns, summed = node.shared, node.left_only, node.right_only, node.over
+        if not rows or not columns:
+            return self._einsum(node), node.axes
+        left = self._matrix(node.left, shared, rows, summed)
+        right = self._matrix(node.right, shared, summed, columns)
+        text = Text(f"{left.within(MUL)} @ {right.within(UNARY)}", MUL)
+        if len(rows) > 1 or len(columns) > 1:
+            text = Text(f"({text.text}).reshape({self._shape(node.axes)})", POSTFIX)
+        return text, node.axes
+
+    def _matrix(self, node: Node, shared: Axes, rows: Axes, columns: Axes) -> Text:
+        """The node as a stack of matrices, several axes on one side flattened into one."""
+        wanted, turned = (*shared, *rows, *columns), (*shared, *columns, *rows)
+        if len(rows) == 1 and len(columns) == 1:
+            return self.laid_out(node, wanted)
+        if not isinstance(node, (Map, Select)) and self._structural(node)[1] == turned:
+            flat = self._flattened(self.laid_out(node, turned), shared, columns, rows)
+            return Text(f"{flat}{'.T' if not shared else '.swapaxes(-1, -2)'}", POSTFIX)
+        return Text(self._flattened(self.laid_out(node, wanted), shared, rows, columns), POSTFIX)
+
+    def _flattened(self, text: Text, shared: Axes, rows: Axes, columns: Axes) -> str:
+        def size(group: Axes) -> str:
+            return " * ".join(self._extent(index) for index in group)
+
+        parts = [*(self._extent(index) for index in shared), size(rows), size(columns)]
+        return f"{text.within(POSTFIX)}.reshape({', '.join(parts)})"
+
+    def _einsum(self, node: Contract) -> Text:
+        letters: dict[Index, str] = {}
+        for index in (*node.left.axes, *node.right.axes):
+            if index not in letters:
+                first = index.name[0].lower()
+                free = [first, *"abcdefghijklmnopqrstuvwxyz"]
+                letters[index] = next(letter for letter in free if letter not in letters.values())
+        spec = [
+            "".join(letters[index] for index in axes) for axes in (node.left.axes, node.right.axes, node.axes)
+        ]
+        operands = [self.laid_out(side, side.axes).text for side in (node.left, node.right)]
+        return Text(f'{self.library.prefix}.einsum("{spec[0]},{spec[1]}->{spec[2]}", {operands[0]}, {operands[1]})', POSTFIX)
+
+    def _sliced(self, positions: Sequence[Node]) -> Axes:
+        """The trailing positions that are whole axes and occur nowhere else: they are slices, not look-ups."""
+        kept = len(positions)
+        while kept > 0:
+            candidate = positions[kept - 1]
+            if not isinstance(candidate, Position):
+                break
+            others = [node for place, node in enumerate(positions) if place != kept - 1]
+            if any(candidate.index in other.axes for other in others):
+                break
+            kept -= 1
+        return tuple(node.index for node in positions[kept:] if isinstance(node, Position))
+
+    def _gather(self, node: Gather) -> Text:
+        plain = node.positions[: len(node.positions) - len(self._sliced(node.positions))]
+        axes: list[Index] = []
+        for position in plain:
+            axes += [index for index in position.axes if index not in axes]
+        shown = [
+            self._position(position, tuple(axes)).text if isinstance(position, Position)
+            else self.aligned(position, tuple(axes)).text
+            for position in plain
+        ]  # fmt: skip
+        return Text(f"{node.name}[{', '.join(shown)}]", POSTFIX)
+
+    # -- on the host -------------------------------------------------------------------------------------------------
+
+    def _host(self, node: Node) -> Text:
+        if isinstance(node, Literal):
+            return _literal(node)
+        if isinstance(node, Size):
+            return Text(str(node.extent), ATOM)
+        if isinstance(node, Option):
+            return Text(node.name, ATOM)
+        if isinstance(node, Map):
+            return self._spelled(self._spelling(HOST, node.operation), [self._host(operand) for operand in node.operands])
+        if isinstance(node, Select):
+            condition, yes, no = (self._host(child) for child in node.children)
+            return Text(f"{yes.within(1)} if {condition.within(1)} else {no.within(1)}", TERNARY)
+        raise KernelError(f"{type(node).__name__}: is no host value")
+
+    @staticmethod
+    def _spelling(table: object, operation: str) -> Spelling:
+        if isinstance(table, dict) and operation in table:
+            return table[operation]  # type: ignore[no-any-return]
+        raise KernelError(f"operation {operation}: not in the operator table")
+
+    @staticmethod
+    def _spelled(spelling: Spelling, operands: Sequence[Text]) -> Text:
+        shown = [operand.within(needed) for operand, needed in zip(operands, spelling.operands, strict=True)]
+        return Text(spelling.text.format(*shown), spelling.precedence)
+
+    @staticmethod
+    def _extent(index: Index) -> str:
+        return str(index.extent)
+
+
+def _optional(condition: Node) -> tuple[Option, Node] | None:
+    """(flag, condition) for "if flag then condition": the flag decides before an array is touched."""
+    if isinstance(condition, Map) and condition.operation == "or":
+        first, second = condition.operands
+        if isinstance(first, Map) and first.operation == "not" and isinstance(first.operands[0], Option):
+            return first.operands[0], second
+    return None
+
+
+def _literal(node: Literal) -> Text:
+    if node.constant:
+        text = f"math.{ {'inf': 'inf', 'pi': 'pi', 'E': 'e'}[node.constant] }"
+        return Text(f"-{text}" if node.numerator < 0 else text, UNARY if node.numerator < 0 else ATOM)
+    if node.denominator == 1:
+        return Text(str(node.numerator), ATOM if node.numerator >= 0 else UNARY)
+    value = node.numerator / node.denominator
+    if str(value).rstrip("0").rstrip(".") and len(repr(value)) <= 8 and value * node.denominator == node.numerator:
+        return Text(repr(value), ATOM if value >= 0 else UNARY)
+    return Text(f"{node.numerator} / {node.denominator}", MUL)
+
+

@@ -1,0 +1,55 @@
+"""The statement's own values and gradients, through the reference evaluation: two witnesses of `codegen.checks`.
+
+Between `codegen.reference`, which knows one axis for each index, and the kernels, which take any number of leading
+dimensions in place of a leading index: tensors are reshaped on the way in, outputs on the way back. With torch, autograd
+runs through all of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from codegen.array_library import ArrayLibrary
+from codegen.reference import run_program
+from codegen.sampling import Shape
+from derive.language import Flag
+from derive.program import KernelRequest, Program
+
+__all__ = ["autograd_gradients", "statement_values"]
+
+Array = np.ndarray[Any, Any]
+
+
+def statement_values(
+    program: Program, request: KernelRequest, inputs: Mapping[str, Any], shape: Shape, library: ArrayLibrary
+) -> tuple[Any, ...]:
+    """The outputs by the statement, as arrays of the library in the shapes that kernels return."""
+    arrays: dict[str, Any] = {}
+    for known in program.all_inputs():
+        value = inputs[str(known.name)]
+        if not isinstance(known, Flag) and not isinstance(value, (int, float)):
+            value = value.reshape(shape.flat(known))
+        arrays[str(known.name)] = value
+    with np.errstate(all="ignore"):
+        values = run_program(program, arrays, shape.sizes, library)
+    return tuple(values[str(output.name)].reshape(shape.of(output)) for output in request.outputs)
+
+
+def autograd_gradients(
+    program: Program, request: KernelRequest, inputs: Mapping[str, Any], shape: Shape, upstream: Array,
+    library: ArrayLibrary,
+) -> tuple[Array, ...]:  # fmt: skip
+    """d sum(output * upstream) / d X for each variable X, by torch's autograd through the reference evaluation."""
+    torch: Any = importlib.import_module("torch")
+    arrays = {name: library.array(np.array(v)) if not isinstance(v, bool) else v for name, v in inputs.items()}
+    variables = [arrays[str(symbol.name)].requires_grad_() for symbol in request.wrt]
+    (output,) = statement_values(program, request, arrays, shape, library)
+    found = torch.autograd.grad((output * library.array(upstream)).sum(), variables, allow_unused=True)
+    return tuple(
+        np.zeros(tuple(variable.shape)) if gradient is None else library.plain(gradient)
+        for variable, gradient in zip(variables, found, strict=True)
+    )

@@ -1,0 +1,166 @@
+"""A claim made ready for numbers, and a claim at one point: what counts as a difference.
+
+Part of the numeric side, between `derive.numeric.sampling` (which chooses points) and `derive.refutation` (which draws
+conclusions). Both sides must be defined and the conditions of the claim met. A difference must exceed rounding by far
+(1e-25 of the larger side, at 40 digits), exceed the bounds of the errors when everything is computed again to 60 digits
+(`derive.numeric.error_bounds`), and still be there when all real inputs move a little: at a kink of a piecewise
+function the two sides may follow different conventions, and that refutes nothing.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import sympy
+
+from derive.binders import free_indices
+from derive.evaluation import Environment, Evaluator
+from derive.numeric.arithmetic import Arithmetic, reals
+from derive.numeric.compilation import ordered_indices
+from derive.numeric.conditions import Equality, met
+from derive.numeric.error_bounds import bounded_reals
+from derive.numeric.reproduction import Counterexample, python_line
+from derive.numeric.sampling import Regime, Sample, draw, entries, is_positive, with_entry
+from derive.program import Claim
+
+__all__ = ["COARSE", "SEARCH_LIMIT", "VISIBLE", "Place", "Point", "Trial"]
+
+COARSE, FINE = 40, 60  # digits of the two evaluations
+VISIBLE = 1e-6  # a relative difference that a reader sees at once in floats
+LARGEST = 1e300  # larger differences are not told apart
+SEARCH_LIMIT = 100_000  # terms to sum at one point
+
+Place = tuple[int, ...]
+
+
+class Trial:
+    """Both sides and the conditions of a claim, ready to be evaluated at any point."""
+
+    def __init__(self, claim: Claim) -> None:
+        definitions = claim.program.definitions
+        self.claim = claim
+        self.indices = ordered_indices(free_indices(claim.left) | free_indices(claim.right))
+        self.evaluator = Evaluator([claim.left, claim.right, *claim.given], definitions)
+        self.needs = self.evaluator.needs
+        self.size_names = [str(size.name) for size in self.needs.dims]
+        self.positive = frozenset(str(known.name) for known in self.needs.inputs if is_positive(known))
+        conditions = [part for condition in claim.given for part in sympy.And.make_args(condition)]
+        equalities = [Equality(part, definitions) for part in conditions if isinstance(part, sympy.Eq)]
+        self.equalities = [one for one in equalities if one.names]
+        self._extra = [tuple(index for index in free if index not in self.indices) for free in self.evaluator.free[2:]]
+
+    def sample(self, sizes: dict[str, int], flags: dict[str, bool], regime: Regime, seed: int, turn: int = 0) -> Sample:
+        """The point of a round, drawn for a seed and moved to meet the claim's equalities."""
+        drawn = f"{seed} {turn} {regime.name} {sorted(sizes.items())} {sorted(flags.items())}"
+        return self.met(draw(self.needs, sizes, flags, regime, drawn, turn + 1))
+
+    def met(self, sample: Sample) -> Sample:
+        """The sample, moved to meet the claim's equalities."""
+        return met(sample, self.equalities, self.positive)
+
+    def at(self, sample: Sample, arithmetic: Arithmetic, limit: int = SEARCH_LIMIT) -> Environment:
+        """The environment at a point."""
+        return self.evaluator.at(arithmetic, sample.sizes, sample.inputs, limit=limit)
+
+    def admits(self, environment: Environment, place: Place) -> bool:
+        """Whether the claim's conditions hold at a position; an index that only a condition has stands for all."""
+        environment.move(self.indices, place)
+        for number, extra in enumerate(self._extra, start=2):
+            try:
+                if not all(environment.value(number) for _ in environment.places(extra)):
+                    return False
+            except ArithmeticError:
+                return False
+        return True
+
+    def sides(self, environment: Environment, place: Place) -> tuple[Any, Any]:
+        """Both values at a position."""
+        environment.move(self.indices, place)
+        return environment.value(0), environment.value(1)
+
+    def reported(self, sample: Sample, place: Place, left: str, right: str) -> Counterexample:
+        """The counterexample at a position, with the given texts for the two values."""
+        position = {index.name: value for index, value in zip(self.indices, place, strict=True)}
+        claim = self.claim
+        line = python_line(claim.left, claim.right, claim.program.definitions, sample, position)
+        return Counterexample(dict(sample.sizes), dict(sample.inputs), position, left, right, line)
+
+
+class Point:
+    """A claim at a point, in reals: with few digits, with more, and with the inputs moved a little, each on demand."""
+
+    def __init__(self, trial: Trial, sample: Sample) -> None:
+        self.trial = trial
+        self.sample = sample
+        self.compared = 0  # positions where both sides had a value
+
+    @cached_property
+    def coarse(self) -> Environment:
+        """The point with as many digits as usual."""
+        return self.trial.at(self.sample, reals(COARSE))
+
+    @cached_property
+    def fine(self) -> Environment:
+        """The point with more digits, and bounds of the errors."""
+        return self.trial.at(self.sample, bounded_reals(FINE))
+
+    @cached_property
+    def nearby(self) -> list[Environment]:
+        """The point with every real entry moved by a small factor of its own, up and down."""
+        found: list[Environment] = []
+        for direction in (1, -1):
+            changes = {
+                (name, path): value * (1 + Fraction(direction * (number + 7), 10**9))
+                for number, (name, path, value) in enumerate(entries(self.sample))
+            }
+            found.append(self.trial.at(self.trial.met(with_entry(self.sample, changes)), reals(COARSE)))
+        return found
+
+    def gap(self, environment: Environment, place: Place) -> tuple[float, float]:
+        """How far the sides are apart at a position, relative to the larger and absolutely; 0 where undefined."""
+        try:
+            if not self.trial.admits(environment, place):
+                return 0.0, 0.0
+            left, right = self.trial.sides(environment, place)
+        except ArithmeticError:
+            return 0.0, 0.0
+        self.compared += 1
+        if environment.arithmetic.same(left, right):
+            return 0.0, 0.0
+        apart = abs(left - right)
+        return float(apart / max(abs(left), abs(right))), float(min(apart, LARGEST))
+
+    def refuted(self, place: Place) -> float:
+        """The relative difference, when it stands up to more digits and to moving the inputs; else 0.
+
+        Raises:
+            BudgetExceededError: the sums have more terms than the limit.
+        """
+        relative, _ = self.gap(self.coarse, place)
+        if relative == 0:
+            return 0.0
+        try:
+            left, right = self.trial.sides(self.fine, place)
+        except ArithmeticError:
+            return 0.0
+        stands = not self.fine.arithmetic.same(left, right)
+        return relative if stands and all(self.gap(moved, place)[0] > 0 for moved in self.nearby) else 0.0
+
+    def first_refuted(self) -> tuple[Place, float] | None:
+        """The first position with a visible difference that stands, or else the first one with any."""
+        faint: tuple[Place, float] | None = None
+        for place in self.coarse.places(self.trial.indices):
+            relative = self.refuted(place)
+            if relative >= VISIBLE:
+                return place, relative
+            if relative > 0 and faint is None:
+                faint = place, relative
+        return faint
+
+    def counterexample(self, place: Place, digits: int = 15) -> Counterexample:
+        """The counterexample at a position where both sides are defined."""
+        show = bounded_reals(FINE).reals.context.nstr
+        left, right = (show(value, digits) for value, _ in self.trial.sides(self.fine, place))
+        return self.trial.reported(self.sample, place, left, right)

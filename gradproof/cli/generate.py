@@ -1,0 +1,85 @@
+"""`gradproof generate`: write the kernels of all programs that ask for one, or say which committed ones are stale.
+
+Takes programs from `selection` to `codegen.generate`. What is rendered depends on the programs alone, so writing and
+`--check` compare the same bytes.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gradproof.cli import render
+from gradproof.cli.selection import InputError, chosen_programs
+
+if TYPE_CHECKING:
+    from derive.program import Program
+
+TARGETS = ("numpy", "torch")
+
+
+def targets_of(choice: str) -> tuple[str, ...]:
+    """The targets that a `--target` means."""
+    return TARGETS if choice == "all" else (choice,)
+
+
+@click.command(
+    short_help="Generate kernels, or tell which are stale.",
+    epilog="""\b
+Exit codes:
+  0  written, or with --check: everything is current
+  1  with --check: a file differs (the diff is printed)
+  2  bad input""",
+)
+@click.option("--check", "only_compare", is_flag=True, help="Write nothing; print a unified diff if a file differs.")
+@click.option("--target", type=click.Choice([*TARGETS, "all"]), default="all", show_default=True, help="Which kernels.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder instead of generated/.",
+)
+@click.argument("files", nargs=-1, metavar="[FILE.py]...")
+@click.pass_context
+def generate(ctx: click.Context, only_compare: bool, target: str, output: Path | None, files: tuple[str, ...]) -> None:
+    """Generate forward and backward kernels from the derived programs.
+
+    Without FILE.py, the kernels of the library go to generated/. With files of your own, the kernels of the programs
+    they state go to the folder that -o names.
+    """
+    from codegen.generate import compare, default_folder, render_all
+
+    for name in files:
+        if not name.endswith(".py"):
+            raise InputError(f"{name!r}: expected the path of a .py file; the library is generated as a whole")
+    if files and output is None:
+        raise InputError("kernels of your own files do not go among the library's; name a folder with -o DIR")
+    folder = output if output is not None else default_folder()
+    targets = targets_of(target)
+    if not only_compare:
+        count, changed = regenerate(chosen_programs(files), targets, folder)
+        for path in changed:
+            render.show_line(f"{'wrote' if (folder / path).is_file() else 'removed'} {path}")
+        summary = f"{render.counted(count, 'kernel')} in {folder}, {render.counted(len(changed), 'file')} changed"
+        render.show_line(summary)
+        return
+    difference = compare(render_all(chosen_programs(files), targets), folder, targets)
+    if difference:
+        click.echo(difference, nl=not difference.endswith("\n"))
+        click.echo(f"gradproof: {folder} differs from what the derivations give; run `gradproof generate`", err=True)
+        ctx.exit(1)
+    render.show_line(f"{folder} is current")
+
+
+def regenerate(programs: Sequence[Program], targets: Sequence[str], folder: Path) -> tuple[int, list[str]]:
+    """Write the programs' kernels, one for each target, to the folder; their number and the files that changed."""
+    from codegen.generate import render_all, write
+
+    changed = write(render_all(programs, targets), folder, targets)
+    importlib.invalidate_caches()  # a kernel that was not there a moment ago can be imported now
+    return len(programs) * len(targets), changed

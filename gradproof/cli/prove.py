@@ -1,0 +1,148 @@
+"""`gradproof prove`: decide claims for all sizes and say what each verdict rests on.
+
+Takes claims from `selection` to `derive.prove` and prints the verdicts, a paragraph for each, or as JSON. What is
+not proved is shown in full, with the counterexample and the line that reproduces it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gradproof.cli import render
+from gradproof.cli.meter import Meter, meter
+from gradproof.cli.selection import chosen_claims
+
+if TYPE_CHECKING:
+    from derive.program import Claim
+    from derive.prove import Verdict
+
+
+@click.command(
+    short_help="Prove or refute claims for all sizes.",
+    epilog="""\b
+Exit codes:
+  0   every claim is proved
+  1   a claim is refuted or undecided
+  2   bad input: an unknown name, or a statement that is ill-formed
+  70  internal alarm: the two proof engines disagree""",
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the verdicts."
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the counterexample search."
+)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.pass_context
+def prove(ctx: click.Context, form: str, seed: int, names: tuple[str, ...]) -> None:
+    """Prove or refute claims for all sizes.
+
+    NAME is the id of a claim (E6), the name of a program, or the path of a .py file that states programs. Without
+    names, every claim of the library is decided.
+    """
+    claims = chosen_claims(names)
+    with meter(["prove"], lines=False) as progress:
+        began = time.perf_counter()
+        verdicts = decide(claims, seed=seed, progress=progress)
+        elapsed = time.perf_counter() - began
+    if form == "json":
+        render.show_json(as_json(verdicts, elapsed))
+    else:
+        show(verdicts, elapsed)
+    ctx.exit(0 if all(verdict.status == "Proved" for verdict in verdicts) else 1)
+
+
+def decide(claims: Sequence[Claim], *, seed: int, progress: Meter) -> list[Verdict]:
+    """The verdicts on the claims, in their order.
+
+    Raises:
+        AlarmError: the two engines disagree about a claim.
+        StatementError: a claim cannot be given a meaning.
+    """
+    from derive.prove import prove as verdict_on
+
+    progress.start("prove", len(claims))
+    verdicts = []
+    for number, claim in enumerate(claims):
+        progress.move(number, claim.id)
+        verdicts.append(verdict_on(claim, seed=seed))
+    progress.finish(tally(verdicts))
+    return verdicts
+
+
+def count(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    """How many claims met each verdict."""
+    return {
+        key: sum(verdict.status == status for verdict in verdicts)
+        for key, status in (("proved", "Proved"), ("refuted", "Refuted"), ("undecided", "Undecided"))
+    }
+
+
+def tally(verdicts: Sequence[Verdict]) -> str:
+    """The count in words: 28 of 30 proved, 1 refuted, 1 undecided."""
+    counts = count(verdicts)
+    rest = [f"{counts[key]} {key}" for key in ("refuted", "undecided") if counts[key]]
+    return ", ".join([f"{counts['proved']} of {len(verdicts)} proved", *rest])
+
+
+def as_json(verdicts: Sequence[Verdict], elapsed: float) -> dict[str, Any]:
+    """The verdicts as the JSON object that `--format json` prints."""
+    return {
+        "claims": [
+            {
+                "id": verdict.claim.id,
+                "name": verdict.claim.name,
+                "verdict": verdict.status,
+                "hypotheses": list(verdict.hypotheses),
+                "laws": list(verdict.laws),
+                "seconds": round(verdict.seconds, 6),
+                "counterexample": verdict.counterexample and verdict.counterexample.as_dict(),
+            }
+            for verdict in verdicts
+        ],
+        "summary": {**count(verdicts), "seconds": round(elapsed, 6)},
+    }
+
+
+def show(verdicts: Sequence[Verdict], elapsed: float) -> None:
+    """Print a paragraph for each verdict, then the count."""
+    width = max(len(verdict.claim.id) for verdict in verdicts)
+    for verdict in verdicts:
+        head = f"{verdict.claim.id:<{width}}  {verdict.status:<9}  {render.seconds(verdict.seconds):>7}"
+        render.show_line(f"{head}  {title_of(verdict.claim)}", render.STYLES[verdict.status])
+        if verdict.hypotheses:
+            render.show_note(f"hypotheses: {'; '.join(verdict.hypotheses)}", indent=width + 2)
+        if verdict.laws:
+            render.show_note(f"laws: {'; '.join(verdict.laws)}", indent=width + 2)
+        for line in grounds(verdict):
+            render.show_line(f"{'':<{width}}  {line}")
+    render.show_line(f"{tally(verdicts)}, in {render.seconds(elapsed)}")
+
+
+def title_of(claim: Claim) -> str:
+    """What the claim says, in the words of its author or else in its own."""
+    return claim.name or str(claim)
+
+
+def grounds(verdict: Verdict) -> list[str]:
+    """Why a claim is not proved: the statement, and its counterexample or what was tried; nothing for a proof."""
+    if verdict.status == "Proved":
+        return []
+    stated = f"   ({verdict.claim.source})" if verdict.claim.source else ""
+    lines = [f"claimed: {verdict.claim}{stated}"]
+    found = verdict.counterexample
+    if found is not None:
+        where = [f"{name} = {value}" for name, value in (*found.sizes.items(), *found.position.items())]
+        lines += [
+            f"fails at: {', '.join(where) or 'the smallest input'}",
+            f"    left  side = {found.left}",
+            f"    right side = {found.right}",
+            f"reproduce with: {found.command}",
+        ]
+    if verdict.reason:
+        lines.append(f"reason: {verdict.reason}")
+    return lines

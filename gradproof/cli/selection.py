@@ -1,0 +1,112 @@
+"""What the names on a command line mean: claims and programs of the library, or of the user's own files.
+
+A name is a claim's id (E6), a program's name (attention), or the path of a Python file that states programs. A name
+that means nothing is an error with the nearest names that do.
+"""
+
+from __future__ import annotations
+
+import difflib
+import traceback
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from derive.program import Claim, Program
+
+
+class InputError(ValueError):
+    """What the user named cannot be used; the message says what was expected and what was found."""
+
+    exit_code = 2
+
+
+def chosen_claims(names: Sequence[str]) -> list[Claim]:
+    """The claims that `names` mean, in the order of the library; all of the library's claims without names.
+
+    Raises:
+        InputError: a name is neither a claim, a program nor a usable file, or there is no claim under it.
+    """
+    library, files = _sources(names)
+    wanted = [name for name in names if not _is_path(name)]
+    ids = {claim.id for program in library for claim in program.claims}
+    _check_known(wanted, ids | {program.name for program in library}, "a claim or a program of the library")
+    claims = [
+        claim
+        for program in library
+        for claim in program.claims
+        if not names or claim.id in wanted or program.name in wanted
+    ]
+    claims += [claim for program in files for claim in program.claims]
+    if not claims:
+        raise InputError(f"{' '.join(names) or 'the library'}: there is no claim to prove; state one with claim(...)")
+    return claims
+
+
+def chosen_programs(names: Sequence[str]) -> list[Program]:
+    """The programs with a kernel that `names` mean; all of the library's without names.
+
+    Raises:
+        InputError: a name is neither a program nor a usable file, or no kernel is asked for under it.
+    """
+    library, files = _sources(names)
+    wanted = [name for name in names if not _is_path(name)]
+    library = [program for program in library if program.request is not None]
+    _check_known(wanted, {program.name for program in library}, "a program of the library with a kernel")
+    programs = [program for program in library if not names or program.name in wanted]
+    programs += [program for program in files if program.request is not None]
+    if not programs:
+        raise InputError(
+            f"{' '.join(names) or 'the library'}: no program asks for a kernel; ask for one with program.kernel(...)"
+        )
+    return programs
+
+
+def programs_of(path: Path) -> list[Program]:
+    """The programs that a Python file of the user's states, with the file and line of any error in it.
+
+    Raises:
+        InputError: the file cannot be run, or states no program.
+    """
+    from derive.library import load_file
+
+    try:
+        return load_file(path)
+    except Exception as error:  # the user's file may fail in any way that Python knows
+        raise InputError(_failure_in(path, error)) from error
+
+
+def _failure_in(path: Path, error: Exception) -> str:
+    """The error with the last line of the file that led to it."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}: SyntaxError: {error.msg}"
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
+    if not lines and hasattr(error, "exit_code"):  # about the file as a whole, which the message names
+        return str(error)
+    kind = "" if hasattr(error, "exit_code") else f"{type(error).__name__}: "
+    return f"{path}{f':{lines[-1]}' if lines else ''}: {kind}{error}"
+
+
+def _is_path(name: str) -> bool:
+    return name.endswith(".py") or "/" in name
+
+
+def _sources(names: Sequence[str]) -> tuple[list[Program], list[Program]]:
+    """The library's programs, unless only files are named, and the programs of the named files."""
+    from derive.library import load
+
+    paths = [name for name in names if _is_path(name)]
+    files = [program for path in dict.fromkeys(paths) for program in programs_of(Path(path))]
+    return ([] if names and len(paths) == len(names) else load()), files
+
+
+def _check_known(wanted: Iterable[str], known: set[str], what: str) -> None:
+    for name in wanted:
+        if name in known:
+            continue
+        folded = {candidate.casefold(): candidate for candidate in sorted(known)}
+        near = [folded[match] for match in difflib.get_close_matches(name.casefold(), sorted(folded), cutoff=0.5)]
+        hint = f"nearest are {', '.join(near)}" if near else f"known are {', '.join(sorted(known)) or 'none'}"
+        raise InputError(f"{name!r}: expected {what}, or a path to a .py file; {hint}")
