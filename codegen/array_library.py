@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -17,7 +18,11 @@ from typing import Any
 import numpy as np
 import sympy
 
-__all__ = ["ArrayLibrary", "array_library"]
+__all__ = ["ArrayLibrary", "ContractError", "array_library"]
+
+
+class ContractError(TypeError):
+    """A kernel returned something else than its callers expect."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class ArrayLibrary:
     Attributes:
         name: The target that the library is for.
         array: The library's array, from a number, a truth value or a NumPy array, whose memory it shares.
-        plain: A NumPy array, from one of the library's own arrays; raises TypeError for anything else.
+        plain: A NumPy array, from one of the library's own arrays; raises ContractError for anything else.
         positions: 0, 1, ... count-1 as float64.
         where: Entries of the second argument where the first holds, else of the third.
         permute: The axes in another order.
@@ -35,6 +40,8 @@ class ArrayLibrary:
         real: The array as float64.
         whole: The array as int64, for use as an index.
         functions: The scalar functions of the language.
+        single_threaded: A context in which the library uses one thread: for arrays of a few entries, several threads
+            spend their time waiting for each other.
     """
 
     name: str
@@ -47,6 +54,7 @@ class ArrayLibrary:
     real: Callable[[Any], Any]
     whole: Callable[[Any], Any]
     functions: Mapping[type, Callable[[Any], Any]]
+    single_threaded: Callable[[], AbstractContextManager[None]]
 
 
 def array_library(target: str) -> ArrayLibrary:
@@ -87,12 +95,13 @@ def _numpy() -> ArrayLibrary:
             sympy.atan: np.arctan,
             sympy.sign: np.sign,
         },
+        single_threaded=nullcontext,
     )
 
 
 def _own_array(value: Any) -> np.ndarray[Any, Any]:
     if not isinstance(value, (np.ndarray, np.generic)):
-        raise TypeError(f"expected a NumPy array, found {type(value).__name__}")
+        raise ContractError(f"expected a NumPy array, found {type(value).__name__}")
     return np.asarray(value)
 
 
@@ -105,9 +114,18 @@ def _torch() -> ArrayLibrary:
         plain = np.asarray(value)
         return torch.from_numpy(plain) if isinstance(value, (np.ndarray, np.generic)) else torch.tensor(plain)
 
+    @contextmanager
+    def one_thread() -> Iterator[None]:
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
     def own_tensor(value: Any) -> np.ndarray[Any, Any]:
         if not isinstance(value, torch.Tensor):
-            raise TypeError(f"expected a torch tensor, found {type(value).__name__}")
+            raise ContractError(f"expected a torch tensor, found {type(value).__name__}")
         return np.asarray(value.detach().cpu().numpy())
 
     return ArrayLibrary(
@@ -133,6 +151,7 @@ def _torch() -> ArrayLibrary:
             sympy.atan: torch.atan,
             sympy.sign: torch.sign,
         },
+        single_threaded=one_thread,
     )
 
 

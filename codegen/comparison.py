@@ -1,8 +1,8 @@
 """How far an array is from what it should be, and a sentence about the entry where it is farthest.
 
-Used by `codegen.checks` for every comparison. Errors are relative to the largest entry of the expected array: entries
-that nearly cancel are as exact as the values they came from, not more. Inputs and upstream gradients are of order 1, so
-where everything cancels, as the gradient of a softmax over one logit does, the scale is SMALLEST_SCALE.
+Used by `codegen.examination` for every comparison. Errors are relative to the largest entry of the expected array:
+entries that nearly cancel are as exact as the values they came from, not more. Inputs and upstream gradients are of
+order 1, so where everything cancels, as the gradient of a softmax over one logit does, the scale is SMALLEST_SCALE.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Difference", "difference", "scale_of"]
+__all__ = ["Difference", "broken", "difference", "scale_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -27,19 +27,27 @@ class Difference:
     detail: str = ""
 
 
+def broken(detail: str) -> Difference:
+    """A difference without size."""
+    return Difference(float("inf"), detail)
+
+
 def scale_of(expected: Array) -> float:
     """What errors are measured relative to."""
     return max(SMALLEST_SCALE, float(np.max(np.abs(expected), initial=0.0)))
 
 
-def difference(found: Array, expected: Array, source: str) -> Difference:
-    """The largest error of `found`, relative to the scale of `expected`; `source` says where the latter is from."""
+def difference(found: Array, expected: Array, source: str, scale: float | None = None) -> Difference:
+    """The largest error of `found`, relative to `scale`, or else to the scale of `expected`; a NaN is infinitely wrong.
+
+    `source` says where the expected values are from: "by autograd".
+    """
     if found.shape != expected.shape:
-        return Difference(float("inf"), f"has shape {found.shape}, expected {expected.shape}")
+        return broken(f"has shape {found.shape}, expected {expected.shape}")
     if found.size == 0:
         return Difference(0.0)
     with np.errstate(all="ignore"):
-        errors = np.abs(found - expected) / scale_of(expected)
+        errors = np.abs(found - expected) / (scale_of(expected) if scale is None else scale)
     errors = np.where(np.isnan(errors), np.inf, errors)
     worst = np.unravel_index(int(np.argmax(errors)), errors.shape)
     place = f"entry [{', '.join(map(str, worst))}]" if worst else "the value"

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from codegen.array_library import ArrayLibrary
+from codegen.array_library import ArrayLibrary, ContractError
 from codegen.errors import KernelError
 from derive.language import Tensor
 from derive.program import KernelRequest, Program
@@ -42,30 +42,30 @@ class Kernel:
         """The outputs, and what the forward kernel saved for the backward kernel.
 
         Raises:
-            TypeError: what comes back is not what a kernel returns.
+            ContractError: what comes back is not what a kernel returns.
         """
         tensors = [arrays[str(known.name)] for known in self.program.all_inputs() if isinstance(known, Tensor)]
         returned = self.forward(*tensors, **options)
         if self.backward is not None:
             if not isinstance(returned, tuple) or len(returned) != 2:
-                raise TypeError(f"expected (output, saved) from the forward kernel, found {described(returned)}")
+                raise ContractError(f"expected (output, saved) from the forward kernel, found {described(returned)}")
             return (returned[0],), returned[1]
         outputs = returned if len(self.request.outputs) > 1 else (returned,)
         if not isinstance(outputs, tuple) or len(outputs) != len(self.request.outputs):
-            raise TypeError(f"expected {len(self.request.outputs)} outputs, found {described(returned)}")
+            raise ContractError(f"expected {len(self.request.outputs)} outputs, found {described(returned)}")
         return outputs, None
 
     def gradients(self, upstream: Any, saved: Any) -> tuple[Any, ...]:
         """The gradients, in the order of the request.
 
         Raises:
-            TypeError: what comes back is not a tuple with one gradient for each variable.
+            ContractError: what comes back is not a tuple with one gradient for each variable.
         """
         if self.backward is None:
             return ()
         returned = self.backward(upstream, saved)
         if not isinstance(returned, tuple) or len(returned) != len(self.request.wrt):
-            raise TypeError(f"expected a tuple of {len(self.request.wrt)} gradients, found {described(returned)}")
+            raise ContractError(f"expected a tuple of {len(self.request.wrt)} gradients, found {described(returned)}")
         return returned
 
 

@@ -31,6 +31,10 @@ from codegen.schedule import COMPARISONS, Statement
 from derive.language import Index
 
 
+WIDTH = 112  # of a line inside a function
+JOINING = frozenset({"add", "sub", "mul", "div"})
+
+
 @dataclass(frozen=True)
 class Text:
     """A printed expression and how tightly it binds."""
@@ -61,7 +65,24 @@ class Printer:
         if set(node.axes) != set(statement.axes):
             value, shape = self.aligned(node, statement.axes).text, self._shape(statement.axes)
             return [f"{statement.name} = {self.library.expand.format(value=value, shape=shape)}"]
-        return [f"{statement.name} = {self.laid_out(node, statement.axes).text}"]
+        line = f"{statement.name} = {self.laid_out(node, statement.axes).text}"
+        if len(line) <= WIDTH or not isinstance(node, Map):
+            return [line]
+        return [f"{statement.name} = (", *(f"    {part}" for part in self._broken(node, statement.axes)), ")"]
+
+    def _broken(self, node: Node, target: Axes) -> list[str]:
+        """A long expression as lines, each but the first beginning with the operator that joins it to those before."""
+        text = self.aligned(node, target)
+        if not isinstance(node, Map) or node.operation not in JOINING or len(text.text) <= WIDTH - 8:
+            return [text.text]
+        spelling = self._spelling(self.library.operators, node.operation)
+        left, right = node.operands
+        sign = spelling.text.replace("{0}", "").replace("{1}", "").strip()
+        right_text = self.aligned(right, target).within(spelling.operands[1])
+        left_text = self.aligned(left, target)
+        if left.is_host or left_text.precedence < spelling.operands[0] or set(left.axes) != set(target):
+            return [left_text.within(spelling.operands[0]), f"{sign} {right_text}"]
+        return [*self._broken(left, target), f"{sign} {right_text}"]
 
     def _scatter(self, name: str, node: Scatter) -> list[str]:
         sliced = self._sliced(node.positions)

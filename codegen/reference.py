@@ -1,6 +1,6 @@
 """The reference: a program evaluated as it is written, on arrays whose axes are named by indices.
 
-The first witness of `codegen.checks`. It reads the same statement as the compiler and shares nothing with it: no
+The first witness of `codegen.examination`. It reads the same statement as the compiler and shares nothing with it: no
 lowering, no stable forms, no planning. Softmax is exp divided by a sum, a contraction is a broadcast product summed
 axis by axis. Every subexpression becomes an array together with the index that each axis runs over; two of them meet by
 permuting and inserting axes. The arrays are NumPy's or torch's (`codegen.array_library`); with torch, autograd can
@@ -27,7 +27,7 @@ from sympy.logic.boolalg import And, BooleanAtom, Not, Or
 from codegen.array_library import ArrayLibrary
 from derive.errors import StatementError
 from derive.functions import unfold
-from derive.language import Dim, Flag, Index, Scalar, Tensor, Where, is_bracket
+from derive.language import Dim, Flag, Index, Scalar, Where, is_bracket
 from derive.program import Program
 
 __all__ = ["NamedArray", "Setting", "aligned", "evaluate", "run_program"]
@@ -131,7 +131,7 @@ def extent(index: Index, setting: Setting) -> int:
         return int(index.extent)
     if isinstance(index.extent, Dim):
         return setting.sizes[str(index.extent.name)]
-    raise StatementError(f"index {index}: its range 0 .. {index.extent} - 1 depends on an index; there is no such array")
+    raise StatementError(f"index {index}: its extent {index.extent} depends on an index; no array has such an axis")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -273,7 +273,6 @@ def _not(node: Any, setting: Setting) -> NamedArray:
 
 COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
-# And, Or and Not are listed with their arguments sorted by SymPy, a fixed order.
 RULES: tuple[tuple[type, Callable[[Any, Setting], NamedArray]], ...] = (
     (Dim, _size),
     (Index, _index),

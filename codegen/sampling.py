@@ -1,7 +1,7 @@
 """Cases to run a kernel in: shapes in which a transposed axis shows, and generic inputs.
 
-Between a program's statement and `codegen.checks`. A case fixes a number for each size, a few leading dimensions for
-each leading size (none, one or two), and a value for each input. Sizes are distinct within a shape, so that a
+Between a program's statement and `codegen.examination`. A case fixes a number for each size, a few leading dimensions
+for each leading size (none, one or two), and a value for each input. Sizes are distinct within a shape, so that a
 transpose cannot hide, and every size is 1 once. No input is 0 or 1, index tables have repeats, flags are tried both
 ways, and a parameter with a default is now given, now left out. Everything is drawn from a generator whose seed depends
 on the seed given, the program's name and the case, and on nothing else.
@@ -24,7 +24,7 @@ from codegen.errors import KernelError
 from derive.language import Dim, Flag, Index, Scalar, Tensor
 from derive.program import Name, Program
 
-__all__ = ["Case", "Shape", "cases_of", "draw", "shape_plan"]
+__all__ = ["Case", "Shape", "cases_of", "draw", "shape_plan", "sizes_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -110,23 +110,21 @@ def shape_plan(program: Program) -> tuple[Shape, ...]:
     plain, leading, least = sizes_of(program)
     turn = len(plain) // 2
     numbers = list(range(len(plain)))
-    orders = (numbers, numbers[::-1], numbers[turn:] + numbers[:turn])
     start = max(2, least)
     shapes = []
-    for rank, order in zip((1, 2, 0), orders, strict=True):
+    for rank, order in ((1, numbers[turn:] + numbers[:turn]), (2, numbers[::-1]), (0, numbers)):
         # The leading dimensions come first and so are the smallest; over them most of the work is repeated.
-        lengths = [tuple(range(start + place * rank, start + (place + 1) * rank))[::-1] for place in range(len(leading))]
         above = start + rank * len(leading)
-        shapes.append(_shape(plain, [above + place for place in order], leading, lengths))
+        lengths = [tuple(range(first, first + rank))[::-1] for first in range(start, above, rank)] if rank else []
+        shapes.append(_shape(plain, [above + place for place in order], leading, lengths or [()] * len(leading)))
     if least > 1:
         return tuple(shapes)
     for one in plain:
-        others = [name for name in plain if name != one]
-        small = {one: 1} | {name: 3 + place for place, name in enumerate(others)}
-        shapes.append(_shape(plain, [small[name] for name in plain], leading, [(2,)] * len(leading)))
+        others = {name: 3 + place for place, name in enumerate(name for name in plain if name != one)}
+        shapes.append(_shape(plain, [others.get(name, 1) for name in plain], leading, [(2,)] * len(leading)))
     for one in leading:
         lengths = [(1,) if name == one else (2,) for name in leading]
-        shapes.append(_shape(plain, [3 + place for place in numbers], leading, lengths))
+        shapes.append(_shape(plain, [2 + place for place in numbers], leading, lengths))
     return tuple(shapes)
 
 
@@ -138,7 +136,7 @@ def _shape(
 
 
 def cases_of(program: Program) -> Iterator[Case]:
-    """Each distinct shape under every setting of the flags, each shape with a 1 under one of them."""
+    """All settings of the flags in two of the distinct shapes, one after another in the other shapes."""
     names = [str(known.name) for known in program.all_inputs() if isinstance(known, Flag)]
     if len(names) <= 3:
         settings = [dict(zip(names, values, strict=True)) for values in product((False, True), repeat=len(names))]
@@ -148,10 +146,10 @@ def cases_of(program: Program) -> Iterator[Case]:
     optional = bool(program.request and program.request.defaults)
     number = 0
     for place, shape in enumerate(shape_plan(program)):
-        chosen = settings if place < 3 else [settings[place % len(settings)]]
+        chosen = settings if place in (0, 2) else [settings[place % len(settings)]]
         for turn, flags in enumerate(chosen):
             # Every setting of the flags is met with the parameters given and with them left out.
-            parity = place + turn if place < 3 else place // len(settings)
+            parity = turn + place // 2 if place in (0, 2) else place // len(settings)
             yield Case(number, shape, flags, bare=optional and parity % 2 == 1)
             number += 1
 

@@ -23,7 +23,7 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Mul, Pow, S
 
-from derive.binders import free_indices, map_children, substitute
+from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
 from derive.folding import same
 from derive.functions import Defined, unfold
 from derive.language import Index, is_bracket
@@ -88,6 +88,10 @@ def _sum(node: Any, known: tuple[Definition, ...]) -> Expr | None:
     inside = [factor for factor in others if index in free_indices(factor)]
     if not inside:
         return outside * sympy.exp(fixed + scale)
+    # Under the remaining sum the inner index gets a name of its own: no index is bound inside its own scope.
+    apart = fresh_index(index, all_names(node))
+    inner_body, inner_condition = substitute(moving, {index: apart}), substitute(condition, {index: apart})
+    scale = _logsumexp(inner_body, apart, inner_condition, known)
     weighted = Mul(*brackets, sympy.exp(moving - scale), *inside)
     return outside * sympy.exp(fixed + scale) * sympy.Sum(weighted, *node.limits)
 

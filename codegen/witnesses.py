@@ -1,8 +1,8 @@
-"""The statement's own values and gradients, through the reference evaluation: two witnesses of `codegen.checks`.
+"""The statement's own values and gradients, through the reference evaluation: two witnesses of `codegen.examination`.
 
 Between `codegen.reference`, which knows one axis for each index, and the kernels, which take any number of leading
-dimensions in place of a leading index: tensors are reshaped on the way in, outputs on the way back. With torch, autograd
-runs through all of it.
+dimensions in place of a leading index: tensors are reshaped on the way in, outputs on the way back. With torch,
+autograd runs through all of it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,11 @@ def autograd_gradients(
     program: Program, request: KernelRequest, inputs: Mapping[str, Any], shape: Shape, upstream: Array,
     library: ArrayLibrary,
 ) -> tuple[Array, ...]:  # fmt: skip
-    """d sum(output * upstream) / d X for each variable X, by torch's autograd through the reference evaluation."""
+    """The derivatives of sum(output * upstream) by torch's autograd, one array for each variable of the request."""
     torch: Any = importlib.import_module("torch")
-    arrays = {name: library.array(np.array(v)) if not isinstance(v, bool) else v for name, v in inputs.items()}
+    arrays: dict[str, Any] = {
+        name: value if isinstance(value, bool) else library.array(np.array(value)) for name, value in inputs.items()
+    }
     variables = [arrays[str(symbol.name)].requires_grad_() for symbol in request.wrt]
     (output,) = statement_values(program, request, arrays, shape, library)
     found = torch.autograd.grad((output * library.array(upstream)).sum(), variables, allow_unused=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from sympy import Add, Expr, Indexed, S
 
-from derive.binders import map_children, substitute
+from derive.binders import fresh_index, map_children, substitute
 from derive.differentiation import Contribution, placed, pull_back
 from derive.errors import StatementError
 from derive.folding import fold
@@ -186,6 +186,34 @@ def inline(expression: Any, program: Program, keep: frozenset[Any] = frozenset()
         return replaced(substitute(definition.body, dict(zip(definition.indices, where, strict=True))))
 
     return replaced(expression)
+
+
+def jacobian(program: Program, output: Name, variable: Name, name: str) -> Gradient:
+    """The program extended by name[output's indices, variable's indices] = d output / d variable, folded.
+
+    Raises:
+        StatementError: the output is not defined here.
+    """
+    definition = program.definition(str(output.name))
+    if definition is None:
+        raise StatementError(f"{program.name}: derivative of {output}: not defined here; defined are {program.names()}")
+    taken = {index.name for index in definition.indices}
+    target: list[Index] = []
+    for size in variable.shape if isinstance(variable, Tensor) else ():
+        like = next((i for i in definition.indices if i.extent == size), Index("i", size))
+        index = like if like.name not in taken else fresh_index(like, taken)
+        taken.add(index.name)
+        target.append(index)
+    body = total_derivative(program, definition.left, entry(variable, target))
+    over = (*definition.indices, *target)
+    symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
+    made = Gradient(
+        f"{program.name}_jacobian", f"Jacobian of {program.name}", list(program.inputs), list(program.definitions),
+        forward=program, output=output,
+    )  # fmt: skip
+    made.assumptions += [text for known in program.definitions for text in switching_conditions(known)]
+    made.definitions.append(Definition(symbol, over, body))
+    return made
 
 
 def total_derivative(program: Program, value: Expr, variable: Expr) -> Expr:

@@ -66,6 +66,7 @@ class Claim:
     given: tuple[Any, ...] = ()
     source: str = ""
     note: str = ""
+    assuming: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         under = f"   given {', '.join(map(str, self.given))}" if self.given else ""
@@ -129,12 +130,13 @@ class Program:
 
     def claim(
         self, id: str, left: Any, right: Any, *, name: str = "", given: Sequence[Any] = (), over: Sequence[Index] = (),
-        note: str = "",
+        assuming: Sequence[str] = (), note: str = "",
     ) -> Claim:  # fmt: skip
         """The claim that left = right for all sizes, and all inputs that meet the `given` conditions.
 
         Both sides are expressions over the program's names, or matrices. An index that is free on one side only is
         refused, unless that side is compared with something that has no index at all, or `over` lists the indices.
+        `assuming` are hypotheses in words, which the verdict repeats; `note` is a remark for the reader.
 
         Raises:
             StatementError: a side is ill-formed, sizes disagree, or an index is free on one side only.
@@ -151,13 +153,9 @@ class Program:
                 check_free(side, over, what, exactly=False)
         elif all(free_indices(side) for side in sides):
             check_free(sides[1], free_indices(sides[0]), what, exactly=True)
-        made = Claim(id, name, *sides, self, tuple(given), _caller()[1], note)
+        made = Claim(id, name, *sides, self, tuple(given), _caller()[1], note, tuple(assuming))
         self.claims.append(made)
         return made
-
-    def assume(self, hypothesis: str) -> None:
-        """Write down a hypothesis that the statement makes in words, such as "samples are independent"."""
-        self.assumptions.append(hypothesis)
 
     def kernel(
         self, *outputs: Name, wrt: Sequence[Name] = (), defaults: Mapping[Any, float | bool] | None = None
@@ -181,6 +179,15 @@ class Program:
         from derive.gradient import reverse
 
         return reverse(self, output, tuple(wrt), upstream)
+
+    def jacobian(self, output: Name, variable: Name, name: str = "") -> Gradient:
+        """The program with one more definition, d output / d variable, over the indices of both.
+
+        It is called `name`, or `d<output>_d<variable>`. Indices of the variable that clash with the output's are renamed.
+        """
+        from derive.gradient import jacobian
+
+        return jacobian(self, output, variable, name or f"d{output.name}_d{variable.name}")
 
     def derivative(self, value: Expr, variable: Expr) -> Expr:
         """The partial derivative of one entry with respect to one entry, through all definitions of this program."""

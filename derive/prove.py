@@ -154,15 +154,13 @@ def _attempts(claim: Claim) -> Iterator[tuple[Any, Any]]:
 
 def _derivation_laws(claim: Claim) -> tuple[str, ...]:
     if isinstance(claim.program, Gradient):
-        return ("dX[i]/dX[j] = delta(i, j)", "chain rule over the definitions, in reverse")
+        return ("dX[i]/dX[j] = delta(i, j)", "chain rule")
     return ()
 
 
 def _hypotheses(claim: Claim, ledger: Ledger | None) -> tuple[str, ...]:
     stated = [str(condition) for condition in claim.given]
-    stated += claim.program.assumptions
-    if isinstance(claim.program, Gradient):
-        stated += claim.program.forward.assumptions
+    stated += [*claim.assuming, *claim.program.assumptions]
     used = sorted(map(readable, ledger.hypotheses)) if ledger is not None else []
     return tuple(dict.fromkeys([*stated, *used]))
 

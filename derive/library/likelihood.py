@@ -23,8 +23,7 @@ Q = tensor("Q", Theta, N, T, V, positive=True)
 x = tensor("x", N, T, into=V)
 
 likelihood = Program("likelihood", "cross entropy is maximum likelihood", [Q, x])
-likelihood.assume("the samples are independent and identically distributed (i.i.d.)")
-likelihood.assume("sum over v of Q[theta, n, t, v] is the model's distribution; only its positivity is used")
+IID = ["the samples are independent and identically distributed (i.i.d.)"]  # what makes the likelihood a product
 
 # C1 and B1: the likelihood is the product over samples of the product over positions.
 P = likelihood.define("P", [theta, n], Product(Q[theta, n, t, x[n, t]], t))
@@ -39,19 +38,21 @@ log_conditionals = Sum(log(Q[theta, n, t, x[n, t]]), n, t)
 likelihood.claim("B3", LogLikelihood[theta], log_conditionals, name="log-likelihood is the double sum of log conditionals")
 likelihood.claim(
     "B4", argmax(Likelihood[theta], over=theta, among=theta_1), argmax(LogLikelihood[theta], over=theta, among=theta_1),
-    name="maximising the log-likelihood maximises the likelihood",
+    name="maximising the log-likelihood maximises the likelihood", assuming=IID,
 )  # fmt: skip
 likelihood.claim(
     "B6", H[theta, n, t], -log(Q[theta, n, t, x[n, t]]), name="one-hot cross entropy is -log P(target)",
     note="with the natural logarithm the unit is nats; bits = nats / ln 2",
 )  # fmt: skip
 likelihood.claim("B7", Total[theta], -LogLikelihood[theta], name="the total loss is minus the log-likelihood")
-likelihood.claim("C2", log(Likelihood[theta]), Sum(log(P[theta, n]), n), name="the log turns the product into a sum")
+likelihood.claim(
+    "C2", log(Likelihood[theta]), Sum(log(P[theta, n]), n), name="the log turns the product into a sum", assuming=IID
+)
 likelihood.claim(
     "C3", argmax(Likelihood[theta], over=theta, among=theta_1), argmax(log(Likelihood[theta]), over=theta, among=theta_1),
-    name="the maximum-likelihood estimate maximises the log",
+    name="the maximum-likelihood estimate maximises the log", assuming=IID,
 )  # fmt: skip
-likelihood.claim("C4", log(Likelihood[theta]), log_conditionals, name="the factorisation inserted")
+likelihood.claim("C4", log(Likelihood[theta]), log_conditionals, name="the factorisation inserted", assuming=IID)
 likelihood.claim(
     "C5", argmax(LogLikelihood[theta], over=theta, among=theta_1), argmin(-log_conditionals, over=theta, among=theta_1),
     name="the maximiser is the minimiser of the negative",

@@ -11,29 +11,27 @@ i, j, k = indices("i j k", V)
 s = tensor("s", V)
 shift = scalar("shift")
 
-jacobian = Program("softmax_jacobian", "the Jacobian of softmax", [s])
-Z = jacobian.define("Z", [], Sum(exp(s[k]), k))
-a = jacobian.define("a", [i], softmax(s[i], over=i))
-
-jacobian.claim(
-    "E4", jacobian.derivative(a[i], s[i]), (exp(s[i]) * Z - exp(s[i]) * exp(s[i])) / Z**2,
-    name="same position, as a quotient",
-)  # fmt: skip
-jacobian.claim("E4", jacobian.derivative(a[i], s[i]), a[i] * (1 - a[i]), name="same position: a_i (1 - a_i)")
-jacobian.claim(
-    "E5", jacobian.derivative(a[i], s[j]), -exp(s[i]) * exp(s[j]) / Z**2, given=[Ne(i, j)],
-    name="different position, as a quotient",
-)  # fmt: skip
-jacobian.claim(
-    "E5", jacobian.derivative(a[i], s[j]), -a[i] * a[j], given=[Ne(i, j)], name="different position: -a_i a_j"
-)
-jacobian.claim("softmax-jacobian", jacobian.derivative(a[i], s[j]), a[i] * (delta(i, j) - a[j]), name="E4 and E5 together")
-jacobian.claim("softmax-shift", softmax(s[i] + shift, over=i), a[i], name="softmax does not change under a shift")
-jacobian.claim("softmax-sum", Sum(a[i], i), 1, name="softmax sums to 1")
-jacobian.claim("log-softmax", log_softmax(s[i], over=i), log(a[i]), name="log softmax")
-jacobian.claim(
+vector = Program("softmax_vector", "softmax of one vector", [s])
+Z = vector.define("Z", [], Sum(exp(s[k]), k))
+a = vector.define("a", [i], softmax(s[i], over=i))
+vector.claim("softmax-sum", Sum(a[i], i), 1, name="softmax sums to 1")
+vector.claim("softmax-shift", softmax(s[i] + shift, over=i), a[i], name="softmax does not change under a shift")
+vector.claim("log-softmax", log_softmax(s[i], over=i), log(a[i]), name="log softmax is the log of softmax")
+vector.claim(
     "logsumexp-shift", logsumexp(s[i] + shift, over=i), logsumexp(s[i], over=i) + shift, name="logsumexp moves with a shift"
 )
+
+jacobian = vector.jacobian(a, s)
+J = jacobian["da_ds"]
+jacobian.claim(
+    "E4", J[i, i], (exp(s[i]) * Z - exp(s[i]) * exp(s[i])) / Z**2, name="same position: (e^s_i Z - e^s_i e^s_i) / Z^2"
+)
+jacobian.claim("E4", J[i, i], a[i] * (1 - a[i]), name="same position: a_i (1 - a_i)")
+jacobian.claim(
+    "E5", J[i, j], -exp(s[i]) * exp(s[j]) / Z**2, given=[Ne(i, j)], name="different position: -e^s_i e^s_j / Z^2"
+)
+jacobian.claim("E5", J[i, j], -a[i] * a[j], given=[Ne(i, j)], name="different position: -a_i a_j")
+jacobian.claim("softmax-jacobian", J[i, j], a[i] * (delta(i, j) - a[j]), name="E4 and E5 together")
 
 # The kernel, over the last axis of an array with any leading dimensions.
 N = dims("N")[0]

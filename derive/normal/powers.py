@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import reduce
 
 from derive.errors import StatementError
 from derive.normal import products
@@ -184,9 +183,7 @@ def content_of(polynomial: Polynomial, *, fractional: bool) -> tuple[Polynomial,
     be taken out. Its sign makes the first coefficient positive, unless the power is fractional.
     """
     terms = polynomial.ordered()
-    scale = Fraction(
-        reduce(math.gcd, (c.numerator for _, c in terms)), reduce(math.lcm, (c.denominator for _, c in terms))
-    )
+    scale = Fraction(math.gcd(*(c.numerator for _, c in terms)), math.lcm(*(c.denominator for _, c in terms)))
     if not fractional and products_first_sign(terms) < 0:
         scale = -scale
     common: dict[Atom, Exponent] = {}

@@ -178,6 +178,8 @@ def show(results: Sequence[CheckResult]) -> None:
 
 def failure(result: CheckResult) -> str:
     """One failed check in a sentence."""
-    allowed = f"by {result.error:.1e} where {result.tolerance:.0e} is allowed"
-    detail = f"; {result.detail}" if result.detail else ""
-    return f"{result.target} kernel {result.kernel}, {result.gradient}: differs from {result.witness} {allowed}{detail}"
+    subject = f"{result.target} kernel {result.kernel}, {result.gradient}"
+    if finite_or_none(result.error) is None and result.detail:  # it gave no number to compare
+        return f"{subject}: {result.detail}"
+    difference = f"differs from {result.witness} by {result.error:.1e} where {result.tolerance:.0e} is allowed"
+    return f"{subject}: {difference}{f'; {result.detail}' if result.detail else ''}"

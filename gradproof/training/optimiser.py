@@ -47,7 +47,7 @@ class AdamW:
                 gradients.flat[group.entries],
                 group.first_moment,
                 group.second_moment,
-                step,
+                t=step,
                 lr=learning_rate,
                 beta_1=self._config.beta_1,
                 beta_2=self._config.beta_2,
