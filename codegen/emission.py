@@ -67,7 +67,7 @@ def kernel_file(program: Program, target: str) -> str:
     if kernel.backward is not None:
         functions.append(_backward(kernel, target, backward_lines, saved))
     code = "\n".join(line for function in functions for line in function.lines if not line.startswith("#"))
-    words = set(re.findall(r"[A-Za-z_]\w*", code))
+    words = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", code))
     return environment().get_template("kernel.py.jinja").render(
         title=_sentence(program.title or program.name),
         name=program.name,

@@ -57,8 +57,6 @@ def _pattern_of(definition: Definition) -> Pattern | None:
     ]  # fmt: skip
     if not telling or any(isinstance(base, KroneckerDelta) for base in powers):
         return None
-    if not set(definition.indices) <= free_indices(definition.body):
-        return None  # constant along an index: nothing in a term would say where to read it
     first = sorted(powers.items(), key=lambda pair: (pair[0] not in telling, sympy.default_sort_key(pair[0])))
     return Pattern(definition, tuple(first), coefficient)
 
@@ -107,6 +105,8 @@ def _divide(number: Expr, powers: Powers, patterns: list[Pattern]) -> Expr | Non
     """The product with one pattern divided out as often as it goes; None when none goes in."""
     for pattern in patterns:
         for binding, times in _matches(pattern.factors, powers, {}, None):
+            if not binding.keys() >= set(pattern.definition.indices):
+                continue  # the body is constant along an index: nothing says where to read it
             left = dict(powers)
             for base, exponent in pattern.factors:
                 target = next(t for t in left if same(substitute(base, dict(binding)), t))
@@ -204,10 +204,10 @@ def _unify_all(patterns: Sequence[Any], targets: Sequence[Any], binding: Binding
 
 def _unify_binders(pattern: Any, target: Any, binding: Binding) -> Iterator[Binding]:
     left, right = scope_of(pattern), scope_of(target)
-    if left is None or right is None or [i.extent for i in left.bound] != [i.extent for i in right.bound]:
+    if left is None or right is None or len(left.bound) != len(right.bound):
         return
     taken = (all_names(pattern) | all_names(target)).union(*map(all_names, binding.values()))
-    inside = [list(left.inside), list(right.inside)]
+    inside = [[*(index.extent for index in scope.bound), *scope.inside] for scope in (left, right)]
     fixed: dict[Index, Expr] = {}
     for one, other in zip(left.bound, right.bound, strict=True):
         common = fresh_index(one, taken)

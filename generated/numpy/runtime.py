@@ -59,7 +59,7 @@ def bind(kernel: str, *arguments: Array) -> Bound:
                 )
             leading = front
             known[axes[0][:-3]] = int(np.prod(front, dtype=np.int64))
-            value = value.reshape(known[axes[0][:-3]], *back)
+            value = value.reshape((known[axes[0][:-3]], *back))
         for axis, found in zip(own, back):
             expected = int(axis) if axis.isdigit() else known.setdefault(axis, found)
             if expected != found:
@@ -102,12 +102,12 @@ def incoming(
     expected = shape if leading is None else (*leading, *shape)
     if value.shape != expected:
         raise ValueError(f"{kernel}: {name}: expected shape {expected}, found {value.shape}")
-    return value if leading is None else value.reshape(int(np.prod(leading, dtype=np.int64)), *shape)
+    return value if leading is None else value.reshape((int(np.prod(leading, dtype=np.int64)), *shape))
 
 
 def restore(value: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:
     """The array with its flattened first axis unfolded into the leading dimensions."""
-    return value.reshape(*leading, *value.shape[1:])
+    return value.reshape((*leading, *value.shape[1:]))
 
 
 def _shown(axes: list[str]) -> str:

@@ -21,7 +21,7 @@ import math
 
 import torch
 
-from .runtime import Array, bind, erf, incoming, restore
+from .runtime import Array, bind, incoming, restore
 
 
 def feed_forward_block_forward(

@@ -14,7 +14,7 @@ import math
 
 import torch
 
-from .runtime import Array, bind, erf, incoming, restore
+from .runtime import Array, bind, incoming, restore
 
 
 def gelu_forward(x: torch.Tensor) -> tuple[torch.Tensor, tuple]:

@@ -58,7 +58,7 @@ def bind(kernel: str, *arguments: Array) -> Bound:
                 )
             leading = front
             known[axes[0][:-3]] = math.prod(front)
-            value = value.reshape(known[axes[0][:-3]], *back)
+            value = value.reshape((known[axes[0][:-3]], *back))
         for axis, found in zip(own, back):
             expected = int(axis) if axis.isdigit() else known.setdefault(axis, found)
             if expected != found:
@@ -100,12 +100,12 @@ def incoming(
     expected = shape if leading is None else (*leading, *shape)
     if tuple(value.shape) != expected:
         raise ValueError(f"{kernel}: {name}: expected shape {expected}, found {tuple(value.shape)}")
-    return value if leading is None else value.reshape(math.prod(leading), *shape)
+    return value if leading is None else value.reshape((math.prod(leading), *shape))
 
 
 def restore(value: torch.Tensor, leading: tuple[int, ...]) -> torch.Tensor:
     """The array with its flattened first axis unfolded into the leading dimensions."""
-    return value.reshape(*leading, *value.shape[1:])
+    return value.reshape((*leading, *value.shape[1:]))
 
 
 def _shown(axes: list[str]) -> str:
