@@ -359,6 +359,19 @@ def _sum(node: Any, context: Context) -> Node:
     return _contracted(_sum_factors(node.function, over, context), over, context)
 
 
+def _product(node: Any, context: Context) -> Node:
+    over = tuple(limit[0] for limit in node.limits)
+    for index in over:
+        _size(index.extent, context)
+    inside = lower(node.function, context)
+    constant = [index for index in over if index not in inside.axes]
+    if constant:
+        raise KernelError(f"{context.program}: {node}: no factor depends on {constant[0]}; write it as a power")
+    for index in over:
+        inside = Reduce("prod", inside, (index,))
+    return inside
+
+
 def _sum_factors(body: Expr, over: Axes, context: Context) -> list[Node]:
     """The factors of a summand as nodes: squares twice, what is below a fraction inverted, brackets selected in."""
     brackets: list[Any] = []
@@ -507,6 +520,7 @@ RULES: tuple[tuple[Any, Rule], ...] = (
     (sympy.exp, _exp),
     (Defined, _logsumexp),
     (sympy.Sum, _sum),
+    (sympy.Product, _product),
     (KroneckerDelta, _delta),
     (Where, _where),
     (sympy.Function, _function),

@@ -183,7 +183,7 @@ class Select(Node):
 
 @dataclass(frozen=True)
 class Reduce(Node):
-    """The sum or the maximum over some indices."""
+    """The sum, the product or the maximum over some indices."""
 
     operation: str
     operand: Node

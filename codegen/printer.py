@@ -215,7 +215,7 @@ class Printer:
         axis = str(places[0]) if len(places) == 1 else f"({', '.join(map(str, sorted(places)))})"
         if places == [len(inner) - 1]:
             axis = "-1"
-        phrase = self.library.total if node.operation == "sum" else self.library.top
+        phrase = self.library.reductions[node.operation]
         return Text(self.laid_out(node.operand, inner).within(POSTFIX) + phrase.format(axis=axis), POSTFIX)
 
     def _contract(self, node: Contract) -> tuple[Text, Axes]:

@@ -281,7 +281,7 @@ def _shrunk(statements: Sequence[Statement], kept: Sequence[str]) -> list[Statem
 
 
 COMPARISONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
-LABELS = {"exp": "exp", "max": "top", "sum": "sum"} | dict.fromkeys([*sorted(COMPARISONS), "or", "and", "not"], "mask")
+LABELS = {"exp": "exp", "max": "top", "sum": "sum", "prod": "prod"} | dict.fromkeys([*sorted(COMPARISONS), "or", "and", "not"], "mask")
 
 
 def _hoisted(statements: Sequence[Statement]) -> list[Statement]:

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import sympy
-from sympy import Expr, Indexed, KroneckerDelta, Mul, Not
+from sympy import Expr, Indexed, KroneckerDelta, Mul, Ne, Not
 
 from derive.binders import all_names, free_indices, fresh_index, substitute
 from derive.errors import StatementError
 from derive.functions import unfold
-from derive.language import Index, Scalar, Sum, Tensor, Where, iverson
+from derive.language import Index, Product, Scalar, Sum, Tensor, Where, iverson, where
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,13 @@ def _through_sum(node: Expr, cotangent: Expr, scope: tuple[Index, ...]) -> Passe
 
 
 def _through_product(node: Expr, cotangent: Expr, scope: tuple[Index, ...]) -> Passed:
-    # d Prod(f) = Prod(f) * Sum(df / f): the factor that varies is divided out again.
-    body, bound = _opened(node, cotangent, scope)
-    yield body, cotangent * node / body, (*scope, *bound)
+    # The factor that varies is left out of the product, not divided out of it: the derivative is right at f = 0 too.
+    *outer, (index, *_) = node.limits
+    inner = node.func(node.function, *outer) if outer else node.function
+    body, (bound,) = _opened(node.func(inner, node.limits[-1]), cotangent, scope)
+    other = fresh_index(bound, all_names(node) | all_names(body) | all_names(cotangent) | {i.name for i in scope})
+    others = Product(where(Ne(other, bound), substitute(body, {bound: other}), 1), other)
+    yield body, cotangent * others, (*scope, bound)
 
 
 def _through_where(node: Expr, cotangent: Expr, scope: tuple[Index, ...]) -> Passed:

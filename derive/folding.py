@@ -210,6 +210,8 @@ def _unify_binders(pattern: Any, target: Any, binding: Binding) -> Iterator[Bind
     inside = [[*(index.extent for index in scope.bound), *scope.inside] for scope in (left, right)]
     fixed: dict[Index, Expr] = {}
     for one, other in zip(left.bound, right.bound, strict=True):
+        if one.extent != other.extent and not (free_indices(one.extent) and free_indices(other.extent)):
+            return  # ranges of different sizes; ragged ones are compared below, with the outer indices made common
         common = fresh_index(one, taken)
         taken = taken | {common.name}
         inside = [

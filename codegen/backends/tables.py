@@ -86,8 +86,7 @@ class Library:
     prefix: str
     operators: Mapping[str, Spelling]
     permute: str
-    total: str
-    top: str
+    reductions: Mapping[str, str]
     arange: str
     arange_number: str
     zeros: str
@@ -104,8 +103,7 @@ LIBRARIES: dict[str, Library] = {
         prefix="np",
         operators=NUMPY,
         permute="transpose",
-        total=".sum(axis={axis})",
-        top=".max(axis={axis})",
+        reductions={"sum": ".sum(axis={axis})", "prod": ".prod(axis={axis})", "max": ".max(axis={axis})"},
         arange="np.arange({size})",
         arange_number="np.arange({size}, dtype=dtype)",
         zeros="np.zeros(({shape}), dtype)",
@@ -120,8 +118,7 @@ LIBRARIES: dict[str, Library] = {
         prefix="torch",
         operators=TORCH,
         permute="permute",
-        total=".sum(dim={axis})",
-        top=".amax(dim={axis})",
+        reductions={"sum": ".sum(dim={axis})", "prod": ".prod(dim={axis})", "max": ".amax(dim={axis})"},
         arange="torch.arange({size}, device=device)",
         arange_number="torch.arange({size}, dtype=dtype, device=device)",
         zeros="torch.zeros(({shape}), dtype=dtype, device=device)",
