@@ -1,7 +1,7 @@
 """From kernels to files: the lines of each function, the documentation around them, and the layout by template.
 
-Sixth stage of the compiler. Everything that is a decision is made here and in the stages before; the Jinja2 templates only
-lay out what they are given. The text of a file depends on the program and on nothing else.
+Sixth stage of the compiler. Everything that is a decision is made here and in the stages before; the Jinja2 templates
+only lay out what they are given. The text of a file depends on the program and on nothing else.
 """
 
 from __future__ import annotations
@@ -44,9 +44,13 @@ class FunctionText:
 def environment() -> jinja2.Environment:
     """The template environment; a name that a template uses and is not given is an error."""
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        keep_trailing_newline=True, autoescape=False,
-    )  # fmt: skip
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
 
 
 def kernel_file(program: Program, target: str) -> str:
@@ -76,7 +80,8 @@ def kernel_file(program: Program, target: str) -> str:
         digest=statement_digest(program),
         needs_math="math" in words,
         library={"numpy": "numpy as np", "torch": "torch"}[target],
-        runtime=sorted({"Array", "bind", "erf", "incoming", "restore"} & words, key=str.lower),
+        runtime=[*["Array"], *["Saved"] * (kernel.backward is not None),
+                 *sorted({"bind", "erf", "incoming", "restore"} & words)],
         functions=functions,
     )  # fmt: skip
 
@@ -197,7 +202,11 @@ def _forward(kernel: Kernel, target: str, lines: Sequence[str], saved: Sequence[
     outputs = [_described(parameter) for parameter in routine.returns]
     outputs += [f"saved: what {kernel.backward.name} needs"] if kernel.backward is not None else []
     array = ARRAY_TYPES[target]
-    result = array if len(outputs) == 1 else f"tuple[{', '.join([array] * len(results))}{', tuple' * (kernel.backward is not None)}]"
+    result = (
+        array
+        if len(outputs) == 1
+        else f"tuple[{', '.join([array] * len(results))}{', Saved' * (kernel.backward is not None)}]"
+    )
     names = ", ".join(parameter.name for parameter in routine.returns)
     return FunctionText(
         _signature(routine.name, arrays, [_option(name, kernel) for name in options], array, result),
@@ -213,13 +222,24 @@ def _backward(kernel: Kernel, target: str, lines: Sequence[str], saved: Sequence
     if routine is None:
         raise KernelError(f"{kernel.program.name}: has no backward kernel")
     (upstream,) = routine.parameters
-    shape = _tuple(upstream.sizes[1:] if upstream.leading else upstream.sizes) if len(upstream.sizes) > upstream.leading else "()"
+    shape = (
+        _tuple(upstream.sizes[1:] if upstream.leading else upstream.sizes)
+        if len(upstream.sizes) > upstream.leading
+        else "()"
+    )
     front = "leading" if upstream.leading else "None"
     flat = f"{_unpacked(saved)} = saved"
     opening = [flat] if len(flat) <= WIDTH else [*_call("(", list(saved), ") = saved")]
     # The upstream gradient takes element type and device of a value that the forward pass has seen.
     like = next((name for name in kernel.saved if name not in _integer_names(kernel)), None)
-    checked = [f'"{routine.name}"', f'"{upstream.name}"', upstream.name, front, shape, *([f"like={like}"] if like else [])]
+    checked = [
+        f'"{routine.name}"',
+        f'"{upstream.name}"',
+        upstream.name,
+        front,
+        shape,
+        *([f"like={like}"] if like else []),
+    ]
     opening += _call(f"{upstream.name} = incoming(", checked, ")")
     results = [_restored(parameter) for parameter in routine.returns]
     array = ARRAY_TYPES[target]
@@ -227,7 +247,7 @@ def _backward(kernel: Kernel, target: str, lines: Sequence[str], saved: Sequence
     output = kernel.forward.returns[0].name
     summary = f"{names}: the gradient of a loss of which {upstream.name} is the gradient with respect to {output}."
     return FunctionText(
-        _call(f"def {routine.name}(", [f"{upstream.name}: {array}", "saved: tuple"], f") -> tuple[{array}, ...]:"),
+        _call(f"def {routine.name}(", [f"{upstream.name}: {array}", "saved: Saved"], f") -> tuple[{array}, ...]:"),
         tuple(textwrap.wrap(summary, WIDTH - 8)),
         (_described(upstream), f"saved: the second result of {kernel.forward.name}"),
         tuple(map(_described, routine.returns)),

@@ -1,7 +1,7 @@
 """Generating, comparing and writing the kernels of a library: the last stage of the compiler.
 
-`render_all` is a pure function from programs to file contents. `write` puts them in place, each file by a rename, so that
-an interrupted run leaves old files or new ones and never half of one; kernels whose program is gone are removed.
+`render_all` is a pure function from programs to file contents. `write` puts them in place, each file by a rename, so
+that an interrupted run leaves old files or new ones and never half of one; kernels whose program is gone are removed.
 `compare` says what would change.
 """
 

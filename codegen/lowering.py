@@ -1,8 +1,9 @@
 """From the body of a definition to kernel nodes.
 
-Third stage of the compiler (after `codegen.stability`). One row of RULES for each kind of SymPy node. What needs care is
-done here and nowhere else: products become contractions in an order chosen by size, brackets become selections, look-ups
-gathers and deltas scatters, an exponential of a difference from its own logsumexp the quotient of two values at hand.
+Third stage of the compiler (after `codegen.stability`). One row of RULES for each kind of SymPy node. What needs care
+is done here and nowhere else: products become contractions in an order chosen by size, brackets become selections,
+look-ups gathers and deltas scatters, an exponential of a difference from its own logsumexp the quotient of two values
+at hand.
 """
 
 from __future__ import annotations
@@ -157,7 +158,8 @@ def _mul(node: Any, context: Context) -> Node:
         return Map("neg", (lower(rest, context),))
     factors = node.args
     brackets = [factor for factor in factors if is_bracket(factor)]
-    above, below = [], []
+    above: list[Node] = []
+    below: list[Node] = []
     for factor in factors:
         base, power = factor.as_base_exp() if isinstance(factor, Pow) else (factor, S.One)
         if is_bracket(factor):
@@ -180,7 +182,7 @@ def _mul(node: Any, context: Context) -> Node:
 
 
 def _quotient(above: Sequence[Node], below: Sequence[Node]) -> Node:
-    """above / below with everything that is known before the arrays are touched computed once, on the host."""
+    """Above / below with everything that is known before the arrays are touched computed once, on the host."""
     host_above = _multiplied([node for node in above if node.is_host])
     host_below = _multiplied([node for node in below if node.is_host])
     array = _multiplied([node for node in above if not node.is_host])
@@ -217,7 +219,7 @@ def _exp(node: Any, context: Context) -> Node:
 
 
 def _exp_where(exponent: Expr, condition: Any, context: Context) -> Node:
-    """exp(exponent) where the condition holds, else 0. What is left out is -inf before, not 0 after, the exponential."""
+    """exp(exponent) where the condition holds, else 0: what is left out is -inf before the exponential, not 0 after."""
     for term in Add.make_args(exponent):
         scale = -term
         if isinstance(scale, Defined) and scale.name == "logsumexp":
@@ -249,8 +251,8 @@ def _softened(value: Expr, scale: Defined, condition: Any, context: Context) -> 
 def _scaled_sum(body: Expr, index: Index, condition: Any, context: Context) -> tuple[Node, Node]:
     """(exp(body - m), its sum over the index) with m the maximum over the index.
 
-    With a condition, an empty index set gives exp = 0 and the sum 1: the policy for the empty set is zero. The sum is at
-    least 1 for every other, because the largest term is exp(0).
+    With a condition, an empty index set gives exp = 0 and the sum 1: the policy for the empty set is zero. The sum is
+    at least 1 for every other, because the largest term is exp(0).
     """
     value = lower(body, context)
     if condition == sympy.true:
@@ -315,7 +317,9 @@ def _condition(node: Any, context: Context) -> Node:
         return result
     if isinstance(node, Relational):
         # Written so that the indices come in the order of the result's axes: i >= j for a result over (i, j).
-        ranks = [min((context.order.index(i) for i in free_indices(s) if i in context.order), default=-1) for s in node.args]
+        ranks = [
+            min((context.order.index(i) for i in free_indices(s) if i in context.order), default=-1) for s in node.args
+        ]
         relation = node.reversed if ranks[0] > ranks[1] else node
         return Map(COMPARISONS[type(relation)], tuple(_position(side, context) for side in relation.args))
     raise KernelError(f"{context.program}: {node}: expected a condition")
@@ -437,8 +441,7 @@ def _pair(first: Node, second: Node, others: Sequence[Node], over: Axes, context
     # An index of one operand alone is summed before the product.
     alone = [tuple(i for i in done if i in a.axes and i not in b.axes) for a, b in ((first, second), (second, first))]
     first, second = (
-        Reduce("sum", node, indices) if indices else node
-        for node, indices in zip((first, second), alone, strict=True)
+        Reduce("sum", node, indices) if indices else node for node, indices in zip((first, second), alone, strict=True)
     )
     common = tuple(i for i in done if i in first.axes and i in second.axes)
     if not common:

@@ -203,7 +203,8 @@ class Reduce(Node):
 class Contract(Node):
     """The sum over some indices of a product of two arrays; each of these indices is in both.
 
-    `over` is in the order of the right operand's axes, so that a group of summed axes is flattened without a copy there.
+    `over` is in the order of the right operand's axes, so that a group of summed axes is flattened without a copy
+    there.
     """
 
     left: Node

@@ -1,8 +1,8 @@
 """From nodes to expressions of an array library: alignment of axes, matrix products, selections, look-ups.
 
-Fifth stage of the compiler. A node knows its axes by index; here they become positions. `aligned` prints a node so that it
-broadcasts against given axes, `laid_out` so that it has exactly given axes, and a contraction becomes one matrix product
-whenever each side has something of its own: [shared | own | summed] @ [shared | summed | own].
+Fifth stage of the compiler. A node knows its axes by index; here they become positions. `aligned` prints a node so
+that it broadcasts against given axes, `laid_out` so that it has exactly given axes, and a contraction becomes one
+matrix product whenever each side has something of its own: [shared | own | summed] @ [shared | summed | own].
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from codegen.nodes import (
 )
 from codegen.schedule import COMPARISONS, Statement
 from derive.language import Index
-
 
 WIDTH = 112  # of a line inside a function
 JOINING = frozenset({"add", "sub", "mul", "div"})
@@ -110,8 +109,10 @@ class Printer:
         return [*lines, self.library.scatter.format(array=name, where=f"({where},)", value=text)]
 
     def _shape(self, axes: Axes) -> str:
-        return "".join(f"{self._extent(index)}, " for index in axes).strip() if len(axes) == 1 else ", ".join(
-            self._extent(index) for index in axes
+        return (
+            "".join(f"{self._extent(index)}, " for index in axes).strip()
+            if len(axes) == 1
+            else ", ".join(self._extent(index) for index in axes)
         )
 
     # -- expressions -------------------------------------------------------------------------------------------------
@@ -253,11 +254,11 @@ class Printer:
                 first = index.name[0].lower()
                 free = [first, *"abcdefghijklmnopqrstuvwxyz"]
                 letters[index] = next(letter for letter in free if letter not in letters.values())
-        spec = [
-            "".join(letters[index] for index in axes) for axes in (node.left.axes, node.right.axes, node.axes)
-        ]
+        spec = ["".join(letters[index] for index in axes) for axes in (node.left.axes, node.right.axes, node.axes)]
         operands = [self.laid_out(side, side.axes).text for side in (node.left, node.right)]
-        return Text(f'{self.library.prefix}.einsum("{spec[0]},{spec[1]}->{spec[2]}", {operands[0]}, {operands[1]})', POSTFIX)
+        return Text(
+            f'{self.library.prefix}.einsum("{spec[0]},{spec[1]}->{spec[2]}", {operands[0]}, {operands[1]})', POSTFIX
+        )
 
     def _sliced(self, positions: Sequence[Node]) -> Axes:
         """The trailing positions that are whole axes and occur nowhere else: they are slices, not look-ups."""
@@ -294,7 +295,9 @@ class Printer:
         if isinstance(node, Option):
             return Text(node.name, ATOM)
         if isinstance(node, Map):
-            return self._spelled(self._spelling(HOST, node.operation), [self._host(operand) for operand in node.operands])
+            return self._spelled(
+                self._spelling(HOST, node.operation), [self._host(operand) for operand in node.operands]
+            )
         if isinstance(node, Select):
             condition, yes, no = (self._host(child) for child in node.children)
             return Text(f"{yes.within(1)} if {condition.within(1)} else {no.within(1)}", TERNARY)
@@ -335,5 +338,3 @@ def _literal(node: Literal) -> Text:
     if str(value).rstrip("0").rstrip(".") and len(repr(value)) <= 8 and value * node.denominator == node.numerator:
         return Text(repr(value), ATOM if value >= 0 else UNARY)
     return Text(f"{node.numerator} / {node.denominator}", MUL)
-
-

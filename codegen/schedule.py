@@ -1,8 +1,8 @@
 """From a program to its kernels: which definitions are computed where, what is saved, what is computed once.
 
-Fourth stage of the compiler. A program with `kernel(O, wrt=[Q, K, V])` becomes two functions. The forward one computes the
-definitions that O needs; the backward one the adjoints of Q, K, V. Forward values that the adjoints read are saved, and
-nothing else. Equal subexpressions, wherever they stand, become one named value.
+Fourth stage of the compiler. A program with `kernel(O, wrt=[Q, K, V])` becomes two functions. The forward one
+computes the definitions that O needs; the backward one the adjoints of Q, K, V. Forward values that the adjoints read
+are saved, and nothing else. Equal subexpressions, wherever they stand, become one named value.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-
 
 from codegen.errors import KernelError
 from codegen.lowering import Context, lower_definition
@@ -36,7 +35,9 @@ from derive.language import Dim, Flag, Index, Scalar, Tensor
 from derive.program import Definition, Program
 from derive.writing import written_definition
 
-RESERVED = frozenset({"np", "torch", "math", "saved", "leading", "bind", "incoming", "restore", "erf", "dtype", "device"})
+RESERVED = frozenset(
+    {"np", "torch", "math", "saved", "leading", "bind", "incoming", "restore", "erf", "dtype", "device"}
+)
 TRIVIAL = (Read, Literal, Size, Option, Position)
 
 
@@ -160,7 +161,9 @@ def _check_names(program: Program, inputs: Iterable[Any]) -> None:
 
 
 def _parameter(symbol: Tensor) -> Parameter:
-    return Parameter(_name(symbol), tuple(map(str, symbol.shape)), False, None if symbol.into is None else str(symbol.into))
+    return Parameter(
+        _name(symbol), tuple(map(str, symbol.shape)), False, None if symbol.into is None else str(symbol.into)
+    )
 
 
 def _defined_parameter(definition: Definition) -> Parameter:
@@ -281,7 +284,9 @@ def _shrunk(statements: Sequence[Statement], kept: Sequence[str]) -> list[Statem
 
 
 COMPARISONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
-LABELS = {"exp": "exp", "max": "top", "sum": "sum", "prod": "prod"} | dict.fromkeys([*sorted(COMPARISONS), "or", "and", "not"], "mask")
+LABELS = {"exp": "exp", "max": "top", "sum": "sum", "prod": "prod"} | dict.fromkeys(
+    [*sorted(COMPARISONS), "or", "and", "not"], "mask"
+)
 
 
 def _hoisted(statements: Sequence[Statement]) -> list[Statement]:
@@ -366,5 +371,3 @@ def _with_children(node: Node, children: Sequence[Node]) -> Node:
         base = children[count + 1] if node.base is not None else None
         return Scatter(node.targets, tuple(children[:count]), children[count], base)
     raise KernelError(f"{type(node).__name__}: a leaf has no children")
-
-

@@ -1,8 +1,8 @@
 """Special functions that an array library lacks, as interpolating polynomials computed when the kernels are generated.
 
-NumPy has no erf. It is built from exp(x^2) erfc(x), which is smooth on [0, inf): with t = (x - c)/(x + c) it becomes a
-function on [-1, 1] whose Chebyshev series converges geometrically (Shepherd and Laframboise 1981). The coefficients come
-out of 50-digit arithmetic, so they are the same on every machine.
+NumPy has no erf. It is built from exp(x^2) erfc(x), which is smooth on [0, inf): with t = (x - c)/(x + c) it becomes
+a function on [-1, 1] whose Chebyshev series converges geometrically (Shepherd and Laframboise 1981). The coefficients
+come out of 50-digit arithmetic, so they are the same on every machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def erf_terms(degree: int) -> tuple[str, ...]:
         x = centre * (1 + t) / (1 - t)
         values.append(context.exp(x**2) * context.erfc(x))
     series = [
-        (2 - (order == 0)) * sum(v * context.cos(order * angle) for v, angle in zip(values, angles, strict=True)) / count
+        (2 - (order == 0))
+        * sum(v * context.cos(order * angle) for v, angle in zip(values, angles, strict=True))
+        / count
         for order in range(count)
     ]
     return tuple(repr(float(term)) for term in reversed(_monomials(series, context)))

@@ -1,7 +1,8 @@
 """Stability by construction: exponentials, their sums and logarithms are rewritten before anything is planned.
 
-First stage of the compiler. The body of a definition is mathematics; two bodies that are equal over the reals may differ
-by an overflow in floating point. Each rule of the table is an identity that `derive.prove` decides (a test replays them):
+First stage of the compiler. The body of a definition is mathematics; two bodies that are equal over the reals may
+differ by an overflow in floating point. Each rule of the table is an identity that `derive.prove` decides (a test
+replays them):
 
     Sum(exp(f), j)            = exp(logsumexp(f, j))
     Sum(exp(f) * x, j)        = exp(logsumexp(f, j)) * Sum(exp(f - logsumexp(f, j)) * x, j)
@@ -10,9 +11,9 @@ by an overflow in floating point. Each rule of the table is an identity that `de
     log(exp(u))               = u
     log(x y)                  = log x + log y             where one factor is an exponential
 
-After them an exponential is only ever taken of a difference such as S - logsumexp(S), which is at most 0. The kernel for
-logsumexp subtracts the row's maximum; softplus is the elementwise case. Nothing is recognised by name: a statement that
-spells out exp(s)/Sum(exp(s)) gets what `softmax` gets.
+After them an exponential is only ever taken of a difference such as S - logsumexp(S), which is at most 0. The kernel
+for logsumexp subtracts the row's maximum; softplus is the elementwise case. Nothing is recognised by name: a
+statement that spells out exp(s)/Sum(exp(s)) gets what `softmax` gets.
 """
 
 from __future__ import annotations
@@ -156,4 +157,3 @@ RULES: tuple[tuple[type, Callable[[Any, tuple[Definition, ...]], Expr | None]], 
     (sympy.Mul, _mul),
     (sympy.log, _log),
 )
-

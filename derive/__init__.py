@@ -1,0 +1,1 @@
+"""The mathematics: statements in index notation, their gradients, and proofs for all sizes."""

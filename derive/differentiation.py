@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sympy
-from sympy import Expr, Indexed, KroneckerDelta, Mul, Ne, Not
+from sympy import Expr, Indexed, KroneckerDelta, Mul, Ne, Not, Or
 
 from derive.binders import all_names, free_indices, fresh_index, substitute
 from derive.errors import StatementError
@@ -49,7 +49,9 @@ def _is_active(expression: Any, active: Callable[[Any], bool]) -> bool:
     return any(active(symbol) for symbol in expression.atoms(Tensor, Scalar))
 
 
-def _pull(node: Expr, cotangent: Expr, scope: tuple[Index, ...], active: Callable[[Any], bool]) -> Iterator[Contribution]:
+def _pull(
+    node: Expr, cotangent: Expr, scope: tuple[Index, ...], active: Callable[[Any], bool]
+) -> Iterator[Contribution]:
     if cotangent == 0 or not _is_active(node, active):
         return
     if isinstance(node, Indexed):
@@ -114,12 +116,15 @@ def _through_sum(node: Expr, cotangent: Expr, scope: tuple[Index, ...]) -> Passe
 
 def _through_product(node: Expr, cotangent: Expr, scope: tuple[Index, ...]) -> Passed:
     # The factor that varies is left out of the product, not divided out of it: the derivative is right at f = 0 too.
-    *outer, (index, *_) = node.limits
-    inner = node.func(node.function, *outer) if outer else node.function
-    body, (bound,) = _opened(node.func(inner, node.limits[-1]), cotangent, scope)
-    other = fresh_index(bound, all_names(node) | all_names(body) | all_names(cotangent) | {i.name for i in scope})
-    others = Product(where(Ne(other, bound), substitute(body, {bound: other}), 1), other)
-    yield body, cotangent * others, (*scope, bound)
+    body, bound = _opened(node, cotangent, scope)
+    taken = set(all_names(node) | all_names(body) | all_names(cotangent)) | {index.name for index in (*scope, *bound)}
+    other: dict[Any, Any] = {}
+    for index in bound:
+        other[index] = fresh_index(substitute(index, other), taken)
+        taken.add(other[index].name)
+    elsewhere = Or(*(Ne(new, old) for old, new in other.items()))
+    others = Product(where(elsewhere, substitute(body, other), 1), *other.values())
+    yield body, cotangent * others, (*scope, *bound)
 
 
 def _through_where(node: Expr, cotangent: Expr, scope: tuple[Index, ...]) -> Passed:
@@ -209,7 +214,7 @@ def _outermost_first(scope: Sequence[Index]) -> list[Index]:
 
 
 def _factors(body: Expr) -> tuple[Expr, ...]:
-    return Mul.make_args(body)
+    return tuple(Mul.make_args(body))
 
 
 def _solve_delta(body: Expr, index: Index, scope: Sequence[Index]) -> Expr | None:

@@ -1,9 +1,10 @@
 """Folding: what can be written with values already at hand is written with them.
 
-An adjoint comes out of the chain rule in terms of definitions: exp(S[i,j]) / Sum(exp(S[i,k]), k) * dA[i,j]. The forward
-pass has named that quotient A[i,j], so the adjoint is A[i,j] * dA[i,j]. Folding looks at each term as a product of powers
-and divides by the body of a definition, as often as it goes in: r = (v + eps)^(-1/2) turns (v + eps)^(-3/2) into r^3. The
-definition's indices are matched to the term's by unification, so nothing is known about any particular function.
+An adjoint comes out of the chain rule in terms of definitions: exp(S[i,j]) / Sum(exp(S[i,k]), k) * dA[i,j]. The
+forward pass has named that quotient A[i,j], so the adjoint is A[i,j] * dA[i,j]. Folding looks at each term as a
+product of powers and divides by the body of a definition, as often as it goes in: r = (v + eps)^(-1/2) turns (v +
+eps)^(-3/2) into r^3. The definition's indices are matched to the term's by unification, so nothing is known about any
+particular function.
 
 Folding only ever replaces a body by the name defined as that body. It cannot make a formula wrong, only longer or
 shorter; `derive.prove` checks every adjoint against its expansion all the same.
@@ -63,7 +64,8 @@ def _pattern_of(definition: Definition) -> Pattern | None:
 
 def _as_powers(term: Expr) -> tuple[Expr, Powers]:
     """(number, {base: exponent}) with term = number * product of base^exponent; exp(c x) counts as exp(x)^c."""
-    number, powers = S.One, {}
+    number: Expr = S.One
+    powers: Powers = {}
     for factor in Mul.make_args(term):
         if factor.is_number:
             number = number * factor

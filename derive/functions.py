@@ -69,8 +69,8 @@ class Defined(Expr):
     def free_symbols(self) -> set[Any]:
         """The free symbols: those of body and condition less the bound index, and those of the place."""
         _, body, bound, place, condition = self.args
-        inner = (body.free_symbols | condition.free_symbols) - {bound}
-        return inner | place.free_symbols if self.positional else inner
+        inner: set[Any] = (body.free_symbols | condition.free_symbols) - {bound}
+        return inner | set(place.free_symbols) if self.positional else inner
 
     def _eval_is_extended_real(self) -> bool:
         return True
@@ -143,7 +143,7 @@ def softmax(body: Any, *, over: Index, where: Any = True) -> Expr:
 
 
 def log_softmax(body: Any, *, over: Index, where: Any = True) -> Expr:
-    """body - logsumexp(body, over), read at `over`."""
+    """Body - logsumexp(body, over), read at `over`."""
     return apply_to("log_softmax", body, over, where)
 
 
@@ -181,7 +181,7 @@ def relu(x: Any) -> Expr:
 
 
 def gelu(x: Any) -> Expr:
-    """x Phi(x) with the exact normal distribution function. Hendrycks and Gimpel 2016."""
+    """X Phi(x) with the exact normal distribution function. Hendrycks and Gimpel 2016."""
     return x * (1 + erf(x / sqrt(2))) / 2
 
 
@@ -191,7 +191,7 @@ def gelu_tanh(x: Any) -> Expr:
 
 
 def silu(x: Any) -> Expr:
-    """x sigmoid(x)."""
+    """X sigmoid(x)."""
     return x * sigmoid(x)
 
 
@@ -247,4 +247,8 @@ def unfold(expression: Any) -> Any:
     if not expression.args or isinstance(expression, sympy.Indexed):
         return expression
     arguments = [unfold(argument) for argument in expression.args]
-    return expression if all(a is b for a, b in zip(arguments, expression.args, strict=True)) else expression.func(*arguments)
+    return (
+        expression
+        if all(a is b for a, b in zip(arguments, expression.args, strict=True))
+        else expression.func(*arguments)
+    )

@@ -217,7 +217,7 @@ def jacobian(program: Program, output: Name, variable: Name, name: str) -> Gradi
 
 
 def total_derivative(program: Program, value: Expr, variable: Expr) -> Expr:
-    """d value / d variable for two entries, as an expression with deltas, through the program's definitions.
+    """D value / d variable for two entries, as an expression with deltas, through the program's definitions.
 
     Raises:
         StatementError: the variable is neither an entry nor a scalar.

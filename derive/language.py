@@ -29,10 +29,10 @@ __all__ = [
     "Dim",
     "Flag",
     "Index",
-    "Scalar",
-    "Tensor",
     "Product",
+    "Scalar",
     "Sum",
+    "Tensor",
     "delta",
     "dim",
     "dims",
@@ -167,7 +167,7 @@ class Tensor(IndexedBase):
     @property
     def into(self) -> Expr | None:
         """The extent that the entries point into, or None for a tensor of numbers."""
-        return self._into  # type: ignore[no-any-return]
+        return self._into
 
     @property
     def positive(self) -> bool:
@@ -312,9 +312,9 @@ def lengths(name: str, *shape: Any) -> Lengths:
     """A tensor of positive integer lengths, for ragged ranges: `t = index("t", T[n])`."""
     sizes = [checked_extent(size, f"lengths {name!r}") for size in shape]
     label = Symbol(checked_name(name, "lengths"), integer=True, positive=True)
-    made = IndexedBase.__new__(Lengths, label, shape=tuple(sizes))
+    made: Lengths = IndexedBase.__new__(Lengths, label, shape=tuple(sizes))
     made._into = None
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def axis_sizes(over: Sequence[Index]) -> list[Expr]:
@@ -381,8 +381,8 @@ class Where(Expr):
         """The node, or the branch itself when the condition is plainly true or false."""
         held = sympy.sympify(condition, strict=True)
         if held in (sympy.true, sympy.false):
-            return yes if held == sympy.true else no  # type: ignore[no-any-return]
-        return Expr.__new__(cls, held, yes, no)  # type: ignore[no-any-return]
+            return yes if held == sympy.true else no
+        return Expr.__new__(cls, held, yes, no)
 
     def _eval_is_extended_real(self) -> bool:
         return True
@@ -414,7 +414,7 @@ def iverson(condition: Any) -> Expr:
 
 
 def implies(premise: Boolean, conclusion: Boolean) -> Boolean:
-    """The condition "if premise then conclusion", for instance implies(causal, j <= i)."""
+    """The condition "if premise then conclusion", for instance a mask that applies when a flag is set."""
     return Or(sympy.Not(premise), conclusion)
 
 

@@ -19,7 +19,6 @@ from derive.functions import softmax as softmax_at
 from derive.language import Index, Sum, Tensor
 
 
-
 @dataclass(frozen=True)
 class Matrix:
     """A matrix of `rows` by `columns`; `at(i, j)` is its entry and `text` how it was written."""
@@ -54,21 +53,26 @@ class Matrix:
 
     def _entrywise(self, other: Any, sign: str, combine: Callable[[Expr, Expr], Expr]) -> Matrix:
         if not isinstance(other, Matrix):
-            return Matrix(self.rows, self.columns, lambda i, j: combine(self.at(i, j), other), f"({self.text} {sign} {other})")
+            return Matrix(
+                self.rows, self.columns, lambda i, j: combine(self.at(i, j), other), f"({self.text} {sign} {other})"
+            )
         if (self.rows, self.columns) != (other.rows, other.columns):
             raise StatementError(
                 f"{self.text} {sign} {other.text}: size mismatch: {self.text} is {self.rows} x {self.columns} but "
                 f"{other.text} is {other.rows} x {other.columns}"
             )
         return Matrix(
-            self.rows, self.columns, lambda i, j: combine(self.at(i, j), other.at(i, j)), f"({self.text} {sign} {other.text})"
+            self.rows,
+            self.columns,
+            lambda i, j: combine(self.at(i, j), other.at(i, j)),
+            f"({self.text} {sign} {other.text})",
         )
 
     def __mul__(self, other: Any) -> Matrix:
         return self._entrywise(other, "*", lambda a, b: a * b)
 
     def __rmul__(self, other: Any) -> Matrix:
-        return self * other
+        return self.__mul__(other)
 
     def __truediv__(self, other: Any) -> Matrix:
         return self._entrywise(other, "/", lambda a, b: a / b)
@@ -111,8 +115,11 @@ def matrix(tensor: Tensor) -> Matrix:
         StatementError: the tensor does not have two axes.
     """
     if not isinstance(tensor, Tensor) or len(tensor.shape) != 2:
-        raise StatementError(f"matrix({tensor}): expected a tensor of two axes, found {getattr(tensor, 'shape', tensor)!r}")
-    return Matrix(*tensor.shape, lambda i, j: tensor[i, j], str(tensor.name))
+        raise StatementError(
+            f"matrix({tensor}): expected a tensor of two axes, found {getattr(tensor, 'shape', tensor)!r}"
+        )
+    rows, columns = tensor.shape
+    return Matrix(rows, columns, lambda i, j: tensor[i, j], str(tensor.name))
 
 
 def matrices(*tensors: Tensor) -> tuple[Matrix, ...]:

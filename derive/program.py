@@ -113,7 +113,11 @@ class Program:
         """
         checked_name(name, "definition")
         over = tuple(indices)
-        what = f"{self.name}: definition {name}[{', '.join(map(str, over))}]" if over else f"{self.name}: definition {name}"
+        what = (
+            f"{self.name}: definition {name}[{', '.join(map(str, over))}]"
+            if over
+            else f"{self.name}: definition {name}"
+        )
         expression = sympy.sympify(body, strict=True)
         for index in over:
             if not isinstance(index, Index):
@@ -183,7 +187,8 @@ class Program:
     def jacobian(self, output: Name, variable: Name, name: str = "") -> Gradient:
         """The program with one more definition, d output / d variable, over the indices of both.
 
-        It is called `name`, or `d<output>_d<variable>`. Indices of the variable that clash with the output's are renamed.
+        It is called `name`, or `d<output>_d<variable>`. Indices of the variable that clash with the output's are
+        renamed.
         """
         from derive.gradient import jacobian
 

@@ -1,11 +1,12 @@
 """Verdicts: a claim is Proved for all sizes, Refuted with a counterexample, or Undecided.
 
-Last stage of the mathematical side. A claim left = right is put to the normal form, first with every defined name left
-opaque (an identity in arbitrary tensors holds in particular for the ones defined), then with definitions written in, one
-level at a time and at last completely. If that never gives zero, numbers are asked: they can refute, and never prove.
+Last stage of the mathematical side. A claim left = right is put to the normal form, first with every defined name
+left opaque (an identity in arbitrary tensors holds in particular for the ones defined), then with definitions written
+in, one level at a time and at last completely. If that never gives zero, numbers are asked: they can refute, and
+never prove.
 
-Whatever the normal form proves, the second engine (`derive.refutation.confirm`, which shares no code with it) evaluates at
-several small sizes. Disagreement is neither verdict: it raises AlarmError, exit code 70.
+Whatever the normal form proves, the second engine (`derive.refutation.confirm`, which shares no code with it)
+evaluates at several small sizes. Disagreement is neither verdict: it raises AlarmError, exit code 70.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0) -> Verdict:
     confirmation = confirm(claim, seed=seed)
     if confirmation.disagreement is not None:
         raise AlarmError(
-            f"internal alarm: claim {claim.id} of {claim.program.name} is proved by the normal form and contradicted by "
-            f"the second engine: {confirmation.disagreement}. Neither can be trusted; please report this statement."
+            f"internal alarm: claim {claim.id} of {claim.program.name} is proved by the normal form and contradicted "
+            f"by the second engine: {confirmation.disagreement}. Neither can be trusted; please report this statement."
         )
     laws = (*_derivation_laws(claim), *ledger.laws)
     return Verdict(claim, PROVED, _hypotheses(claim, ledger), laws, time.monotonic() - started)
@@ -112,8 +113,8 @@ def _attempts(claim: Claim) -> Iterator[tuple[Any, Any]]:
     """The two sides with more and more definitions written in, so that what need not be expanded is not.
 
     1. nothing; 2. the names that stand on one side only, the last defined first, until the sides share all names that
-    are left; 3. all names that are mentioned, one level and then one more; 4. as 2, and in addition one shared name with
-    all that it is computed from, each in turn; 5. as 2, and all forward definitions; 6. everything.
+    are left; 3. all names that are mentioned, one level and then one more; 4. as 2, and in addition one shared name
+    with all that it is computed from, each in turn; 5. as 2, and all forward definitions; 6. everything.
     """
     program = claim.program
     order = [definition.symbol for definition in program.definitions]

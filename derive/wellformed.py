@@ -76,7 +76,7 @@ def _sums_whole_range(node: Any, _bound: tuple[Index, ...]) -> str | None:
             return f"{node}: expected an index made by index(...), found {index}, which carries no extent"
         if limits and (len(limits) != 2 or limits[0] != 0 or limits[1] != index.extent - 1):
             return (
-                f"{node}: index {index} runs over 0 .. {index.extent - 1}, found the range {limits[0]} .. {limits[-1]}; "
+                f"{node}: index {index} runs over 0 .. {index.extent - 1}, found {limits[0]} .. {limits[-1]}; "
                 "restrict a range with where(condition, ...) instead"
             )
     return None

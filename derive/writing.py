@@ -13,7 +13,7 @@ from sympy.printing.str import StrPrinter
 from derive.language import Index
 
 
-class _Writer(StrPrinter):  # type: ignore[misc]
+class _Writer(StrPrinter):
     """SymPy's text printer with sums by their indices, entries without blanks, deltas as brackets."""
 
     printmethod = "_written"  # not the nodes' own text, which is meant for code
@@ -58,5 +58,3 @@ def written(expression: Any) -> str:
 def written_definition(left: Any, body: Any) -> str:
     """The definition `left = body` on one line."""
     return f"{written(left)} = {written(body)}"
-
-

@@ -1,1 +1,1 @@
-"""The backends: an operator table and a template each. What differs between array libraries is here and nowhere else."""
+"""The backends: an operator table and a template each. All that differs between array libraries is here."""

@@ -50,14 +50,20 @@ HOST: dict[str, Spelling] = {
     "and": Spelling("{0} and {1}", AND, (AND, NOT)),
     "not": Spelling("not {0}", NOT, (NOT,)),
     "square": Spelling("{0}**2", POWER, (POSTFIX,)),
-    **{name: _call(f"math.{name}") for name in ("sqrt", "exp", "log", "erf", "erfc", "tanh", "sinh", "cosh", "sin", "cos", "atan")},
+    **{
+        name: _call(f"math.{name}")
+        for name in ("sqrt", "exp", "log", "erf", "erfc", "tanh", "sinh", "cosh", "sin", "cos", "atan")
+    },
     "softplus": Spelling("math.log1p(math.exp({0}))", POSTFIX, (TERNARY,)),
     "sign": Spelling("math.copysign(1.0, {0})", POSTFIX, (TERNARY,)),
 }
 
 NUMPY: dict[str, Spelling] = {
     **ARITHMETIC,
-    **{name: _call(f"np.{name}") for name in ("sqrt", "square", "exp", "log", "tanh", "sinh", "cosh", "sin", "cos", "sign")},
+    **{
+        name: _call(f"np.{name}")
+        for name in ("sqrt", "square", "exp", "log", "tanh", "sinh", "cosh", "sin", "cos", "sign")
+    },
     "atan": _call("np.arctan"),
     "erf": _call("erf"),
     "erfc": Spelling("1 - erf({0})", ADD, (TERNARY,)),
@@ -70,7 +76,21 @@ TORCH: dict[str, Spelling] = {
     **ARITHMETIC,
     **{
         name: _call(f"torch.{name}")
-        for name in ("sqrt", "square", "exp", "log", "tanh", "sinh", "cosh", "sin", "cos", "sign", "erf", "erfc", "atan")
+        for name in (
+            "sqrt",
+            "square",
+            "exp",
+            "log",
+            "tanh",
+            "sinh",
+            "cosh",
+            "sin",
+            "cos",
+            "sign",
+            "erf",
+            "erfc",
+            "atan",
+        )
     },
     "softplus": Spelling("torch.nn.functional.softplus({0})", POSTFIX, (TERNARY,)),
     "finite": Spelling("torch.clamp({0}, min=torch.finfo(dtype).min)", POSTFIX, (TERNARY,)),

@@ -61,7 +61,11 @@ def programs_of(module: ModuleType) -> list[Program]:
     """The programs that a module defines, in order, each once; those it imported are not its own."""
     found: list[Program] = []
     for value in vars(module).values():
-        if isinstance(value, Program) and value.origin == module.__name__ and not any(value is known for known in found):
+        if (
+            isinstance(value, Program)
+            and value.origin == module.__name__
+            and not any(value is known for known in found)
+        ):
             found.append(value)
     return found
 

@@ -32,7 +32,9 @@ stepwise.claim(
     "A3", O[i, c], Sum(kernel_value * V[j, c], j) / Sum(kernel_value, j), name="attention is a kernel smoother"
 )
 stepwise.claim("B10", Sum(A[i, j], j), 1, name="attention weights sum to 1")
-stepwise.claim("E1", matrix(O), row_softmax(matrix(Q) @ matrix(K).T / sqrt(d_k)) @ matrix(V), name="O = softmax(QK^T/sqrt d) V")
+stepwise.claim(
+    "E1", matrix(O), row_softmax(matrix(Q) @ matrix(K).T / sqrt(d_k)) @ matrix(V), name="O = softmax(QK^T/sqrt d) V"
+)
 stepwise.claim("attention-lse", A[i, j], exp(S[i, j] - logsumexp(S[i, j], over=j)), name="A = exp(S - logsumexp S)")
 
 backward = stepwise.gradient(O)
@@ -47,15 +49,19 @@ backward.claim("E3", mdA, mdO @ mV.T, name="dA = dO V^T")
 backward.claim("E6", mdS, mA * (mdA - row_sum(mdA * mA)), name="dS = A * (dA - row_sum(dA * A))")
 backward.claim("E7", mdQ, mdS @ mK / sqrt(d_k), name="dQ = dS K / sqrt(d_k)")
 backward.claim("E7", mdK, mdS.T @ mQ / sqrt(d_k), name="dK = dS^T Q / sqrt(d_k)")
-backward.claim("row-sum", Sum(dA[i, j] * A[i, j], j), Sum(dO[i, c] * O[i, c], c), name="row_sum(dA * A) = row_sum(dO * O)")
+backward.claim(
+    "row-sum", Sum(dA[i, j] * A[i, j], j), Sum(dO[i, c] * O[i, c], c), name="row_sum(dA * A) = row_sum(dO * O)"
+)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# End to end: the output is one definition with nothing named in between, and its gradient is compared with the document's
-# five formulas composed. What the chain rule finds and what the document says are thus derived apart.
+# --------------------------------------------------------------------------------------------------------------------
+# - End to end: the output is one definition with nothing named in between, and its gradient is compared with the
+# document's five formulas composed. What the chain rule finds and what the document says are thus derived apart.
 
 
-def document_gradient(q: Matrix, k: Matrix, v: Matrix, upstream: Matrix, scale: object) -> tuple[Matrix, Matrix, Matrix]:
+def document_gradient(
+    q: Matrix, k: Matrix, v: Matrix, upstream: Matrix, scale: object
+) -> tuple[Matrix, Matrix, Matrix]:
     """(dQ, dK, dV) by the document's five formulas."""
     weights = row_softmax(q @ k.T * scale)
     weights_gradient = upstream @ v.T
@@ -79,7 +85,9 @@ W_Q, W_K, W_V = tensor("W_Q", d_x, d_k), tensor("W_K", d_x, d_k), tensor("W_V", 
 mX, mW_Q, mW_K, mW_V = matrices(X, W_Q, W_K, W_V)
 projected_q, projected_k, projected_v = mX @ mW_Q, mX @ mW_K, mX @ mW_V
 
-projected = Program("attention_projected", "self-attention from X and its projections, one definition", [X, W_Q, W_K, W_V])
+projected = Program(
+    "attention_projected", "self-attention from X and its projections, one definition", [X, W_Q, W_K, W_V]
+)
 scores = (projected_q @ projected_k.T / sqrt(d_k))[s, t]
 projected_O = projected.define("O", [s, c], Sum(softmax(scores, over=t) * projected_v[t, c], t))
 projected_backward = projected.gradient(projected_O)
@@ -93,9 +101,9 @@ projected_backward.claim(
     name="dX = dQ W_Q^T + dK W_K^T + dV W_V^T",
 )  # fmt: skip
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The kernel: any leading dimensions, and a causal mask that the caller switches on. A masked sum is a sum over the index
-# set that is left; query i sees the keys j <= i.
+# --------------------------------------------------------------------------------------------------------------------
+# - The kernel: any leading dimensions, and a causal mask that the caller switches on. A masked sum is a sum over the
+# index set that is left; query i sees the keys j <= i.
 
 N = dims("N")[0]
 b = leading_index("b", N)

@@ -18,13 +18,14 @@ x = tensor("x", N, C)
 W_1, b_1, W_2, b_2 = tensor("W_1", F, C), tensor("b_1", F), tensor("W_2", C, F), tensor("b_2", C)
 
 
-
 def two_layers(label: str, activation: Callable[[Expr], Expr], slope: Callable[[Expr], Expr]) -> Gradient:
     """The gradient of y = W_2 activation(W_1 x + b_1) + b_2, with E10 claimed of it.
 
     The slope of the activation enters as one factor; the five formulas are the same for every activation.
     """
-    layer = Program(f"feed_forward_{label}", f"two-layer feed-forward, {label}", [x, W_1, b_1, W_2, b_2], origin=__name__)
+    layer = Program(
+        f"feed_forward_{label}", f"two-layer feed-forward, {label}", [x, W_1, b_1, W_2, b_2], origin=__name__
+    )
     u = layer.define("u", [n, f], Sum(x[n, c] * W_1[f, c], c) + b_1[f])
     h = layer.define("h", [n, f], activation(u[n, f]))
     y = layer.define("y", [n, c], Sum(h[n, f] * W_2[c, f], f) + b_2[c])

@@ -3,7 +3,7 @@
 from sympy import Rational
 
 from derive.functions import mean
-from derive.language import dims, index, indices, leading_index, scalar, tensor
+from derive.language import dims, indices, leading_index, scalar, tensor
 from derive.program import Program
 
 N, C = dims("N C")
@@ -19,7 +19,9 @@ r = layer_norm.define("r", [n], (mean(xc[n, c] ** 2, over=c) + eps) ** Rational(
 xhat = layer_norm.define("xhat", [n, c], xc[n, c] * r[n])
 y = layer_norm.define("y", [n, c], xhat[n, c] * gamma[c] + beta[c])
 layer_norm.kernel(y, wrt=[x, gamma, beta], defaults={eps: 1e-5})
-layer_norm.claim("variance", mean(xc[n, c] ** 2, over=c), mean(x[n, c] ** 2, over=c) - mu[n] ** 2, name="two forms of the variance")
+layer_norm.claim(
+    "variance", mean(xc[n, c] ** 2, over=c), mean(x[n, c] ** 2, over=c) - mu[n] ** 2, name="two forms of the variance"
+)
 layer_norm.claim("centred", mean(xhat[n, c], over=c), 0, name="normalised rows have mean 0")
 
 backward = layer_norm.gradient(y)

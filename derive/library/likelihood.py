@@ -3,8 +3,8 @@
 N samples, sample n of length T[n] (a ragged range), Theta candidate parameters. Q[theta, n, t, v] is the model's
 probability of token v at position t of sample n given the tokens before it; x[n, t] is the token that stands there.
 
-The set of maximisers of f is stated as its indicator, argmax(f)[theta] = Product over theta' of [f(theta) >= f(theta')],
-so that "the same argmax" is an equality like any other.
+The set of maximisers of f is stated as its indicator, argmax(f)[theta] = Product over theta' of [f(theta) >=
+f(theta')], so that "the same argmax" is an equality like any other.
 """
 
 from sympy import log
@@ -35,7 +35,9 @@ Total = likelihood.define("Total", [theta], Sum(H[theta, n, t], n, t))
 
 log_conditionals = Sum(log(Q[theta, n, t, x[n, t]]), n, t)
 
-likelihood.claim("B3", LogLikelihood[theta], log_conditionals, name="log-likelihood is the double sum of log conditionals")
+likelihood.claim(
+    "B3", LogLikelihood[theta], log_conditionals, name="log-likelihood is the double sum of log conditionals"
+)
 likelihood.claim(
     "B4", argmax(Likelihood[theta], over=theta, among=theta_1), argmax(LogLikelihood[theta], over=theta, among=theta_1),
     name="maximising the log-likelihood maximises the likelihood", assuming=IID,
@@ -48,8 +50,9 @@ likelihood.claim("B7", Total[theta], -LogLikelihood[theta], name="the total loss
 likelihood.claim(
     "C2", log(Likelihood[theta]), Sum(log(P[theta, n]), n), name="the log turns the product into a sum", assuming=IID
 )
+maximisers = argmax(Likelihood[theta], over=theta, among=theta_1)
 likelihood.claim(
-    "C3", argmax(Likelihood[theta], over=theta, among=theta_1), argmax(log(Likelihood[theta]), over=theta, among=theta_1),
+    "C3", maximisers, argmax(log(Likelihood[theta]), over=theta, among=theta_1),
     name="the maximum-likelihood estimate maximises the log", assuming=IID,
 )  # fmt: skip
 likelihood.claim("C4", log(Likelihood[theta]), log_conditionals, name="the factorisation inserted", assuming=IID)

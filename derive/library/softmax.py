@@ -1,4 +1,4 @@
-"""Softmax: its Jacobian (the document's E4 and E5), its backward pass, and that a shift of the logits changes nothing."""
+"""Softmax: its Jacobian (the document's E4 and E5), its backward pass, its invariance under a shift of the logits."""
 
 from sympy import Ne, exp, log
 
@@ -18,7 +18,10 @@ vector.claim("softmax-sum", Sum(a[i], i), 1, name="softmax sums to 1")
 vector.claim("softmax-shift", softmax(s[i] + shift, over=i), a[i], name="softmax does not change under a shift")
 vector.claim("log-softmax", log_softmax(s[i], over=i), log(a[i]), name="log softmax is the log of softmax")
 vector.claim(
-    "logsumexp-shift", logsumexp(s[i] + shift, over=i), logsumexp(s[i], over=i) + shift, name="logsumexp moves with a shift"
+    "logsumexp-shift",
+    logsumexp(s[i] + shift, over=i),
+    logsumexp(s[i], over=i) + shift,
+    name="logsumexp moves with a shift",
 )
 
 jacobian = vector.jacobian(a, s)
@@ -44,6 +47,9 @@ softmax_rows.kernel(p, wrt=[z])
 backward = softmax_rows.gradient(p)
 dp = backward["dp"]
 backward.claim(
-    "softmax-backward", backward["dz"][n, v], p[n, v] * (dp[n, v] - Sum(dp[n, i] * p[n, i], i)), name="dz = p (dp - <dp, p>)"
+    "softmax-backward",
+    backward["dz"][n, v],
+    p[n, v] * (dp[n, v] - Sum(dp[n, i] * p[n, i], i)),
+    name="dz = p (dp - <dp, p>)",
 )
 backward.claim("softmax-backward-sum", Sum(backward["dz"][n, v], v), 0, name="the gradient of softmax sums to 0")

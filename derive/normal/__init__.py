@@ -1,0 +1,1 @@
+"""The decision procedure: a normal form for expressions over symbolic ranges."""

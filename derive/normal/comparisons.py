@@ -1,9 +1,9 @@
 """Brackets of comparisons: [p > 0] in normal form, from which every other condition is built.
 
-[a >= b] is 1 - [b - a > 0]; `and` is a product, `not` is 1 - c. Over the integers [p > 0] and [1 - p > 0] complement each
-other, so j <= i and not (i < j) meet. Multiplying by a positive quantity, and applying log to both sides of a comparison of
-positive quantities, does not change a bracket: log is strictly increasing on (0, inf). That one law is why the
-maximisers of a likelihood and of its logarithm are the same.
+[a >= b] is 1 - [b - a > 0]; `and` is a product, `not` is 1 - c. Over the integers [p > 0] and [1 - p > 0] complement
+each other, so j <= i and not (i < j) meet. Multiplying by a positive quantity, and applying log to both sides of a
+comparison of positive quantities, does not change a bracket: log is strictly increasing on (0, inf). That one law is
+why the maximisers of a likelihood and of its logarithm are the same.
 """
 
 from __future__ import annotations

@@ -197,7 +197,8 @@ def _condition(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
         return UNITY - products.product(ledger, [UNITY - part for part in parts])
     for kind, reader in COMPARISONS:
         if isinstance(node, kind):
-            return reader(ledger, node.args[0], node.args[1], scope)
+            left, right = node.args
+            return reader(ledger, left, right, scope)
     raise StatementError(f"{node}: expected a condition")
 
 
@@ -212,7 +213,7 @@ def _equal(ledger: Ledger, left: Any, right: Any, scope: Scope) -> Polynomial:
     return products.product(ledger, neither)
 
 
-COMPARISONS: tuple[tuple[type, Callable[[Ledger, Any, Any, Scope], Polynomial]], ...] = (
+COMPARISONS: tuple[tuple[Any, Callable[[Ledger, Any, Any, Scope], Polynomial]], ...] = (
     (sympy.StrictGreaterThan, _greater),
     (sympy.StrictLessThan, lambda ledger, left, right, scope: _greater(ledger, right, left, scope)),
     (sympy.GreaterThan, lambda ledger, left, right, scope: UNITY - _greater(ledger, right, left, scope)),

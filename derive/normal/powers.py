@@ -176,6 +176,14 @@ def _atom_power(ledger: Ledger, atom: Atom, exponent: Exponent) -> Polynomial:
     return products.normal_monomial(ledger, ONE, [(atom, exponent)])
 
 
+def _shifted(monomial: Monomial, by: dict[Atom, Exponent]) -> Monomial:
+    """The monomial with exponents added; no law is applied, because the factors are those of a normal monomial."""
+    powers = dict(monomial)
+    for atom, exponent in by.items():
+        powers[atom] = powers.get(atom, Fraction(0)) + exponent
+    return sorted_monomial(powers)
+
+
 def content_of(polynomial: Polynomial, *, fractional: bool) -> tuple[Polynomial, Polynomial]:
     """(content, primitive part) with polynomial = content * primitive.
 
@@ -191,10 +199,8 @@ def content_of(polynomial: Polynomial, *, fractional: bool) -> tuple[Polynomial,
         low = min(dict(m).get(atom, Fraction(0)) for m, _ in terms)
         if low != 0 and (not fractional or atom.positive) and not is_idempotent(atom):
             common[atom] = low
-    primitive = Polynomial(
-        {sorted_monomial({a: dict(m).get(a, Fraction(0)) - common.get(a, Fraction(0)) for a in {*dict(m), *common}}): c / scale
-         for m, c in terms}
-    )  # fmt: skip
+    shared = {atom: -low for atom, low in common.items()}
+    primitive = Polynomial({_shifted(monomial, shared): coefficient / scale for monomial, coefficient in terms})
     return Polynomial({sorted_monomial(common): scale}), primitive
 
 
@@ -211,7 +217,7 @@ def products_first_sign(terms: list[tuple[Monomial, Fraction]]) -> int:
 
 
 def exponential(ledger: Ledger, argument: Polynomial) -> Polynomial:
-    """exp of a polynomial."""
+    """Exp of a polynomial."""
     split = case_split(ledger, argument, lambda part: exponential(ledger, part))
     if split is not None:
         return split
@@ -303,11 +309,11 @@ def applied(ledger: Ledger, function: str, argument: Polynomial) -> Polynomial:
     return from_atom(Apply(function, argument))
 
 
-def case_split(
-    ledger: Ledger, argument: Polynomial, function: Callable[[Polynomial], Polynomial]
-) -> Polynomial | None:
+def case_split(ledger: Ledger, argument: Polynomial, function: Callable[[Polynomial], Polynomial]) -> Polynomial | None:
     """f(argument) by cases on the first bracket in it, None when there is none or a case is undefined."""
-    bracket = min((a for m in argument.terms for a, e in m if is_idempotent(a) and e > 0), default=None, key=lambda a: a.key)
+    bracket = min(
+        (a for m in argument.terms for a, e in m if is_idempotent(a) and e > 0), default=None, key=lambda a: a.key
+    )
     if bracket is None:
         return None
     held = from_atom(bracket)
@@ -330,4 +336,3 @@ def case_split(
         return None
     ledger.use("case split on a bracket")
     return products.product(ledger, [held, yes - no]) + no
-

@@ -20,6 +20,7 @@ from derive.normal.terms import (
     ONE,
     UNIT,
     UNITY,
+    ZERO,
     Atom,
     Base,
     Bracket,
@@ -31,7 +32,6 @@ from derive.normal.terms import (
     Polynomial,
     Prime,
     Var,
-    ZERO,
     from_atom,
     is_idempotent,
     number,
@@ -65,7 +65,7 @@ def _times(ledger: Ledger, left: Polynomial, right: Polynomial) -> Polynomial:
 
 
 def normal_monomial(ledger: Ledger, coefficient: Fraction, factors: Iterable[tuple[Atom, Exponent]]) -> Polynomial:
-    """coefficient * product of the factors, as a normal polynomial."""
+    """Coefficient * product of the factors, as a normal polynomial."""
     ledger.spend()
     powers: dict[Atom, Exponent] = {}
     plain = True
@@ -125,7 +125,7 @@ def _follow_delta(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
 
 
 def delta_direction(atom: Delta) -> tuple[Var | None, Atom]:
-    """The index that a delta eliminates and what it is replaced by: an index by an entry, a later name by an earlier."""
+    """The index that a delta eliminates and what replaces it: an index by an entry, a later name by an earlier."""
     for gone, kept in ((atom.right, atom.left), (atom.left, atom.right)):
         if isinstance(gone, Var) and gone.name not in kept.free and not (isinstance(kept, Var) and kept.key > gone.key):
             return gone, kept
@@ -183,7 +183,9 @@ def is_integer_valued(polynomial: Polynomial) -> bool:
     """Whether every value is an integer: integer coefficients over indices, sizes and integer entries."""
     return all(
         c.denominator == 1
-        and all(e.denominator == 1 and e > 0 and (isinstance(a, Var) or (isinstance(a, Entry) and a.integer)) for a, e in m)
+        and all(
+            e.denominator == 1 and e > 0 and (isinstance(a, Var) or (isinstance(a, Entry) and a.integer)) for a, e in m
+        )
         for m, c in polynomial.terms.items()
     )
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from derive.normal import comparisons, powers, products, sums
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
+    ONE,
     Apply,
     Atom,
     Base,
@@ -23,7 +24,6 @@ from derive.normal.terms import (
     Fixed,
     Log,
     Monomial,
-    ONE,
     Polynomial,
     Prod,
     Total,

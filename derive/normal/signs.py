@@ -1,8 +1,8 @@
 """Why an expression is positive, read off its structure before it is multiplied out.
 
 The variance plus epsilon is positive because it is a mean of squares plus a positive number; once the squares are
-multiplied out nothing shows that. So the reader asks here, on the SymPy expression, and the ledger remembers. The answer
-is a set of declarations that the reason rests on ("eps > 0", "d >= 1"), or None when there is no such reason.
+multiplied out nothing shows that. So the reader asks here, on the SymPy expression, and the ledger remembers. The
+answer is a set of declarations that the reason rests on ("eps > 0", "d >= 1"), or None when there is no such reason.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def _reasons(node: Any, *, strict: bool) -> Facts | None:
 
 def _all(nodes: Any, strict: bool) -> Facts | None:
     found = [_reasons(node, strict=strict) for node in nodes]
-    return None if any(facts is None for facts in found) else NONE.union(*(facts for facts in found if facts is not None))
+    return (
+        None if any(facts is None for facts in found) else NONE.union(*(facts for facts in found if facts is not None))
+    )
 
 
 def _number(node: Any, strict: bool) -> Facts | None:

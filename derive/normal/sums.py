@@ -44,7 +44,7 @@ def opened(ledger: Ledger, atom: Total) -> tuple[list[Var], Polynomial]:
         names[var.name] = new
         fresh.append(new)
     ranged = [Var(var.name, renaming.renamed(ledger, var.extent, names)) for var in fresh]
-    return ranged, renaming.renamed_monomial(ledger, atom.monomial, {n: v for n, v in zip(names, ranged, strict=True)})
+    return ranged, renaming.renamed_monomial(ledger, atom.monomial, dict(zip(names, ranged, strict=True)))
 
 
 def sum_over(ledger: Ledger, bound: list[Var], body: Polynomial) -> Polynomial:
@@ -202,7 +202,9 @@ def _named(
 ) -> tuple[tuple[Var, ...], Polynomial]:
     names: dict[str, Atom] = {var.name: Var(f"#{height}.{place}", var.extent) for place, var in enumerate(order)}
     ranged = {
-        old: Var(new.key, renaming.renamed(ledger, new.extent, names)) for old, new in names.items() if isinstance(new, Var)
+        old: Var(new.key, renaming.renamed(ledger, new.extent, names))
+        for old, new in names.items()
+        if isinstance(new, Var)
     }
     return tuple(ranged.values()), renaming.renamed_monomial(ledger, monomial, ranged)
 
@@ -232,9 +234,7 @@ def _refine(
         yield from _refine(ledger, variables, monomial, {**finer, var.name: finer[var.name] + "!"})
 
 
-def _recoloured(
-    ledger: Ledger, variables: list[Var], monomial: Monomial, colours: dict[str, str]
-) -> dict[str, str]:
+def _recoloured(ledger: Ledger, variables: list[Var], monomial: Monomial, colours: dict[str, str]) -> dict[str, str]:
     """Each index's colour with what its factors look like from it, numbered in the order of their text."""
     if len(variables) == 1:
         return colours
@@ -244,7 +244,9 @@ def _recoloured(
             other.name: Var("@" if other == var else f"?{colours[other.name]}", other.extent) for other in variables
         }
         looks = sorted(f"{_look(ledger, atom, view)}^{power}" for atom, power in monomial if var.name in atom.free)
-        ranges = sorted(f"{other.name == var.name}{renaming.renamed(ledger, other.extent, view).key}" for other in variables)
+        ranges = sorted(
+            f"{other.name == var.name}{renaming.renamed(ledger, other.extent, view).key}" for other in variables
+        )
         seen[var.name] = f"{colours[var.name]}|{';'.join(looks)}|{';'.join(ranges)}"
     numbers = {text: f"{place:03d}" for place, text in enumerate(sorted(set(seen.values())))}
     return {name: numbers[text] for name, text in seen.items()}
@@ -275,4 +277,3 @@ def product_over(ledger: Ledger, bound: Var, body: Polynomial) -> Polynomial:
         return powers.exponential(ledger, sum_over(ledger, [bound], powers.logarithm(ledger, body)))
     named = Var(f"#{body.height + 1}.0", bound.extent)
     return from_atom(Prod(named, renaming.renamed(ledger, body, {bound.name: named})))
-

@@ -15,12 +15,12 @@ import math
 
 import numpy as np
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
 def attention_forward(
     Q: np.ndarray, K: np.ndarray, V: np.ndarray, *, causal: bool = False,
-) -> tuple[np.ndarray, tuple]:
+) -> tuple[np.ndarray, Saved]:
     """O of scaled dot-product attention with an optional causal mask.
 
     Args:
@@ -56,7 +56,7 @@ def attention_forward(
     return restore(O, leading), saved
 
 
-def attention_backward(dO: np.ndarray, saved: tuple) -> tuple[np.ndarray, ...]:
+def attention_backward(dO: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     """dQ, dK, dV: the gradient of a loss of which dO is the gradient with respect to O.
 
     Args:

@@ -24,7 +24,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
 def attention_block_forward(
@@ -38,7 +38,7 @@ def attention_block_forward(
     *,
     eps: float = 1e-05,
     causal: bool = True,
-) -> tuple[np.ndarray, tuple]:
+) -> tuple[np.ndarray, Saved]:
     """y of pre-norm residual attention block.
 
     Args:
@@ -102,7 +102,7 @@ def attention_block_forward(
     return restore(y, leading), saved
 
 
-def attention_block_backward(dy: np.ndarray, saved: tuple) -> tuple[np.ndarray, ...]:
+def attention_block_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     """dx, dgamma, dbeta, dW_Q, dW_K, dW_V, dW_O: the gradient of a loss of which dy is the gradient with respect
     to y.
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
-def cross_entropy_forward(z: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, tuple]:
+def cross_entropy_forward(z: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, Saved]:
     """loss of mean softmax cross entropy from logits.
 
     Args:
@@ -39,7 +39,7 @@ def cross_entropy_forward(z: np.ndarray, target: np.ndarray) -> tuple[np.ndarray
     return loss, saved
 
 
-def cross_entropy_backward(dloss: np.ndarray, saved: tuple) -> tuple[np.ndarray, ...]:
+def cross_entropy_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     """dz: the gradient of a loss of which dloss is the gradient with respect to loss.
 
     Args:

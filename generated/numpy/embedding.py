@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
-def embedding_forward(token: np.ndarray, E: np.ndarray) -> tuple[np.ndarray, tuple]:
+def embedding_forward(token: np.ndarray, E: np.ndarray) -> tuple[np.ndarray, Saved]:
     """x of embedding look-up.
 
     Args:
@@ -35,7 +35,7 @@ def embedding_forward(token: np.ndarray, E: np.ndarray) -> tuple[np.ndarray, tup
     return restore(x, leading), saved
 
 
-def embedding_backward(dx: np.ndarray, saved: tuple) -> tuple[np.ndarray, ...]:
+def embedding_backward(dx: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     """dE: the gradient of a loss of which dx is the gradient with respect to x.
 
     Args:

@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, bind, erf, incoming, restore
+from .runtime import Array, Saved, bind, erf, incoming, restore
 
 
 def feed_forward_block_forward(
@@ -34,7 +34,7 @@ def feed_forward_block_forward(
     b_2: np.ndarray,
     *,
     eps: float = 1e-05,
-) -> tuple[np.ndarray, tuple]:
+) -> tuple[np.ndarray, Saved]:
     """y of pre-norm residual feed-forward block.
 
     Args:
@@ -86,7 +86,7 @@ def feed_forward_block_forward(
     return restore(y, leading), saved
 
 
-def feed_forward_block_backward(dy: np.ndarray, saved: tuple) -> tuple[np.ndarray, ...]:
+def feed_forward_block_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     """dx, dgamma, dbeta, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect
     to y.
 

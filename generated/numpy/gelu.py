@@ -14,10 +14,10 @@ import math
 
 import numpy as np
 
-from .runtime import Array, bind, erf, incoming, restore
+from .runtime import Array, Saved, bind, erf, incoming, restore
 
 
-def gelu_forward(x: np.ndarray) -> tuple[np.ndarray, tuple]:
+def gelu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     """y of GELU, exact.
 
     Args:
@@ -38,7 +38,7 @@ def gelu_forward(x: np.ndarray) -> tuple[np.ndarray, tuple]:
     return restore(y, leading), saved
 
 
-def gelu_backward(dy: np.ndarray, saved: tuple) -> tuple[np.ndarray, ...]:
+def gelu_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     """dx: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
 def layer_norm_forward(
     x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, *, eps: float = 1e-05,
-) -> tuple[np.ndarray, tuple]:
+) -> tuple[np.ndarray, Saved]:
     """y of layer norm.
 
     Args:
@@ -51,7 +51,7 @@ def layer_norm_forward(
     return restore(y, leading), saved
 
 
-def layer_norm_backward(dy: np.ndarray, saved: tuple) -> tuple[np.ndarray, ...]:
+def layer_norm_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     """dx, dgamma, dbeta: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:

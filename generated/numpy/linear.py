@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
-def linear_forward(x: np.ndarray, W: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, tuple]:
+def linear_forward(x: np.ndarray, W: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Saved]:
     """y of linear layer.
 
     Args:
@@ -36,7 +36,7 @@ def linear_forward(x: np.ndarray, W: np.ndarray, b: np.ndarray) -> tuple[np.ndar
     return restore(y, leading), saved
 
 
-def linear_backward(dy: np.ndarray, saved: tuple) -> tuple[np.ndarray, ...]:
+def linear_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     """dx, dW, db: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:

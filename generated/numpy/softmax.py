@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
-def softmax_forward(z: np.ndarray) -> tuple[np.ndarray, tuple]:
+def softmax_forward(z: np.ndarray) -> tuple[np.ndarray, Saved]:
     """p of softmax over the last axis.
 
     Args:
@@ -35,7 +35,7 @@ def softmax_forward(z: np.ndarray) -> tuple[np.ndarray, tuple]:
     return restore(p, leading), saved
 
 
-def softmax_backward(dp: np.ndarray, saved: tuple) -> tuple[np.ndarray, ...]:
+def softmax_backward(dp: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     """dz: the gradient of a loss of which dp is the gradient with respect to p.
 
     Args:

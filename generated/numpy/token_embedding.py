@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
-def token_embedding_forward(token: np.ndarray, E: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, tuple]:
+def token_embedding_forward(token: np.ndarray, E: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, Saved]:
     """x of token and position embedding.
 
     Args:
@@ -41,7 +41,7 @@ def token_embedding_forward(token: np.ndarray, E: np.ndarray, P: np.ndarray) -> 
     return restore(x, leading), saved
 
 
-def token_embedding_backward(dx: np.ndarray, saved: tuple) -> tuple[np.ndarray, ...]:
+def token_embedding_backward(dx: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     """dE, dP: the gradient of a loss of which dx is the gradient with respect to x.
 
     Args:

@@ -15,12 +15,12 @@ import math
 
 import torch
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
 def attention_forward(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, causal: bool = False,
-) -> tuple[torch.Tensor, tuple]:
+) -> tuple[torch.Tensor, Saved]:
     """O of scaled dot-product attention with an optional causal mask.
 
     Args:
@@ -57,7 +57,7 @@ def attention_forward(
     return restore(O, leading), saved
 
 
-def attention_backward(dO: torch.Tensor, saved: tuple) -> tuple[torch.Tensor, ...]:
+def attention_backward(dO: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     """dQ, dK, dV: the gradient of a loss of which dO is the gradient with respect to O.
 
     Args:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
-def cross_entropy_forward(z: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, tuple]:
+def cross_entropy_forward(z: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     """loss of mean softmax cross entropy from logits.
 
     Args:
@@ -40,7 +40,7 @@ def cross_entropy_forward(z: torch.Tensor, target: torch.Tensor) -> tuple[torch.
     return loss, saved
 
 
-def cross_entropy_backward(dloss: torch.Tensor, saved: tuple) -> tuple[torch.Tensor, ...]:
+def cross_entropy_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     """dz: the gradient of a loss of which dloss is the gradient with respect to loss.
 
     Args:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
-def embedding_forward(token: torch.Tensor, E: torch.Tensor) -> tuple[torch.Tensor, tuple]:
+def embedding_forward(token: torch.Tensor, E: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     """x of embedding look-up.
 
     Args:
@@ -35,7 +35,7 @@ def embedding_forward(token: torch.Tensor, E: torch.Tensor) -> tuple[torch.Tenso
     return restore(x, leading), saved
 
 
-def embedding_backward(dx: torch.Tensor, saved: tuple) -> tuple[torch.Tensor, ...]:
+def embedding_backward(dx: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     """dE: the gradient of a loss of which dx is the gradient with respect to x.
 
     Args:

@@ -21,7 +21,7 @@ import math
 
 import torch
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
 def feed_forward_block_forward(
@@ -34,7 +34,7 @@ def feed_forward_block_forward(
     b_2: torch.Tensor,
     *,
     eps: float = 1e-05,
-) -> tuple[torch.Tensor, tuple]:
+) -> tuple[torch.Tensor, Saved]:
     """y of pre-norm residual feed-forward block.
 
     Args:
@@ -86,7 +86,7 @@ def feed_forward_block_forward(
     return restore(y, leading), saved
 
 
-def feed_forward_block_backward(dy: torch.Tensor, saved: tuple) -> tuple[torch.Tensor, ...]:
+def feed_forward_block_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     """dx, dgamma, dbeta, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect
     to y.
 

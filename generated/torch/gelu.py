@@ -14,10 +14,10 @@ import math
 
 import torch
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
-def gelu_forward(x: torch.Tensor) -> tuple[torch.Tensor, tuple]:
+def gelu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     """y of GELU, exact.
 
     Args:
@@ -38,7 +38,7 @@ def gelu_forward(x: torch.Tensor) -> tuple[torch.Tensor, tuple]:
     return restore(y, leading), saved
 
 
-def gelu_backward(dy: torch.Tensor, saved: tuple) -> tuple[torch.Tensor, ...]:
+def gelu_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     """dx: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
 def layer_norm_forward(
     x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, *, eps: float = 1e-05,
-) -> tuple[torch.Tensor, tuple]:
+) -> tuple[torch.Tensor, Saved]:
     """y of layer norm.
 
     Args:
@@ -51,7 +51,7 @@ def layer_norm_forward(
     return restore(y, leading), saved
 
 
-def layer_norm_backward(dy: torch.Tensor, saved: tuple) -> tuple[torch.Tensor, ...]:
+def layer_norm_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     """dx, dgamma, dbeta: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
-def linear_forward(x: torch.Tensor, W: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, tuple]:
+def linear_forward(x: torch.Tensor, W: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     """y of linear layer.
 
     Args:
@@ -36,7 +36,7 @@ def linear_forward(x: torch.Tensor, W: torch.Tensor, b: torch.Tensor) -> tuple[t
     return restore(y, leading), saved
 
 
-def linear_backward(dy: torch.Tensor, saved: tuple) -> tuple[torch.Tensor, ...]:
+def linear_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     """dx, dW, db: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
-def softmax_forward(z: torch.Tensor) -> tuple[torch.Tensor, tuple]:
+def softmax_forward(z: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     """p of softmax over the last axis.
 
     Args:
@@ -35,7 +35,7 @@ def softmax_forward(z: torch.Tensor) -> tuple[torch.Tensor, tuple]:
     return restore(p, leading), saved
 
 
-def softmax_backward(dp: torch.Tensor, saved: tuple) -> tuple[torch.Tensor, ...]:
+def softmax_backward(dp: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     """dz: the gradient of a loss of which dp is the gradient with respect to p.
 
     Args:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore
 
 
-def token_embedding_forward(token: torch.Tensor, E: torch.Tensor, P: torch.Tensor) -> tuple[torch.Tensor, tuple]:
+def token_embedding_forward(token: torch.Tensor, E: torch.Tensor, P: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     """x of token and position embedding.
 
     Args:
@@ -41,7 +41,7 @@ def token_embedding_forward(token: torch.Tensor, E: torch.Tensor, P: torch.Tenso
     return restore(x, leading), saved
 
 
-def token_embedding_backward(dx: torch.Tensor, saved: tuple) -> tuple[torch.Tensor, ...]:
+def token_embedding_backward(dx: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     """dE, dP: the gradient of a loss of which dx is the gradient with respect to x.
 
     Args:

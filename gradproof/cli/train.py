@@ -102,7 +102,7 @@ def fit(config: TrainingConfig, data: Path | None, progress: Meter) -> TrainingR
             f"loss {report.loss:.3f}, {report.tokens_per_s:,.0f} tokens/s, {render.seconds(report.seconds_left)} left",
         )
 
-    result = run_training(config, text, on_step=tell)
+    result: TrainingResult = run_training(config, text, on_step=tell)
     progress.finish(f"loss {result.train_loss:.3f}, {result.tokens_per_s:,.0f} tokens/s")
     return result
 

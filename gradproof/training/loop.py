@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from gradproof.training.config import TrainingConfig, learning_rate_at
 from gradproof.training.data import Batch, Corpus, corpus_from, evaluation_batches, random_batch
@@ -79,6 +80,8 @@ class TrainingResult:
     stopped_early: bool
 
 
+# Products this small are quicker on one thread, and two that wait for each other on a busy machine are much slower.
+@threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
 def train(
     config: TrainingConfig,
     text: str,

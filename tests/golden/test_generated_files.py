@@ -1,4 +1,4 @@
-"""The committed kernels are what the library generates, byte for byte, whatever the hash seed; and nothing else is there."""
+"""The committed kernels are what the library generates, byte for byte, whatever the hash seed."""
 
 from __future__ import annotations
 
@@ -47,12 +47,18 @@ def test_source_is_readable(name: str) -> None:
     assert all(ast.get_docstring(function) for function in functions if not function.name.startswith("_"))
 
 
-@pytest.mark.parametrize("name", [name for name in SOURCES if "/" in name and "runtime" not in name and "__init__" not in name])
+@pytest.mark.parametrize(
+    "name", [name for name in SOURCES if "/" in name and "runtime" not in name and "__init__" not in name]
+)
 def test_kernels_have_no_unused_values(name: str) -> None:
     for function in ast.walk(ast.parse(FILES[name])):
         if isinstance(function, ast.FunctionDef):
-            stored = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-            loaded = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+            stored = {
+                node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+            }
+            loaded = {
+                node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+            }
             assert stored <= loaded, f"{name}: {function.name}: {sorted(stored - loaded)} are never read"
 
 

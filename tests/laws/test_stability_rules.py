@@ -8,7 +8,7 @@ from sympy import exp, log
 
 from codegen.stability import Softplus, stable
 from derive.functions import log_softmax, sigmoid, silu, softmax, softplus
-from derive.language import Sum, dims, index, indices, iverson, scalar, tensor
+from derive.language import Sum, dims, indices, iverson, scalar, tensor
 from derive.library import load
 from derive.program import Program
 from derive.prove import PROVED, prove
