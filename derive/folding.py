@@ -21,7 +21,7 @@ import sympy
 from sympy import Add, And, Expr, Indexed, KroneckerDelta, Mul, Or, Pow, S
 from sympy.core.relational import Relational
 
-from derive.binders import all_names, free_indices, fresh_index, map_children, scope_of, substitute
+from derive.binders import Scope, all_names, free_indices, fresh_index, map_children, scope_of, substitute
 from derive.differentiation import contracted_sum
 from derive.functions import unfold
 from derive.language import Index, Tensor, extent_of, is_bracket
@@ -208,23 +208,24 @@ def _unify_binders(pattern: Any, target: Any, binding: Binding) -> Iterator[Bind
     left, right = scope_of(pattern), scope_of(target)
     if left is None or right is None or len(left.bound) != len(right.bound):
         return
-    taken = (all_names(pattern) | all_names(target)).union(*map(all_names, binding.values()))
-    inside = [[*(index.extent for index in scope.bound), *scope.inside] for scope in (left, right)]
-    fixed: dict[Index, Expr] = {}
-    for one, other in zip(left.bound, right.bound, strict=True):
-        if one.extent != other.extent and not (free_indices(one.extent) and free_indices(other.extent)):
-            return  # ranges of different sizes; ragged ones are compared below, with the outer indices made common
-        common = fresh_index(one, taken)
-        taken = taken | {common.name}
-        inside = [
-            [substitute(part, {one: common}) for part in inside[0]],
-            [substitute(part, {other: common}) for part in inside[1]],
-        ]
-        fixed[common] = common
-    for found in _unify_all([*inside[0], *left.outside], [*inside[1], *right.outside], {**binding, **fixed}):
-        kept = {index: value for index, value in found.items() if index not in fixed}
-        if not any(free_indices(value) & fixed.keys() for value in kept.values()):
+    taken = set(all_names(pattern) | all_names(target)).union(*map(all_names, binding.values()))
+    bound, inside = _renamed_apart(left, taken)
+    others, targets = _renamed_apart(right, taken)
+    together = dict(zip(bound, others, strict=True))
+    for found in _unify_all([*inside, *left.outside], [*targets, *right.outside], {**binding, **together}):
+        kept = {index: value for index, value in found.items() if index not in together}
+        if not any(free_indices(value) & set(others) for value in kept.values()):
             yield kept
+
+
+def _renamed_apart(scope: Scope, taken: set[str]) -> tuple[list[Index], list[Any]]:
+    """A binder's indices under fresh names, which are added to `taken`; then its ranges and its inside with them."""
+    names: dict[Any, Any] = {}
+    for index in scope.bound:
+        names[index] = fresh_index(substitute(index, names), taken)
+        taken.add(names[index].name)
+    fresh: list[Index] = list(names.values())
+    return fresh, [*(index.extent for index in fresh), *(substitute(part, names) for part in scope.inside)]
 
 
 def same(left: Any, right: Any) -> bool:

@@ -15,7 +15,7 @@ import gradproof
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = {"derive", "codegen", "gradproof", "generated"}
-OUTSIDE = {"click", "jinja2", "mpmath", "numpy", "rich", "sympy", "torch"}
+OUTSIDE = {"click", "jinja2", "mpmath", "numpy", "rich", "sympy", "threadpoolctl", "torch"}
 FORBIDDEN = {
     "derive": {"codegen", "gradproof", "generated", "numpy", "torch", "jinja2", "click", "rich"},
     "codegen": {"gradproof", "generated", "click", "rich"},
