@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from codegen.context import Context
 from codegen.errors import KernelError
-from codegen.lowering import Context, lower_definition
 from codegen.nodes import (
     Axes,
     Contract,
@@ -29,6 +29,7 @@ from codegen.nodes import (
     Size,
     walk,
 )
+from codegen.scattering import lower_definition
 from codegen.stability import stable
 from derive.gradient import depends_on
 from derive.language import Dim, Flag, Index, Scalar, Tensor

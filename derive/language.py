@@ -1,9 +1,6 @@
-"""The words a statement is written in: sizes, indices, tensors, scalars, flags, sums.
+"""The words a statement is written in: the symbols of `derive.symbols`, and sums, brackets and deltas over them.
 
-First stage of the data flow. A statement is a plain SymPy expression over the few symbols defined here, so anyone who
-knows SymPy can read and print it. What this module adds to SymPy is *type*: every index carries its extent, every
-tensor carries its shape, and an entry `Q[i, a]` is refused on the spot when the two disagree. Nothing here computes;
-`derive.differentiation` and `derive.normal` give the symbols their meaning.
+A statement is a plain SymPy expression over these words, so anyone who knows SymPy can read and print it.
 
     T, d = dims("T d")
     i, j = indices("i j", T)
@@ -14,323 +11,74 @@ tensor carries its shape, and an entry `Q[i, a]` is refused on the spot when the
 
 from __future__ import annotations
 
-import keyword
-from collections.abc import Sequence
 from typing import Any
 
 import sympy
-from sympy import And, Expr, Indexed, IndexedBase, KroneckerDelta, Le, Or, Symbol
+from sympy import And, Expr, KroneckerDelta, Le, Or
 from sympy.logic.boolalg import Boolean
-from sympy.tensor.indexed import IndexException
 
 from derive.errors import StatementError
+from derive.symbols import (
+    Dim,
+    Flag,
+    Index,
+    Lengths,
+    Scalar,
+    Tensor,
+    axis_sizes,
+    check_entry,
+    checked_extent,
+    checked_name,
+    dim,
+    dims,
+    entry,
+    extent_of,
+    flag,
+    index,
+    indices,
+    leading_index,
+    lengths,
+    scalar,
+    scalars,
+    split_names,
+    tensor,
+    tensors,
+)
 
 __all__ = [
     "Dim",
     "Flag",
     "Index",
+    "Lengths",
     "Product",
     "Scalar",
     "Sum",
     "Tensor",
+    "Where",
+    "axis_sizes",
+    "check_entry",
+    "checked_extent",
+    "checked_name",
     "delta",
     "dim",
     "dims",
     "entry",
     "extent_of",
     "flag",
+    "implies",
     "index",
     "indices",
+    "is_bracket",
     "iverson",
     "leading_index",
+    "lengths",
     "scalar",
     "scalars",
+    "split_names",
     "tensor",
     "tensors",
     "where",
 ]
-
-
-def checked_name(name: object, what: str) -> str:
-    """The name itself, when it can stand as a Python identifier in generated code.
-
-    Raises:
-        StatementError: the name is not an identifier, is a keyword, or starts with an underscore.
-    """
-    if not isinstance(name, str):
-        raise StatementError(f"{what}: the name must be a string, found {name!r}")
-    if not name.isascii() or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
-        raise StatementError(
-            f"{what} {name!r}: not a usable name; expected an ASCII Python identifier that is no keyword and does not "
-            "start with an underscore, because the name is printed into generated code"
-        )
-    return name
-
-
-def split_names(names: str, what: str) -> list[str]:
-    """The names of a blank- or comma-separated list, each checked."""
-    parts = names.replace(",", " ").split()
-    if not parts:
-        raise StatementError(f"{what}: expected at least one name, found {names!r}")
-    return [checked_name(part, what) for part in parts]
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The symbols. Each is a SymPy Symbol (or IndexedBase) with a type of its own, so that later stages tell a size from an
-# index and an index from a learning rate without a side table.
-
-
-class Dim(Symbol):
-    """A symbolic size: a positive integer that stays a letter."""
-
-    __slots__ = ()
-
-    def __new__(cls, name: str) -> Dim:
-        """A size named `name`."""
-        return Symbol.__xnew__(cls, checked_name(name, "size"), integer=True, positive=True)  # type: ignore[no-any-return]
-
-    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What copying needs: the name alone."""
-        return (self.name,), {}
-
-
-class Scalar(Symbol):
-    """A real number that is an input of a statement: a learning rate, a temperature, an epsilon."""
-
-    __slots__ = ()
-
-    def __new__(cls, name: str, *, positive: bool = False, integer: bool = False) -> Scalar:
-        """A scalar named `name`; `positive` is a hypothesis that proofs may use."""
-        known = {"real": True} | ({"positive": True} if positive else {}) | ({"integer": True} if integer else {})
-        return Symbol.__xnew__(cls, checked_name(name, "scalar"), **known)  # type: ignore[no-any-return]
-
-    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What copying needs: the name and the two assumptions."""
-        return (self.name,), {"positive": bool(self.is_positive), "integer": bool(self.is_integer)}
-
-
-class Flag(Symbol):
-    """A truth value that is an input of a statement, for instance whether a mask applies."""
-
-    __slots__ = ()
-
-    def __new__(cls, name: str) -> Flag:
-        """A flag named `name`."""
-        return Symbol.__xnew__(cls, checked_name(name, "flag"))  # type: ignore[no-any-return]
-
-    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What copying needs: the name alone."""
-        return (self.name,), {}
-
-
-class Index(Symbol):
-    """An index that runs over 0 .. extent-1.
-
-    `leading` marks an index that stands for any number of leading array dimensions in generated code (batch, head);
-    in the mathematics it is an index like any other.
-    """
-
-    __slots__ = ("extent", "leading")
-    extent: Expr
-    leading: bool
-
-    def __new__(cls, name: str, extent: Expr, leading: bool = False) -> Index:
-        """An index named `name` of the given extent."""
-        made = Symbol.__xnew__(cls, name, integer=True, nonnegative=True)
-        made.extent = extent
-        made.leading = leading
-        return made  # type: ignore[no-any-return]
-
-    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What copying needs: name, extent, leading."""
-        return (self.name, self.extent, self.leading), {}
-
-    def _hashable_content(self) -> tuple[Any, ...]:
-        return (*super()._hashable_content(), self.extent)
-
-
-class Tensor(IndexedBase):
-    """A named array: its shape in symbolic sizes and, for arrays of indices, the extent its entries point into."""
-
-    __slots__ = ("_into",)
-
-    def __new__(cls, name: str, shape: Sequence[Expr], *, positive: bool = False, into: Expr | None = None) -> Tensor:
-        """A tensor of the given shape; `into` makes its entries indices 0 .. into-1."""
-        known: dict[str, bool] = {"integer": True, "nonnegative": True} if into is not None else {"real": True}
-        if positive:
-            known["positive"] = True
-        label = Symbol(checked_name(name, "tensor"), **known)
-        made = IndexedBase.__new__(cls, label, shape=tuple(shape))
-        made._into = into
-        return made  # type: ignore[no-any-return]
-
-    @property
-    def into(self) -> Expr | None:
-        """The extent that the entries point into, or None for a tensor of numbers."""
-        return self._into
-
-    @property
-    def positive(self) -> bool:
-        """Whether every entry is declared positive."""
-        return bool(self.label.is_positive)
-
-    def _hashable_content(self) -> tuple[Any, ...]:
-        return (*self.args, self._into)
-
-    def __getitem__(self, where: Any) -> Indexed:
-        """The entry at the given indices.
-
-        Raises:
-            StatementError: the number of indices, or the extent of one of them, does not fit the shape.
-        """
-        parts = tuple(where) if isinstance(where, (tuple, list, sympy.Tuple)) else (where,)
-        parts = tuple(sympy.S(part) if isinstance(part, int) else part for part in parts)
-        check_entry(self, parts)
-        try:
-            return Indexed(self, *parts)
-        except (IndexException, TypeError) as error:  # pragma: no cover - check_entry has the better message
-            raise StatementError(f"{self.name}: {error}") from error
-
-
-def check_entry(tensor: Tensor, parts: Sequence[Expr]) -> None:
-    """Raise unless the indices fit the tensor's shape, axis by axis."""
-    shown = f"{tensor.name}[{', '.join(map(str, parts))}]"
-    if len(parts) != len(tensor.shape):
-        raise StatementError(
-            f"{shown}: {tensor.name} has {len(tensor.shape)} axes of sizes ({', '.join(map(str, tensor.shape))}), "
-            f"found {len(parts)} indices"
-        )
-    for axis, (part, size) in enumerate(zip(parts, tensor.shape, strict=True)):
-        if isinstance(part, sympy.Number) and part.is_Integer and part >= 0:
-            continue  # a fixed position; whether it lies inside is a matter of the size
-        if isinstance(size, Lengths):
-            # A ragged axis: its size depends on the axes just before it.
-            size = size[tuple(parts[axis - len(size.shape) : axis])]
-        found = extent_of(part)
-        if found is None:
-            raise StatementError(
-                f"{shown}: axis {axis} needs an index of extent {size}, found {part!s}, which is neither an index nor "
-                "an entry of an index tensor (make one with index(...) or tensor(..., into=...))"
-            )
-        if found != size:
-            raise StatementError(
-                f"{shown}: size mismatch on axis {axis}: {tensor.name} has extent {size} there, but index {part} runs "
-                f"over {found}"
-            )
-
-
-def extent_of(part: Expr) -> Expr | None:
-    """The extent an index expression runs over; None when it is not an index expression."""
-    if isinstance(part, Index):
-        return part.extent
-    if isinstance(part, Indexed) and isinstance(part.base, Tensor):
-        return part.base.into
-    return None
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Making them.
-
-
-def dim(name: str) -> Dim:
-    """One symbolic size."""
-    return Dim(name)
-
-
-def dims(names: str) -> tuple[Dim, ...]:
-    """Symbolic sizes, one for each name in `names`."""
-    return tuple(Dim(name) for name in split_names(names, "size"))
-
-
-def scalar(name: str, *, positive: bool = False, integer: bool = False) -> Scalar:
-    """A real number that is an input of the statement."""
-    return Scalar(name, positive=positive, integer=integer)
-
-
-def scalars(names: str, *, positive: bool = False) -> tuple[Scalar, ...]:
-    """Real numbers, one for each name in `names`."""
-    return tuple(Scalar(name, positive=positive) for name in split_names(names, "scalar"))
-
-
-def flag(name: str) -> Flag:
-    """A truth value that is an input of the statement."""
-    return Flag(name)
-
-
-def checked_extent(extent: object, what: str) -> Expr:
-    """The extent as an expression: a size, a positive integer, or an entry of an integer tensor (a ragged range)."""
-    value = sympy.Integer(extent) if type(extent) is int else extent
-    if isinstance(value, Dim) or (isinstance(value, sympy.Integer) and value > 0):
-        return value
-    if isinstance(value, Indexed) and value.is_integer:
-        return value
-    raise StatementError(
-        f"{what}: expected a size from dims(...), a positive integer, or an entry of lengths(...), found {extent!r}"
-    )
-
-
-def index(name: str, extent: Any) -> Index:
-    """An index over 0 .. extent-1; the extent may be a size, an integer, or an entry such as T[n] (ragged)."""
-    return Index(checked_name(name, "index"), checked_extent(extent, f"index {name!r}"))
-
-
-def indices(names: str, extent: Any) -> tuple[Index, ...]:
-    """Indices over the same range, one for each name."""
-    return tuple(index(name, extent) for name in split_names(names, "index"))
-
-
-def leading_index(name: str, extent: Dim) -> Index:
-    """An index that generated code accepts as any number of leading dimensions (none, batch, batch and head ...)."""
-    return Index(checked_name(name, "index"), checked_extent(extent, f"index {name!r}"), leading=True)
-
-
-def tensor(name: str, *shape: Any, positive: bool = False, into: Any = None) -> Tensor:
-    """A tensor of the given shape.
-
-    `positive=True` is a hypothesis that proofs may use. `into=V` makes it a tensor of indices 0 .. V-1, so that
-    `E[token[t], c]` is a look-up. A size may be `lengths`: tensor("P", N, T) has T[n] entries for each n.
-    """
-    sizes = [size if isinstance(size, Lengths) else checked_extent(size, f"tensor {name!r}") for size in shape]
-    if not sizes:
-        raise StatementError(f"tensor {name!r}: expected at least one size (a number without axes is a scalar(...))")
-    target = None if into is None else checked_extent(into, f"tensor {name!r}")
-    return Tensor(name, sizes, positive=positive, into=target)
-
-
-def tensors(names: str, *shape: Any, positive: bool = False) -> tuple[Tensor, ...]:
-    """Tensors of one shape, one for each name."""
-    return tuple(tensor(name, *shape, positive=positive) for name in split_names(names, "tensor"))
-
-
-class Lengths(Tensor):
-    """A tensor of positive integers that serve as extents of ragged ranges: T[n] for sample n."""
-
-    __slots__ = ()
-
-
-def lengths(name: str, *shape: Any) -> Lengths:
-    """A tensor of positive integer lengths, for ragged ranges: `t = index("t", T[n])`."""
-    sizes = [checked_extent(size, f"lengths {name!r}") for size in shape]
-    label = Symbol(checked_name(name, "lengths"), integer=True, positive=True)
-    made: Lengths = IndexedBase.__new__(Lengths, label, shape=tuple(sizes))
-    made._into = None
-    return made
-
-
-def axis_sizes(over: Sequence[Index]) -> list[Expr]:
-    """The shape of a tensor over the given indices; a range T[n] becomes the ragged axis T."""
-    return [index.extent.base if isinstance(index.extent, Indexed) else index.extent for index in over]
-
-
-def entry(base: Tensor | Symbol, where: Sequence[Expr]) -> Expr:
-    """The entry of a tensor at the given indices, or the scalar itself when there are none."""
-    if isinstance(base, Tensor):
-        return base[tuple(where)]
-    return base
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Binders and brackets.
 
 
 def bound_range(bound: object, what: str) -> tuple[Index, Expr, Expr]:
@@ -416,13 +164,3 @@ def iverson(condition: Any) -> Expr:
 def implies(premise: Boolean, conclusion: Boolean) -> Boolean:
     """The condition "if premise then conclusion", for instance a mask that applies when a flag is set."""
     return Or(sympy.Not(premise), conclusion)
-
-
-def at_most(left: Expr, right: Expr) -> Boolean:
-    """The condition left <= right between two indices."""
-    return Le(left, right)
-
-
-def all_of(*conditions: Boolean) -> Boolean:
-    """The condition that all the given ones hold."""
-    return And(*conditions)

@@ -1,0 +1,132 @@
+"""Sums of products: pairwise contractions in an order chosen by size.
+
+Part of lowering. The factors of a summand become nodes; then the pair that leaves the smallest array is contracted,
+again and again. An index of one operand alone is summed before the product, a bracket selects inside a factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import sympy
+from sympy import Add, Expr, Indexed, Mul, Pow, S
+
+from codegen import lowering
+from codegen.context import ONE, ZERO, Context, multiplied, quotient
+from codegen.errors import KernelError
+from codegen.nodes import Axes, Contract, Node, Reduce, Select
+from derive.binders import free_indices
+from derive.differentiation import contracted_sum
+from derive.language import Where, is_bracket
+
+
+def lower_sum(node: Any, context: Context) -> Node:
+    """The node for a sum."""
+    over = tuple(limit[0] for limit in node.limits)
+    body = contracted_sum(node.function, over)
+    if not isinstance(body, sympy.Sum) or set(body.limits) != set(node.limits):
+        return lowering.lower(body, context)
+    for index in over:
+        lowering.size(index.extent, context)
+    if isinstance(node.function, Add):
+        terms = [_sum_factors(term, over, context) for term in node.function.args]
+        if any(len(term) > 1 for term in terms):
+            return lowering.lower(Add(*(contracted_sum(term, over) for term in node.function.args)), context)
+        return Reduce("sum", lowering.lower(node.function, context), over)
+    return _contracted(_sum_factors(node.function, over, context), over, context)
+
+
+def lower_product(node: Any, context: Context) -> Node:
+    """The node for a product over ranges."""
+    over = tuple(limit[0] for limit in node.limits)
+    for index in over:
+        lowering.size(index.extent, context)
+    inside = lowering.lower(node.function, context)
+    constant = [index for index in over if index not in inside.axes]
+    if constant:
+        raise KernelError(f"{context.program}: {node}: no factor depends on {constant[0]}; write it as a power")
+    for index in over:
+        inside = Reduce("prod", inside, (index,))
+    return inside
+
+
+def _sum_factors(body: Expr, over: Axes, context: Context) -> list[Node]:
+    """The factors of a summand as nodes: squares twice, what is below a fraction inverted, brackets selected in."""
+    brackets: list[Any] = []
+    nodes: list[Node] = []
+    plain: list[Expr] = []
+    for factor in Mul.make_args(body):
+        base, power = factor.as_base_exp() if isinstance(factor, Pow) else (factor, S.One)
+        if is_bracket(factor):
+            brackets.append(factor.args[0])
+        elif power == 2 and isinstance(base, (Indexed, Add)):
+            nodes += [lowering.lower(base, context)] * 2
+        elif isinstance(factor, (Indexed, sympy.Sum, Add)) and free_indices(factor) & set(over):
+            nodes.append(lowering.lower(factor, context))
+        else:
+            plain.append(factor)
+    if plain:
+        nodes.append(_masked(Mul(*plain), brackets, context))
+    elif brackets:
+        held = lowering.lower_condition(sympy.And(*brackets), context)
+        widest = max(range(len(nodes)), key=lambda place: len(nodes[place].axes)) if nodes else 0
+        if nodes:
+            nodes[widest] = Select(held, nodes[widest], ZERO)
+        else:
+            nodes.append(Select(held, ONE, ZERO))
+    return [node for node in nodes if node != ONE] or [ONE]
+
+
+def _masked(product: Expr, brackets: Sequence[Any], context: Context) -> Node:
+    return lowering.lower(Mul(product, *(Where(condition, S.One, S.Zero) for condition in brackets)), context)
+
+
+def _contracted(nodes: list[Node], over: Axes, context: Context) -> Node:
+    """The sum of a product of nodes, pairwise: the pair that leaves the smallest array first."""
+    left = list(nodes)
+    while len(left) > 1:
+        first, second = min(combinations(range(len(left)), 2), key=lambda pair: _cost(left, pair, over))
+        others = [node for place, node in enumerate(left) if place not in (first, second)]
+        left = [*others, _pair(left[first], left[second], others, over, context)]
+    (result,) = left
+    remaining = tuple(index for index in result.axes if index in over)
+    if remaining:
+        result = Reduce("sum", result, remaining)
+    counted = [index for index in over if not any(index in node.axes for node in nodes)]
+    return quotient([result, *(lowering.size(index.extent, context) for index in counted)], [])
+
+
+def _finished(nodes: Sequence[Node], others: Sequence[Node], over: Axes) -> Axes:
+    """Summed indices that occur in these nodes and in no other."""
+    return tuple(
+        i for i in over if any(i in node.axes for node in nodes) and not any(i in node.axes for node in others)
+    )
+
+
+def _cost(nodes: Sequence[Node], pair: tuple[int, int], over: Axes) -> tuple[int, int, tuple[int, int]]:
+    chosen = [nodes[place] for place in pair]
+    others = [node for place, node in enumerate(nodes) if place not in pair]
+    indices = {index for node in chosen for index in node.axes}
+    return len(indices - set(_finished(chosen, others, over))), len(indices), pair
+
+
+def _pair(first: Node, second: Node, others: Sequence[Node], over: Axes, context: Context) -> Node:
+    done = _finished((first, second), others, over)
+    # An index of one operand alone is summed before the product.
+    alone = [tuple(i for i in done if i in a.axes and i not in b.axes) for a, b in ((first, second), (second, first))]
+    first, second = (
+        Reduce("sum", node, indices) if indices else node for node, indices in zip((first, second), alone, strict=True)
+    )
+    common = tuple(i for i in done if i in first.axes and i in second.axes)
+    if not common:
+        return multiplied([first, second])
+
+    def place(node: Node, other: Node) -> int:
+        only = [context.order.index(i) for i in node.axes if i in context.order and i not in other.axes]
+        return min(only, default=len(context.order))
+
+    if place(second, first) < place(first, second):
+        first, second = second, first
+    return Contract(first, second, tuple(index for index in second.axes if index in common))

@@ -1,0 +1,86 @@
+"""Exponentials of differences: the scale of a scaled sum cancels before anything overflows.
+
+Part of lowering. exp(x - logsumexp(x)) is e / sum(e) with e = exp(x - max x): the exponential is taken once. Where a
+condition cuts out an index set, what is left out is -inf before the exponential, which then gives exactly 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+from sympy import Add, Expr
+
+from codegen import lowering
+from codegen.context import MINUS_INFINITY, ZERO, Context
+from codegen.errors import KernelError
+from codegen.nodes import Map, Node, Reduce, Select
+from derive.binders import free_indices, substitute
+from derive.folding import same
+from derive.functions import Defined
+from derive.language import Index
+
+
+def lower_exp(node: Any, context: Context) -> Node:
+    """The node for an exponential."""
+    return exp_where(node.args[0], sympy.true, context)
+
+
+def exp_where(exponent: Expr, condition: Any, context: Context) -> Node:
+    """exp(exponent) where the condition holds, else 0: what is left out is -inf before the exponential, not 0 after."""
+    for term in Add.make_args(exponent):
+        scale = -term
+        if isinstance(scale, Defined) and scale.name == "logsumexp":
+            quotient = _softened(exponent - term, scale, condition, context)
+            if quotient is not None:
+                return quotient
+    argument = lowering.lower(exponent, context)
+    if condition != sympy.true:
+        argument = Select(lowering.lower_condition(condition, context), argument, MINUS_INFINITY)
+    return Map("exp", (argument,))
+
+
+def _softened(value: Expr, scale: Defined, condition: Any, context: Context) -> Node | None:
+    """exp(value - logsumexp(value)) as e / sum(e): the exponential is taken once and its scale cancels."""
+    _, body, bound, _, inside = scale.args
+    for place in sorted(free_indices(value), key=str):
+        if place.extent != bound.extent:
+            continue
+        moved = substitute(body, {bound: place}), substitute(inside, {bound: place})
+        if same(moved[0], value) and (inside == sympy.true or same(moved[1], condition)):
+            shifted, total = _scaled_sum(value, place, moved[1], context)
+            result = Map("div", (shifted, total))
+            if condition != sympy.true and inside == sympy.true:
+                return Select(lowering.lower_condition(condition, context), result, ZERO)
+            return result
+    return None
+
+
+def _scaled_sum(body: Expr, index: Index, condition: Any, context: Context) -> tuple[Node, Node]:
+    """(exp(body - m), its sum over the index) with m the maximum over the index.
+
+    With a condition, an empty index set gives exp = 0 and the sum 1: the policy for the empty set is zero. The sum is
+    at least 1 for every other, because the largest term is exp(0).
+    """
+    value = lowering.lower(body, context)
+    if condition == sympy.true:
+        top: Node = Reduce("max", value, (index,))
+        shifted = Map("exp", (Map("sub", (value, top)),))
+        return shifted, Reduce("sum", shifted, (index,))
+    value = Select(lowering.lower_condition(condition, context), value, MINUS_INFINITY)
+    top = Reduce("max", value, (index,))
+    shifted = Map("exp", (Map("sub", (value, Map("finite", (top,)))),))
+    return shifted, Map("at_least_one", (Reduce("sum", shifted, (index,)),))
+
+
+def lower_logsumexp(node: Any, context: Context) -> Node:
+    """The node for logsumexp: the maximum plus the logarithm of the scaled sum."""
+    if node.name != "logsumexp":
+        raise KernelError(f"{context.program}: {node}: expected an unfolded function")
+    _, body, bound, _, condition = node.args
+    value = lowering.lower(body, context)
+    if condition != sympy.true:
+        value = Select(lowering.lower_condition(condition, context), value, MINUS_INFINITY)
+    top = Reduce("max", value, (bound,))
+    _, total = _scaled_sum(body, bound, condition, context)
+    return Map("add", (top, Map("log", (total,))))

@@ -1,0 +1,92 @@
+"""Definitions with a delta between one of their indices and a look-up: an array that values are added into.
+
+The entrance of lowering. The gradient of a look-up, and the one-hot term of a cross entropy, are such deltas; as dense
+arrays they would be zero almost everywhere. Every other body is lowered as it stands.
+"""
+
+from __future__ import annotations
+
+import sympy
+from sympy import Add, Expr, Indexed, KroneckerDelta, Mul
+
+from codegen import lowering
+from codegen.context import Context
+from codegen.errors import KernelError
+from codegen.nodes import Axes, Node, Position, Scatter
+from derive.binders import free_indices, substitute
+from derive.differentiation import contracted_sum
+from derive.language import Index
+
+
+def lower_definition(body: Expr, context: Context) -> Node:
+    """The node for the (stable) body of a definition over the indices `context.order`.
+
+    Terms with a delta between one of these indices and a look-up are scattered; everything else is dense.
+    """
+    dense: list[Expr] = []
+    scattered: list[tuple[Expr, KroneckerDelta]] = []
+    for term in Add.make_args(_distributed(body)):
+        delta = _scattering_delta(term, context)
+        if delta is None:
+            dense.append(term)
+        else:
+            scattered.append((term, delta))
+    if not scattered:
+        return lowering.lower(body, context)
+    base = lowering.lower(Add(*dense), context) if dense else None
+    for term, delta in scattered:
+        base = _scatter(term, delta, base, context)
+    if base is None:
+        raise KernelError(f"{context.program}: {body}: nothing to compute")
+    return base
+
+
+def _distributed(body: Expr) -> Expr:
+    """Products multiplied out over sums that have a scattering delta among their terms, and only over those."""
+    if isinstance(body, Add):
+        return Add(*map(_distributed, body.args))
+    if isinstance(body, Mul):
+        for factor in body.args:
+            if isinstance(factor, Add) and any(term.has(KroneckerDelta) for term in factor.args):
+                rest = Mul(*(other for other in body.args if other != factor))
+                return _distributed(Add(*(rest * term for term in factor.args)))
+    return body
+
+
+def _sum_parts(term: Expr) -> tuple[Expr, Axes]:
+    """A term as (product, indices summed over)."""
+    scope: list[Index] = []
+    factors: list[Expr] = []
+    for factor in Mul.make_args(term):
+        if isinstance(factor, sympy.Sum) and not isinstance(factor.function, Add):
+            scope += [limit[0] for limit in factor.limits]
+            factors += Mul.make_args(factor.function)
+        else:
+            factors.append(factor)
+    return Mul(*factors), tuple(scope)
+
+
+def _scattering_delta(term: Expr, context: Context) -> KroneckerDelta | None:
+    product, scope = _sum_parts(term)
+    if len({index.name for index in (*scope, *context.order)}) < len(scope) + len(context.order):
+        return None
+    for factor in Mul.make_args(product):
+        if isinstance(factor, KroneckerDelta):
+            plain = [side for side in factor.args[:2] if side in context.order]
+            looked_up = [side for side in factor.args[:2] if isinstance(side, Indexed)]
+            if len(plain) == 1 and len(looked_up) == 1:
+                return factor
+    return None
+
+
+def _scatter(term: Expr, delta: KroneckerDelta, base: Node | None, context: Context) -> Node:
+    product, scope = _sum_parts(term)
+    target = next(side for side in delta.args[:2] if side in context.order)
+    source = next(side for side in delta.args[:2] if side != target)
+    rest = substitute(Mul(*(factor for factor in Mul.make_args(product) if factor != delta)), {target: source})
+    kept = free_indices(source)
+    value = lowering.lower(contracted_sum(rest, [index for index in scope if index not in kept]), context)
+    positions = tuple(
+        lowering.lower(source, context) if index == target else Position(index) for index in context.order
+    )
+    return Scatter(context.order, positions, value, base)
