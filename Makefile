@@ -10,13 +10,6 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
-# torch comes as its CPU build, because the default Linux wheel brings gigabytes of CUDA libraries that nothing here
-# uses. Only Linux wheels carry the +cpu mark. It is taken from pip's configured index where that has it, else from
-# TORCH_INDEX. TORCH_BUILD= (empty) accepts the default build.
-TORCH := $(shell sed -n 's/^\(torch==.*\)/\1/p' constraints.txt)
-TORCH_BUILD ?= $(if $(filter Linux,$(shell uname -s)),+cpu)
-TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-
 # A stamp lies inside .venv and is older than the files that decide what is installed, or it does not count.
 INSTALLED := $(VENV)/.installed
 INSTALLED_FOR_TESTS := $(VENV)/.installed-for-tests
@@ -34,6 +27,7 @@ test: lint
 
 lint: $(INSTALLED_FOR_TESTS)
 	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check --quiet .
 	$(VENV)/bin/mypy
 
 $(VENV)/bin/python:
@@ -46,11 +40,8 @@ $(INSTALLED): $(REQUIREMENTS) | $(VENV)/bin/python
 	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable .
 	@touch $@
 
+# constraints.txt pins torch; where pip knows a CPU build of that version, it is the one that is taken.
 $(INSTALLED_FOR_TESTS): $(INSTALLED)
-	@echo "installing $(TORCH)$(TORCH_BUILD) and the test tools"
-	@$(PIP) install --quiet --constraint constraints.txt "$(TORCH)$(TORCH_BUILD)" 2>/dev/null \
-	|| $(PIP) install --quiet --constraint constraints.txt --no-deps --index-url $(TORCH_INDEX) "$(TORCH)$(TORCH_BUILD)" \
-	|| { echo "no $(TORCH)$(TORCH_BUILD) found; name an index with TORCH_INDEX=..., or take the default build with TORCH_BUILD=" >&2; exit 1; }
 	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable ".[torch,test]"
 	@touch $@
 

@@ -59,7 +59,8 @@ def test_make_target_exists(target: str) -> None:
 
 @pytest.mark.parametrize("command", sorted(set(re.findall(r"^\| `gradproof (\w+)", README, flags=re.MULTILINE))))
 def test_command_explains_itself(command: str) -> None:
-    ran = subprocess.run([sys.executable, "-m", "gradproof", command, "--help"], capture_output=True, text=True, check=False)
+    words = [sys.executable, "-m", "gradproof", command, "--help"]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
     assert ran.returncode == 0
     assert "Usage:" in ran.stdout
 

@@ -127,7 +127,10 @@ IMPORTS = frozenset(
     | {"types.MappingProxyType", "typing.Any", "typing.Literal"}
     | {f"collections.abc.{name}" for name in ("Callable", "Iterator", "Mapping")}
 )
-IMPORTS_OF_ONE_FILE = {"kernels.py": frozenset({"importlib"})}
+IMPORTS_OF_ONE_FILE = {
+    "kernels.py": frozenset({"importlib"}),
+    "loop.py": frozenset({"threadpoolctl.threadpool_limits"}),
+}
 BUILTINS = frozenset(
     {"ArithmeticError", "AttributeError", "FileNotFoundError", "ImportError", "ModuleNotFoundError", "OSError"}
     | {"RuntimeError", "UnicodeDecodeError", "ValueError", "__all__", "bool", "chr", "dict", "float", "getattr", "int"}
