@@ -142,7 +142,8 @@ class Tensor(IndexedBase):
         return bool(self.label.is_positive)
 
     def _hashable_content(self) -> tuple[Any, ...]:
-        return (*self.args, self._into)
+        # SymPy orders objects by this content, so that each part must be comparable: no None.
+        return (*self.args, sympy.S.Zero if self._into is None else self._into)
 
     def __getitem__(self, where: Any) -> Indexed:
         """The entry at the given indices.
