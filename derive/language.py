@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import sympy
-from sympy import And, Expr, KroneckerDelta, Le, Or
+from sympy import Expr, KroneckerDelta, Or
 from sympy.logic.boolalg import Boolean
 
 from derive.errors import StatementError

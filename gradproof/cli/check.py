@@ -31,7 +31,7 @@ COLUMNS = (
     render.Column("shapes", number=True),
     render.Column("outcome"),
 )
-NO_TORCH = "torch is not installed; install it with: pip install torch"
+NO_TORCH = "torch is not installed; install it with: pip install 'gradproof[torch]'"
 
 
 @click.command(
