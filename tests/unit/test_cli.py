@@ -462,7 +462,7 @@ def test_check_without_torch(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> N
     assert "the torch kernels were not checked" in outcome.stderr
     asked = said("check", "--target", "torch")
     assert asked.exit_code == 2
-    assert "pip install torch" in asked.stderr
+    assert "pip install 'gradproof[torch]'" in asked.stderr
 
 
 def test_check_unknown_program(stage: Stage) -> None:
