@@ -85,7 +85,7 @@ def switching_conditions(definition: Definition) -> list[str]:
     return sorted({f"almost everywhere: not where {condition} switches" for condition in found})
 
 
-def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str | None) -> Gradient:
+def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str | None, prefix: str = "d") -> Gradient:
     """The gradient program of `output`.
 
     Raises:
@@ -100,7 +100,7 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
             raise StatementError(f"{program.name}: {output} does not depend on {symbol}")
     active = needed & influenced_by(program, wrt or tuple(inputs))
 
-    name = upstream or f"d{output.name}"
+    name = upstream or f"{prefix}{output.name}"
     given: Name = Tensor(name, output.shape) if isinstance(output, Tensor) else Scalar(name)
     made = Gradient(
         f"{program.name}_backward", f"gradient of {program.name}", [*program.inputs, given], list(program.definitions),
@@ -122,7 +122,7 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
                 extra = entry(given, definition.indices)
                 cotangent = _define(made, definition.indices, received[symbol], f"{name}_total", extra)
         elif symbol in received:
-            cotangent = _define(made, definition.indices, received[symbol], f"d{definition.name}")
+            cotangent = _define(made, definition.indices, received[symbol], f"{prefix}{definition.name}")
         else:
             continue
         made.adjoints[definition.name] = str(cotangent.name)
@@ -133,7 +133,7 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
             received.setdefault(leaf, []).append(contribution)
     for symbol in inputs:
         if symbol in received and (not wrt or symbol in wrt):
-            adjoint = _define(made, _indices_for(symbol, received[symbol]), received[symbol], f"d{symbol.name}")
+            adjoint = _define(made, _indices_for(symbol, received[symbol]), received[symbol], f"{prefix}{symbol.name}")
             made.adjoints[str(symbol.name)] = str(adjoint.name)
     return made
 

@@ -24,6 +24,7 @@ from derive.wellformed import check_expression, check_free, check_names
 
 if TYPE_CHECKING:
     from derive.gradient import Gradient
+    from derive.rules import Rule
 
 Name = Tensor | Scalar
 LANGUAGE = (__name__, "derive.gradient")  # frames that are not the user's
@@ -62,11 +63,12 @@ class Claim:
     name: str
     left: Expr
     right: Expr
-    program: Program
+    program: Program = field(repr=False)
     given: tuple[Any, ...] = ()
     source: str = ""
     note: str = ""
     assuming: tuple[str, ...] = ()
+    by: Rule | None = None
 
     def __str__(self) -> str:
         under = f"   given {', '.join(map(str, self.given))}" if self.given else ""
@@ -140,7 +142,8 @@ class Program:
 
         Both sides are expressions over the program's names, or matrices. An index that is free on one side only is
         refused, unless that side is compared with something that has no index at all, or `over` lists the indices.
-        `assuming` are hypotheses in words, which the verdict repeats; `note` is a remark for the reader.
+        `assuming` are hypotheses in words, which the verdict repeats; `note` is a remark for the reader. `by` names the
+        inference rule that reduces the claim to equalities, where the normal form alone does not decide it.
 
         Raises:
             StatementError: a side is ill-formed, sizes disagree, or an index is free on one side only.
@@ -157,7 +160,7 @@ class Program:
                 check_free(side, over, what, exactly=False)
         elif all(free_indices(side) for side in sides):
             check_free(sides[1], free_indices(sides[0]), what, exactly=True)
-        made = Claim(id, name, *sides, self, tuple(given), _caller()[1], note, tuple(assuming))
+        made = Claim(id, name, *sides, self, tuple(given), _caller()[1], note, tuple(assuming), by)
         self.claims.append(made)
         return made
 
@@ -175,14 +178,23 @@ class Program:
         plain = {str(getattr(key, "name", key)): value for key, value in (defaults or {}).items()}
         self.request = KernelRequest(tuple(outputs), tuple(wrt), plain)
 
-    def gradient(self, output: Name, wrt: Sequence[Name] = (), *, upstream: str | None = None) -> Gradient:
+    def gradient(
+        self, output: Name, wrt: Sequence[Name] = (), *, upstream: str | None = None, prefix: str = "d"
+    ) -> Gradient:
         """The program that computes the adjoints dX of all X that `output` depends on, given the adjoint of `output`.
 
-        With `wrt`, only the adjoints needed for those. The result's `["dX"]` is the adjoint of X.
+        With `wrt`, only the adjoints needed for those. The result's `["dX"]` is the adjoint of X. A gradient is a
+        program: its own gradient, with another `prefix`, is a Hessian-vector product.
         """
         from derive.gradient import reverse
 
-        return reverse(self, output, tuple(wrt), upstream)
+        return reverse(self, output, tuple(wrt), upstream, prefix)
+
+    def tangent(self, output: Name, wrt: Sequence[Name] = (), *, prefix: str = "t") -> Gradient:
+        """The program that computes the Jacobian-vector product: tY for every Y from `wrt` to `output`, given tX."""
+        from derive.tangents import forward
+
+        return forward(self, output, wrt, prefix)
 
     def jacobian(self, output: Name, variable: Name, name: str = "") -> Gradient:
         """The program with one more definition, d output / d variable, over the indices of both.

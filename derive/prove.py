@@ -29,6 +29,7 @@ from derive.normal.powers import UndefinedError
 from derive.normal.products import product
 from derive.program import Claim, symbols_of
 from derive.refutation import Counterexample, confirm, find_counterexample
+from derive.rules import Rule, RuleRefusedError
 
 PROVED, REFUTED, UNDECIDED = "Proved", "Refuted", "Undecided"
 CHEAP = 4  # attempts made before numbers are asked
@@ -61,6 +62,8 @@ def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0) -> Verdict:
     Raises:
         AlarmError: the normal form proves what the second engine contradicts.
     """
+    if claim.by is not None:
+        return _prove_by_rule(claim, claim.by, seconds, seed)
     started = time.monotonic()
     reasons: list[str] = []
     attempts = _attempts(claim)
@@ -81,6 +84,36 @@ def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0) -> Verdict:
         )
     laws = (*_derivation_laws(claim), *ledger.laws)
     return Verdict(claim, PROVED, _hypotheses(claim, ledger), laws, time.monotonic() - started)
+
+
+def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int) -> Verdict:
+    """The verdict on a claim that a rule reduces to equalities: proved when all of them are."""
+    started = time.monotonic()
+    hypotheses, laws, reason = [*_hypotheses(claim, None)], [rule.name], ""
+    try:
+        parts = [prove(part, seconds=seconds, seed=seed) for part in rule.obligations(claim)]
+        hypotheses += rule.hypotheses(claim)
+    except RuleRefusedError as error:
+        parts, reason = [], f"{rule.name}: {error}"
+    for part in parts:
+        hypotheses += part.hypotheses
+        laws += part.laws
+        if part.status != PROVED:
+            reason = f"{rule.name}: {part.claim.name or part.claim} is {part.status.lower()}"
+            break
+    found = find_counterexample(claim, seed=seed) if reason else None
+    status = PROVED if not reason else REFUTED if found is not None else UNDECIDED
+    if status == PROVED and (disagreement := confirm(claim, seed=seed).disagreement) is not None:
+        raise AlarmError(f"internal alarm: claim {claim.id} is proved by {rule.name} and contradicted: {disagreement}")
+    return Verdict(
+        claim,
+        status,
+        tuple(dict.fromkeys(hypotheses)),
+        tuple(dict.fromkeys(laws)) if status == PROVED else (),
+        time.monotonic() - started,
+        found,
+        reason if status == UNDECIDED else "",
+    )
 
 
 def _first_proof(
