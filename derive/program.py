@@ -136,7 +136,7 @@ class Program:
 
     def claim(
         self, id: str, left: Any, right: Any, *, name: str = "", given: Sequence[Any] = (), over: Sequence[Index] = (),
-        assuming: Sequence[str] = (), note: str = "",
+        assuming: Sequence[str] = (), note: str = "", by: Rule | None = None,
     ) -> Claim:  # fmt: skip
         """The claim that left = right for all sizes, and all inputs that meet the `given` conditions.
 

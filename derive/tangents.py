@@ -1,8 +1,8 @@
 """Jacobian-vector products: forward mode over a program, every tangent a named definition.
 
-A sibling of `derive.gradient`. Given tangents tX of some inputs, the tangent of Y = f(X) is the sum over the leaves of f
-of the derivative at the leaf times the leaf's tangent. The derivative at a leaf is what `derive.differentiation` pulls
-back from a cotangent of 1, so both modes rest on the same rules and on the same axiom.
+A sibling of `derive.gradient`. Given tangents tX of some inputs, the tangent of Y = f(X) is the sum over the leaves
+of f of the derivative at the leaf times the leaf's tangent. The derivative at a leaf is what `derive.differentiation`
+pulls back from a cotangent of 1, so both modes rest on the same rules and on the same axiom.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def forward(program: Program, output: Name, wrt: Sequence[Name], prefix: str) ->
     """
     needed = depends_on(program, output)
     sources = tuple(wrt) or tuple(x for x in program.all_inputs() if is_differentiable(x) and x in needed)
-    for symbol in sources:
-        if symbol not in needed:
-            raise StatementError(f"{program.name}: {output} does not depend on {symbol}")
+    for source in sources:
+        if source not in needed:
+            raise StatementError(f"{program.name}: {output} does not depend on {source}")
     active = needed & influenced_by(program, sources)
     tangents: dict[Any, Name] = {symbol: _like(symbol, prefix) for symbol in sources}
     made = Gradient(
@@ -53,8 +53,8 @@ def forward(program: Program, output: Name, wrt: Sequence[Name], prefix: str) ->
         symbol: Name = Tensor(name, axis_sizes(definition.indices)) if definition.indices else Scalar(name)
         tangents[definition.symbol] = symbol
         made.definitions.append(Definition(symbol, definition.indices, body))
-    for symbol, tangent in tangents.items():
-        made.adjoints[str(symbol.name)] = str(tangent.name)
+    for value, tangent in tangents.items():
+        made.adjoints[str(value.name)] = str(tangent.name)
     return made
 
 
