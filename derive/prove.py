@@ -18,15 +18,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import sympy
 from sympy import Indexed
 
 from derive.errors import AlarmError, BudgetExceededError
 from derive.gradient import Gradient, depends_on, inline
-from derive.language import Scalar
+from derive.language import Index, Scalar
 from derive.normal.form import condition_form, is_zero, normal_form
 from derive.normal.ledger import Ledger
 from derive.normal.powers import UndefinedError
 from derive.normal.products import product
+from derive.normal.rewriting import Rewrite, solved
 from derive.program import Claim, symbols_of
 from derive.refutation import Counterexample, confirm, find_counterexample
 from derive.rules import Rule, RuleRefusedError
@@ -127,9 +129,11 @@ def _first_proof(
             return None
         ledger = Ledger(remaining)
         try:
+            ledger.rewrites = _equations(ledger, claim, reasons)
             difference = normal_form(ledger, left) - normal_form(ledger, right)
             for condition in claim.given:
-                difference = product(ledger, [condition_form(ledger, condition), difference])
+                if not _is_equation(condition):
+                    difference = product(ledger, [condition_form(ledger, condition), difference])
             if is_zero(ledger, difference):
                 return ledger
             reasons.append("the normal form of left - right is not zero")
@@ -140,6 +144,27 @@ def _first_proof(
         except UndefinedError as error:
             reasons.append(f"a side has no value: {error}")
     return None
+
+
+def _is_equation(condition: Any) -> bool:
+    """Whether a condition equates values, and is thus a hypothesis about tensors and not about indices."""
+    return isinstance(condition, sympy.Eq) and not all(
+        isinstance(side, Index) or (isinstance(side, Indexed) and side.is_integer) for side in condition.args
+    )
+
+
+def _equations(ledger: Ledger, claim: Claim, reasons: list[str]) -> tuple[Rewrite, ...]:
+    """The claim's equational hypotheses, solved for one atom each."""
+    found = []
+    for condition in claim.given:
+        if _is_equation(condition):
+            sides = [normal_form(ledger, side) for side in condition.args]
+            rewrite = solved(sides[0] - sides[1], str(condition))
+            if rewrite is None:
+                reasons.append(f"the hypothesis {condition} could not be used: no single term stands for the rest")
+            else:
+                found.append(rewrite)
+    return tuple(found)
 
 
 def _attempts(claim: Claim) -> Iterator[tuple[Any, Any]]:

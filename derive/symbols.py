@@ -180,15 +180,30 @@ def check_entry(tensor: Tensor, parts: Sequence[Expr]) -> None:
                 f"{shown}: axis {axis} needs an index of extent {size}, found {part!s}, which is neither an index nor "
                 "an entry of an index tensor (make one with index(...) or tensor(..., into=...))"
             )
-        if found != size:
+        if found != size and not _fits_below(found, size):
             raise StatementError(
                 f"{shown}: size mismatch on axis {axis}: {tensor.name} has extent {size} there, but index {part} runs "
                 f"over {found}"
             )
 
 
+def _over_a_size(value: Expr) -> bool:
+    """Whether an expression is a size plus a positive integer, T + 1."""
+    rest, constant = value.as_independent(Dim)
+    return isinstance(constant, Dim) and isinstance(rest, sympy.Integer) and rest > 0
+
+
 def extent_of(part: Expr) -> Expr | None:
-    """The extent an index expression runs over; None when it is not an index expression."""
+    """The extent an index expression runs over; None when it is not an index expression.
+
+    A shifted index t + k stays below extent + k, and a size T used as a position below T + 1.
+    """
+    if isinstance(part, Dim):
+        return part + 1
+    if isinstance(part, sympy.Add):
+        shift, index = part.as_independent(Index, Dim)
+        inner = extent_of(index) if isinstance(index, (Index, Dim)) else None
+        return inner + shift if inner is not None and isinstance(shift, sympy.Integer) and shift > 0 else None
     if isinstance(part, Index):
         return part.extent
     if isinstance(part, Indexed) and isinstance(part.base, Tensor):
@@ -225,12 +240,20 @@ def flag(name: str) -> Flag:
     return Flag(name)
 
 
+def _fits_below(found: Expr, size: Expr) -> bool:
+    """Whether a range of symbolic size lies inside another: T in T + 1."""
+    spare = size - found
+    return bool(found.has(Dim)) and isinstance(spare, sympy.Integer) and spare > 0
+
+
 def checked_extent(extent: object, what: str) -> Expr:
     """The extent as an expression: a size, a positive integer, or an entry of an integer tensor (a ragged range)."""
     value = sympy.Integer(extent) if type(extent) is int else extent
     if isinstance(value, Dim) or (isinstance(value, sympy.Integer) and value > 0):
         return value
     if isinstance(value, Indexed) and value.is_integer:
+        return value
+    if isinstance(value, sympy.Add) and _over_a_size(value):
         return value
     raise StatementError(
         f"{what}: expected a size from dims(...), a positive integer, or an entry of lengths(...), found {extent!r}"

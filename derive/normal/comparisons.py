@@ -12,7 +12,9 @@ from fractions import Fraction
 
 from derive.normal import powers, products
 from derive.normal.ledger import Ledger
-from derive.normal.terms import UNITY, ZERO, Bracket, Polynomial, from_atom, number
+from derive.normal.terms import UNIT, UNITY, ZERO, Bracket, Polynomial, from_atom, number, position, total
+
+MAX_OFFSET = 8  # how many single cases a comparison of integers is taken apart into
 
 
 def bracket(ledger: Ledger, argument: Polynomial) -> Polynomial:
@@ -26,8 +28,8 @@ def bracket(ledger: Ledger, argument: Polynomial) -> Polynomial:
     if products.is_integer_valued(argument):
         if products.leading_term(argument)[1] < 0:
             ledger.use("integers: [p > 0] = 1 - [1 - p > 0]")
-            return UNITY - from_atom(Bracket(number(1) - argument))
-        return from_atom(Bracket(argument))
+            return UNITY - _whole(ledger, number(1) - argument)
+        return _whole(ledger, argument)
     for sign, outcome in ((Fraction(1), UNITY), (Fraction(-1), ZERO)):
         if powers.is_positive(argument.scaled(sign)):
             _note(ledger, argument)
@@ -46,6 +48,34 @@ def bracket(ledger: Ledger, argument: Polynomial) -> Polynomial:
 def _note(ledger: Ledger, polynomial: Polynomial) -> None:
     for monomial in polynomial.terms:
         powers.note_positive(ledger, monomial)
+
+
+def _whole(ledger: Ledger, argument: Polynomial) -> Polynomial:
+    """[argument > 0] over the integers, its constant moved out one by one: [q > -1] = [q > 0] + [q = 0]."""
+    offset = argument.terms.get(UNIT, Fraction(0))
+    linear = Polynomial({m: c for m, c in argument.terms.items() if m != UNIT})
+    ends = _ends(linear)
+    if ends is None or offset == 0 or abs(offset) > MAX_OFFSET:
+        return from_atom(Bracket(argument))
+    ledger.use("integers: [q > -1] = [q > 0] + [q = 0]")
+    above, below = ends
+    steps = range(int(offset)) if offset > 0 else range(1, 1 - int(offset))
+    sign = Fraction(1 if offset > 0 else -1)
+    # offset > 0 adds q = 0, -1, ...; offset < 0 takes away q = 1, 2, ...
+    met = [
+        products.delta(ledger, position(above), position(below + number(step if offset < 0 else -step)))
+        for step in steps
+    ]
+    return total((from_atom(Bracket(linear)), *(one.scaled(sign) for one in met)))
+
+
+def _ends(linear: Polynomial) -> tuple[Polynomial, Polynomial] | None:
+    """(a, b) for an integer polynomial a - b of two indices or sizes; None for any other."""
+    up = [(m, c) for m, c in linear.terms.items() if c == 1 and len(m) == 1 and m[0][1] == 1]
+    down = [(m, -c) for m, c in linear.terms.items() if c == -1 and len(m) == 1 and m[0][1] == 1]
+    if len(up) != 1 or len(down) != 1 or len(linear.terms) != 2:
+        return None
+    return Polynomial(dict(up)), Polynomial(dict(down))
 
 
 def _as_logs(ledger: Ledger, argument: Polynomial) -> Polynomial | None:

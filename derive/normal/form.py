@@ -23,7 +23,7 @@ from sympy import Indexed, KroneckerDelta, Rational
 from derive.errors import StatementError
 from derive.functions import unfold
 from derive.language import Dim, Flag, Index, Scalar, Tensor, Where
-from derive.normal import comparisons, powers, products, signs, sums
+from derive.normal import comparisons, powers, products, rewriting, signs, sums
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
@@ -40,6 +40,7 @@ from derive.normal.terms import (
     Var,
     from_atom,
     number,
+    position,
     total,
 )
 
@@ -91,6 +92,8 @@ def _position(ledger: Ledger, part: Any, scope: Scope) -> Atom:
         return Fixed(int(part))
     if isinstance(part, Indexed):
         return _entry_atom(ledger, part, scope)
+    if isinstance(part, (sympy.Add, Dim)):
+        return position(_read(ledger, part, scope))
     raise StatementError(f"{part}: expected an index")
 
 
@@ -102,7 +105,8 @@ def _entry_atom(ledger: Ledger, node: Any, scope: Scope) -> Entry:
 
 
 def _entry(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
-    return from_atom(_entry_atom(ledger, node, scope))
+    atom = _entry_atom(ledger, node, scope)
+    return rewriting.rewritten(ledger, atom) or from_atom(atom)
 
 
 def _add(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
@@ -176,10 +180,30 @@ def _delta(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
 
 
 def _where(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
-    condition, yes, no = node.args
+    condition, *cases = node.args
+    yes, no = (_read(ledger, case, scope) for case in cases)
+    gap, difference = yes - no, _difference(ledger, condition, scope)
+    if difference is not None and _is_multiple(gap, difference):
+        # The cases meet where the two sides are equal, so that it does not matter which way the comparison is written.
+        ledger.use("p [p > 0] = p - p [p < 0]")
+        if products.leading_term(difference)[1] > 0:
+            return no + products.product(ledger, [comparisons.bracket(ledger, difference), gap])
+        return yes - products.product(ledger, [comparisons.bracket(ledger, difference.scaled(-ONE)), gap])
     held = _condition(ledger, condition, scope)
-    taken = products.product(ledger, [held, _read(ledger, yes, scope)])
-    return taken + products.product(ledger, [UNITY - held, _read(ledger, no, scope)])
+    return products.product(ledger, [held, yes]) + products.product(ledger, [UNITY - held, no])
+
+
+def _difference(ledger: Ledger, condition: Any, scope: Scope) -> Polynomial | None:
+    """The polynomial p of a comparison p > 0 or p >= 0, None for any other condition."""
+    if not isinstance(condition, (sympy.Gt, sympy.Ge, sympy.Lt, sympy.Le)):
+        return None
+    return _read(ledger, condition.gts, scope) - _read(ledger, condition.lts, scope)
+
+
+def _is_multiple(polynomial: Polynomial, of: Polynomial) -> bool:
+    """Whether the polynomial is a rational number times the other one, which is not 0."""
+    ratios = {c / of.terms[m] if m in of.terms else None for m, c in polynomial.terms.items()}
+    return len(ratios) == 1 and None not in ratios and len(polynomial.terms) == len(of.terms)
 
 
 def _condition(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:

@@ -10,9 +10,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from derive.errors import BudgetExceededError
 from derive.normal.terms import Atom, Polynomial, Var
+
+if TYPE_CHECKING:
+    from derive.normal.rewriting import Rewrite
 
 Renamings = dict[tuple[str, tuple[tuple[str, str], ...]], Polynomial]
 
@@ -30,6 +34,7 @@ class Ledger:
     known_positive: set[str] = field(default_factory=set)
     settled: set[str] = field(default_factory=set)
     written: dict[str, str] = field(default_factory=dict)
+    rewrites: tuple[Rewrite, ...] = ()
     started: float = field(default_factory=time.monotonic)
     spent: int = 0
     fresh: int = 0
@@ -91,4 +96,4 @@ class Ledger:
     def fresh_var(self, extent: Polynomial) -> Var:
         """An index with a name that occurs nowhere else in this proof."""
         self.fresh += 1
-        return Var(f"~{self.fresh}", extent)
+        return Var(f"~{self.fresh:06d}", extent)  # names are compared as text, and shall keep the order they came in

@@ -75,12 +75,14 @@ def monomial_is_positive(monomial: Monomial) -> bool:
     return all(factor_is_positive(atom, power) for atom, power in monomial)
 
 
+def is_nonnegative(polynomial: Polynomial) -> bool:
+    """Whether no term of the polynomial can be negative."""
+    return all(c > 0 and all(factor_is_nonnegative(a, e) for a, e in m) for m, c in polynomial.terms.items())
+
+
 def is_positive(polynomial: Polynomial) -> bool:
     """Whether the polynomial is positive: no term can be negative, and one is positive."""
-    terms = polynomial.terms.items()
-    return all(c > 0 and all(factor_is_nonnegative(a, e) for a, e in m) for m, c in terms) and any(
-        monomial_is_positive(m) for m, _ in terms
-    )
+    return is_nonnegative(polynomial) and any(monomial_is_positive(monomial) for monomial in polynomial.terms)
 
 
 def note_positive(ledger: Ledger, monomial: Monomial) -> None:

@@ -29,6 +29,7 @@ from derive.normal.terms import (
     Exponent,
     Fixed,
     Monomial,
+    Place,
     Polynomial,
     Prime,
     Var,
@@ -37,6 +38,7 @@ from derive.normal.terms import (
     number,
     sorted_monomial,
     total,
+    value_of,
 )
 
 LARGEST_DIVISOR = 100_000  # that is tried; a longer search would escape the budget
@@ -137,8 +139,10 @@ def delta(ledger: Ledger, left: Atom, right: Atom) -> Polynomial:
     if left == right:
         ledger.use("delta(i, i) = 1")
         return UNITY
-    if isinstance(left, Fixed) and isinstance(right, Fixed):
-        return ZERO
+    if all(isinstance(side, (Fixed, Place, Var)) for side in (left, right)):
+        apart = (value_of(left) - value_of(right)).constant()
+        if apart is not None:
+            return ZERO if apart else UNITY
     first, second = sorted((left, right), key=lambda atom: atom.key)
     return from_atom(Delta(first, second))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from derive.normal import comparisons, powers, products, sums
+from derive.normal import comparisons, powers, products, rewriting, sums
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
@@ -21,16 +21,17 @@ from derive.normal.terms import (
     Entry,
     Exp,
     Exponent,
-    Fixed,
     Log,
     Monomial,
+    Place,
     Polynomial,
     Prod,
     Total,
     Var,
     from_atom,
-    number,
+    position,
     total,
+    value_of,
 )
 
 Names = Mapping[str, Atom]
@@ -72,14 +73,30 @@ def renamed_index(ledger: Ledger, part: Atom, names: Names) -> Atom:
     """An index expression with the named indices replaced: an index expression again."""
     if isinstance(part, Var):
         return names.get(part.name, part)
+    if isinstance(part, Place) and part.free & names.keys():
+        values = {name: value_of(new) for name, new in names.items()}
+        return position(_substituted(ledger, part.value, values))
     if isinstance(part, Entry) and part.free & names.keys():
         where = tuple(renamed_index(ledger, inner, names) for inner in part.where)
         return Entry(part.name, where, part.sign, part.integer, part.into)
     return part
 
 
+def _substituted(ledger: Ledger, value: Polynomial, values: Mapping[str, Polynomial]) -> Polynomial:
+    """An index value with indices replaced by values."""
+    parts = []
+    for monomial, coefficient in value.terms.items():
+        factors = [
+            powers.power(ledger, values[atom.key], power) if atom.key in values else from_atom(atom, power)
+            for atom, power in monomial
+        ]
+        parts.append(products.product(ledger, factors).scaled(coefficient))
+    return total(parts)
+
+
 def _entry(ledger: Ledger, atom: Entry, names: Names) -> Polynomial:
-    return from_atom(renamed_index(ledger, atom, names))
+    new = renamed_index(ledger, atom, names)
+    return rewriting.rewritten(ledger, new) or from_atom(new)
 
 
 def _exp(ledger: Ledger, atom: Exp, names: Names) -> Polynomial:
@@ -126,7 +143,7 @@ def _apply(ledger: Ledger, atom: Apply, names: Names) -> Polynomial:
 
 def _var(ledger: Ledger, atom: Var, names: Names) -> Polynomial:
     part = renamed_index(ledger, atom, names)
-    return number(part.value) if isinstance(part, Fixed) else from_atom(part)
+    return value_of(part)
 
 
 # Each row takes (ledger, atom of its kind, names); the type of the second argument varies by row.

@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from derive.errors import BudgetExceededError
-from derive.normal import powers, products, renaming
+from derive.normal import powers, products, renaming, rewriting
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
+    UNITY,
+    ZERO,
     Atom,
     Delta,
     Entry,
@@ -28,6 +30,7 @@ from derive.normal.terms import (
     Total,
     Var,
     from_atom,
+    position,
     sorted_monomial,
     total,
 )
@@ -78,6 +81,10 @@ def _sum_monomial(ledger: Ledger, bound: list[Var], monomial: Monomial) -> Polyn
             body = products.product(ledger, [Polynomial({tuple(factors): ONE}), counted.extent])
             ledger.use("sum of 1 over i gives the extent of i")
             parts.append(sum_over(ledger, [var for var in variables if var != counted], body))
+        elif ledger.rewrites and (met := _rewritten_inside(ledger, variables, factors)):
+            parts.append(met)
+        elif reindexed := _reindexed(ledger, variables, factors):
+            parts.append(reindexed)
         else:
             parts.append(_component(ledger, variables, factors))
     return products.product(ledger, parts)
@@ -147,6 +154,47 @@ def _components(
         yield [v for v in bound if v.name in group], [pair for pair in factors if pair[0].free & group]
 
 
+def _rewritten_inside(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Exponent]]) -> Polynomial | None:
+    """A hypothesis about a sum, applied to part of a larger one: Sum_j A_ij B_jk = [i = k] in Sum_jk A_ij B_jk x_k."""
+    if len(variables) < 2:
+        return None
+    for var in variables:
+        inside = [pair for pair in factors if var.name in pair[0].free]
+        if any(var.name in other.extent.free for other in variables):
+            continue
+        with rewriting.resting(ledger):
+            one = _component(ledger, [var], inside).single()
+        if one is None or len(one[0]) != 1:
+            continue
+        replacement = rewriting.rewritten(ledger, one[0][0][0])
+        if replacement is not None:
+            rest = sorted_monomial({atom: power for atom, power in factors if var.name not in atom.free})
+            body = products.product(ledger, [Polynomial({rest: one[1]}), replacement])
+            return sum_over(ledger, [other for other in variables if other != var], body)
+    return None
+
+
+def _reindexed(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Exponent]]) -> Polynomial | None:
+    """A sum of f(t + 1) over t < T as the sum of f(t), plus f(T), minus f(0); None when every index stands unshifted.
+
+    This is what makes sums telescope.
+    """
+    for var in variables:
+        if any(var.name in other.extent.free for other in variables):
+            continue
+        shifts = [shift for atom, _ in factors for shift in rewriting.shifts_of(atom, var.name)]
+        if not shifts or any(shift is None or shift < 1 for shift in shifts):
+            continue
+        ledger.use("re-indexing: Sum f(t+1) = Sum f(t) + f(T) - f(0)")
+        monomial = sorted_monomial(dict(factors))
+        back = renaming.renamed_monomial(ledger, monomial, {var.name: position(from_atom(var) - UNITY)})
+        last = renaming.renamed(ledger, back, {var.name: position(var.extent)})
+        first = renaming.renamed(ledger, back, {var.name: position(ZERO)})
+        others = [other for other in variables if other != var]
+        return sum_over(ledger, variables, back) + sum_over(ledger, others, last - first)
+    return None
+
+
 def _innermost(variables: list[Var]) -> Var:
     """An index that no other one's range depends on."""
     return next(v for v in reversed(variables) if not any(v.name in other.extent.free for other in variables))
@@ -181,11 +229,16 @@ def _component(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, E
     _, bound, body = best
     # Orders go by name, so a renamed factor may come out with another sign or as several terms.
     return total(
-        from_atom(Total(bound, m, powers.monomial_is_positive(m))).scaled(c)
+        _closed(ledger, Total(bound, m, powers.monomial_is_positive(m))).scaled(c)
         if all(any(var.name in atom.free for atom, _ in m) or _is_range(var, bound) for var in bound)
         else _resummed(ledger, bound, m).scaled(c)
         for m, c in body.ordered()
     )
+
+
+def _closed(ledger: Ledger, atom: Total) -> Polynomial:
+    """A finished sum, or what a hypothesis puts in its place."""
+    return rewriting.rewritten(ledger, atom) or from_atom(atom)
 
 
 def _is_range(var: Var, bound: tuple[Var, ...]) -> bool:

@@ -169,6 +169,45 @@ class Fixed(Atom):
 
 
 @dataclass(frozen=True, eq=False)
+class Place(Atom):
+    """A position that is computed: t + 1, or T for the last of T + 1. Occurs in index positions only."""
+
+    value: Polynomial
+
+    def __post_init__(self) -> None:
+        self._set(f"<{self.value.key}>", self.value.free, self.value.height)
+
+    def shift_of(self, name: str) -> int | None:
+        """K when the position is `name` + k, else None."""
+        rest = Polynomial({m: c for m, c in self.value.terms.items() if m != UNIT})
+        one = rest.single()
+        shift = self.value.terms.get(UNIT, Fraction(0))
+        if one is None or one[1] != 1 or len(one[0]) != 1 or one[0][0][0].key != name or shift.denominator != 1:
+            return None
+        return int(shift)
+
+
+def position(value: Polynomial) -> Atom:
+    """The index expression with the given value: an index, a fixed position, or a computed one."""
+    constant = value.constant()
+    if constant is not None and constant.denominator == 1 and constant >= 0:
+        return Fixed(int(constant))
+    one = value.single()
+    if one is not None and one[1] == 1 and len(one[0]) == 1 and one[0][0][1] == 1:
+        atom = one[0][0][0]
+        if isinstance(atom, Var) or (isinstance(atom, Entry) and atom.into is not None):
+            return atom
+    return Place(value)
+
+
+def value_of(part: Atom) -> Polynomial:
+    """The value of an index expression."""
+    if isinstance(part, Fixed):
+        return number(part.value)
+    return part.value if isinstance(part, Place) else from_atom(part)
+
+
+@dataclass(frozen=True, eq=False)
 class Entry(Atom):
     """A tensor entry, or with no indices a scalar, a size, a flag or a constant.
 

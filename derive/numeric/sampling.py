@@ -212,6 +212,8 @@ def _extent(
         return sizes[str(extent.name)]
     if isinstance(extent, sympy.Integer):
         return int(extent)
+    if isinstance(extent, sympy.Add):  # T + 1
+        return sum(_extent(part, at, path, sizes, inputs) for part in extent.args)
     if isinstance(extent, Lengths):  # a ragged axis: its extent depends on the axes just before it
         where: list[int | None] = list(path[len(path) - len(extent.shape) :])
     elif isinstance(extent, Indexed):
