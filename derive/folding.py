@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from sympy.core.relational import Relational
 from derive.binders import Scope, all_names, free_indices, fresh_index, map_children, scope_of, substitute
 from derive.differentiation import contracted_sum
 from derive.functions import unfold
-from derive.language import Index, Tensor, extent_of, is_bracket
+from derive.language import Index, Scalar, Tensor, extent_of, is_bracket
 
 if TYPE_CHECKING:
     from derive.program import Definition
@@ -43,12 +44,40 @@ class Pattern:
     coefficient: Expr
 
 
-def fold(expression: Expr, definitions: Sequence[Definition]) -> Expr:
+@dataclass(frozen=True)
+class Known:
+    """Definitions at hand, found by a symbol of their body: a body can only be met where all its symbols are.
+
+    Without this, folding every adjoint of a program would cost the square of the program's length.
+    """
+
+    by_symbol: Mapping[Any, Sequence[tuple[frozenset[Any], Definition]]]
+
+    @classmethod
+    def of(cls, definitions: Sequence[Definition]) -> Known:
+        """The given definitions, each under the first of its symbols by name."""
+        found: dict[Any, list[tuple[frozenset[Any], Definition]]] = {}
+        for definition in definitions:
+            symbols = frozenset(definition.body.atoms(Tensor, Scalar))
+            if symbols:
+                found.setdefault(min(symbols, key=lambda symbol: str(symbol.name)), []).append((symbols, definition))
+        return cls(found)
+
+    def near(self, expression: Expr) -> list[Definition]:
+        """The definitions all of whose symbols occur in the expression, in order of name."""
+        present = expression.atoms(Tensor, Scalar)
+        entries = [entry for symbol in present for entry in self.by_symbol.get(symbol, ())]
+        return sorted((d for symbols, d in entries if symbols <= present), key=lambda d: d.name)
+
+
+def fold(expression: Expr, definitions: Sequence[Definition] | Known) -> Expr:
     """The expression with bodies of the given definitions replaced by their names, common factors taken out."""
-    patterns = [pattern for definition in definitions if (pattern := _pattern_of(definition)) is not None]
+    known = definitions if isinstance(definitions, Known) else Known.of(definitions)
+    patterns = [pattern for definition in known.near(expression) if (pattern := _pattern_of(definition)) is not None]
     return _fold(unfold(expression), patterns)
 
 
+@lru_cache(maxsize=20_000)
 def _pattern_of(definition: Definition) -> Pattern | None:
     """The definition as a pattern, None when its body is no product or too plain to be worth a name."""
     coefficient, powers = _as_powers(unfold(definition.body))

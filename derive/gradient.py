@@ -17,7 +17,7 @@ from sympy import Add, Expr, Indexed, S
 from derive.binders import fresh_index, map_children, substitute
 from derive.differentiation import Contribution, placed, pull_back
 from derive.errors import StatementError
-from derive.folding import fold
+from derive.folding import Known, fold
 from derive.functions import unfold
 from derive.language import Index, Scalar, Tensor, Where, axis_sizes, entry
 from derive.program import Definition, Name, Program, symbols_of
@@ -111,6 +111,8 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
         if definition.symbol in active:
             made.assumptions += switching_conditions(definition)
 
+    taken = {*program.names(), *(str(symbol.name) for symbol in program.all_inputs())}
+    known = Known.of(program.definitions)
     received: dict[Any, list[Contribution]] = {}
     for definition in reversed(program.definitions):
         symbol = definition.symbol
@@ -120,9 +122,9 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
             cotangent = given
             if received.get(symbol):
                 extra = entry(given, definition.indices)
-                cotangent = _define(made, definition.indices, received[symbol], f"{name}_total", extra)
+                cotangent = _define(made, known, taken, definition.indices, received[symbol], f"{name}_total", extra)
         elif symbol in received:
-            cotangent = _define(made, definition.indices, received[symbol], f"{prefix}{definition.name}")
+            cotangent = _define(made, known, taken, definition.indices, received[symbol], f"{prefix}{definition.name}")
         else:
             continue
         made.adjoints[definition.name] = str(cotangent.name)
@@ -133,23 +135,32 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
             received.setdefault(leaf, []).append(contribution)
     for symbol in inputs:
         if symbol in received and (not wrt or symbol in wrt):
-            adjoint = _define(made, _indices_for(symbol, received[symbol]), received[symbol], f"{prefix}{symbol.name}")
+            adjoint = _define(
+                made, known, taken, _indices_for(symbol, received[symbol]), received[symbol], f"{prefix}{symbol.name}"
+            )
             made.adjoints[str(symbol.name)] = str(adjoint.name)
     return made
 
 
 def _define(
-    made: Gradient, over: tuple[Index, ...], received: list[Contribution], name: str, extra: Expr = S.Zero
+    made: Gradient,
+    known: Known,
+    taken: set[str],
+    over: tuple[Index, ...],
+    received: list[Contribution],
+    name: str,
+    extra: Expr = S.Zero,
 ) -> Name:
-    """Add the adjoint of one definition or input, folded, under the given name.
+    """Add the adjoint of one definition or input, folded, under the given name, which joins the names taken.
 
     It may be constant along one of its indices (the gradient of a sum is), which a stated definition may not.
     """
-    body = fold(Add(extra, *(placed(contribution, over) for contribution in received)), made.forward.definitions)
-    if name in made.names() or any(name == str(known.name) for known in made.forward.all_inputs()):
+    body = fold(Add(extra, *(placed(contribution, over) for contribution in received)), known)
+    if name in taken:
         raise StatementError(f"{made.name}: the adjoint's name {name} is taken; rename that definition or input")
     symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
     made.definitions.append(Definition(symbol, over, body))
+    taken.add(name)
     return symbol
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -100,6 +101,7 @@ class Program:
     request: KernelRequest | None = None
     assumptions: list[str] = field(default_factory=list)
     origin: str = ""
+    _by_name: dict[str, Definition] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         checked_name(self.name, "program")
@@ -233,7 +235,14 @@ class Program:
 
     def definition(self, name: str) -> Definition | None:
         """The definition of `name`, or None for an input."""
-        return next((known for known in self.definitions if known.name == name), None)
+        if len(self._by_name) != len(self.definitions):
+            self._by_name.update({known.name: known for known in self.definitions})
+        return self._by_name.get(name)
+
+    @property
+    def bodies(self) -> dict[Name, Expr]:
+        """What each defined name is defined as."""
+        return {definition.symbol: definition.body for definition in self.definitions}
 
     def all_inputs(self, *more: Expr) -> list[Tensor | Scalar | Flag]:
         """The inputs, listed ones first, then the rest by name; `more` expressions count as used."""
@@ -245,9 +254,10 @@ class Program:
         return [*self.inputs, *rest]
 
 
-def symbols_of(expression: Any) -> set[Any]:
+@lru_cache(maxsize=50_000)
+def symbols_of(expression: Any) -> frozenset[Any]:
     """The tensors, scalars and flags that occur in an expression, also in the ranges of its indices."""
-    found = set(expression.atoms(Tensor, Scalar, Flag))
+    found = frozenset(expression.atoms(Tensor, Scalar, Flag))
     for index in expression.atoms(Index):
         if isinstance(index.extent, Indexed):
             found |= symbols_of(index.extent)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -29,12 +29,14 @@ from derive.normal.ledger import Ledger
 from derive.normal.powers import UndefinedError
 from derive.normal.products import product
 from derive.normal.rewriting import Rewrite, solved
-from derive.program import Claim, symbols_of
+from derive.program import Claim, Program, symbols_of
 from derive.refutation import Counterexample, confirm, find_counterexample
 from derive.rules import Rule, RuleRefusedError
 
 PROVED, REFUTED, UNDECIDED = "Proved", "Refuted", "Undecided"
 CHEAP = 4  # attempts made before numbers are asked
+WHOLE = 100  # definitions of a program that the second engine evaluates from its inputs on
+NEAR = 12  # definitions behind a name that are written in together
 LEVELS = 2  # levels of definitions that are written in together
 
 
@@ -69,16 +71,17 @@ def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0) -> Verdict:
     started = time.monotonic()
     reasons: list[str] = []
     attempts = _attempts(claim)
-    ledger = _first_proof(claim, islice(attempts, CHEAP), started + seconds, reasons)
-    found = find_counterexample(claim, seed=seed) if ledger is None else None
+    proof = _first_proof(claim, islice(attempts, CHEAP), started + seconds, reasons)
+    found = find_counterexample(claim, seed=seed) if proof is None else None
     if found is not None:
         return Verdict(claim, REFUTED, _hypotheses(claim, None), (), time.monotonic() - started, found)
-    if ledger is None:
-        ledger = _first_proof(claim, attempts, started + seconds, reasons)
-    if ledger is None:
+    if proof is None:
+        proof = _first_proof(claim, attempts, started + seconds, reasons)
+    if proof is None:
         reason = "; ".join(dict.fromkeys([*reasons, "no counterexample found at small sizes"]))
         return Verdict(claim, UNDECIDED, _hypotheses(claim, None), (), time.monotonic() - started, None, reason)
-    confirmation = confirm(claim, seed=seed)
+    ledger, sides = proof
+    confirmation = confirm(claim if len(claim.program.definitions) <= WHOLE else _as_proved(claim, sides), seed=seed)
     if confirmation.disagreement is not None:
         raise AlarmError(
             f"internal alarm: claim {claim.id} of {claim.program.name} is proved by the normal form and contradicted "
@@ -120,8 +123,8 @@ def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int) -> Verdi
 
 def _first_proof(
     claim: Claim, attempts: Iterator[tuple[Any, Any]], deadline: float, reasons: list[str]
-) -> Ledger | None:
-    """The ledger of the first attempt that gives zero; None, with reasons added, when none does."""
+) -> tuple[Ledger, tuple[Any, Any]] | None:
+    """The ledger and the sides of the first attempt that gives zero; None, with reasons added, when none does."""
     for left, right in attempts:
         remaining = deadline - time.monotonic()
         if remaining <= 0:
@@ -135,7 +138,7 @@ def _first_proof(
                 if not _is_equation(condition):
                     difference = product(ledger, [condition_form(ledger, condition), difference])
             if is_zero(ledger, difference):
-                return ledger
+                return ledger, (left, right)
             reasons.append("the normal form of left - right is not zero")
         except BudgetExceededError as error:
             reasons.append(f"proof stopped: {error}")
@@ -144,6 +147,12 @@ def _first_proof(
         except UndefinedError as error:
             reasons.append(f"a side has no value: {error}")
     return None
+
+
+def _as_proved(claim: Claim, sides: tuple[Any, Any]) -> Claim:
+    """The identity that was proved, its opaque names as inputs: what is evaluated does not grow with the program."""
+    bare = Program(claim.program.name, inputs=claim.program.inputs, origin=claim.program.origin)
+    return replace(claim, left=sides[0], right=sides[1], program=bare)
 
 
 def _is_equation(condition: Any) -> bool:
@@ -171,8 +180,9 @@ def _attempts(claim: Claim) -> Iterator[tuple[Any, Any]]:
     """The two sides with more and more definitions written in, so that what need not be expanded is not.
 
     1. nothing; 2. the names that stand on one side only, the last defined first, until the sides share all names that
-    are left; 3. all names that are mentioned, one level and then one more; 4. as 2, and in addition one shared name
-    with all that it is computed from, each in turn; 5. as 2, and all forward definitions; 6. everything.
+    are left; 3. all names that are mentioned, one level and then one more; 4. as 2, and in addition one shared name with
+    what it is computed from directly, then with all that it is computed from where that is not much, each in turn;
+    5. as 2, and all forward definitions; 6. everything.
     """
     program = claim.program
     order = [definition.symbol for definition in program.definitions]
@@ -200,7 +210,11 @@ def _attempts(claim: Claim) -> Iterator[tuple[Any, Any]]:
     adjoints = defined - frozenset(d.symbol for d in program.forward) if isinstance(program, Gradient) else frozenset()
     for name in shared:
         if name not in adjoints:
-            yield written_in(sides, frozenset(depends_on(program, name)) & defined)
+            yield written_in(sides, defined & (symbols_of(program.bodies[name]) | {name}))
+    for name in shared:
+        behind = frozenset(depends_on(program, name)) & defined
+        if name not in adjoints and len(behind) <= NEAR:
+            yield written_in(sides, behind)
     if shared and adjoints:
         yield written_in(sides, defined - adjoints)
     if shared:

@@ -14,7 +14,7 @@ from sympy import Add, Expr, Indexed, S
 
 from derive.differentiation import contracted_sum, pull_back
 from derive.errors import StatementError
-from derive.folding import fold
+from derive.folding import Known, fold
 from derive.gradient import Gradient, depends_on, influenced_by, is_differentiable, switching_conditions
 from derive.language import Index, Scalar, Tensor, axis_sizes, entry
 from derive.program import Definition, Name, Program
@@ -41,6 +41,7 @@ def forward(program: Program, output: Name, wrt: Sequence[Name], prefix: str) ->
         forward=program,
         output=output,
     )
+    at_hand = Known.of(program.definitions)
     known = set(program.names()) | {str(symbol.name) for symbol in program.all_inputs()}
     for definition in program.definitions:
         if definition.symbol not in active:
@@ -49,7 +50,7 @@ def forward(program: Program, output: Name, wrt: Sequence[Name], prefix: str) ->
         name = f"{prefix}{definition.name}"
         if name in known:
             raise StatementError(f"{made.name}: the tangent's name {name} is taken; choose another prefix")
-        body = fold(_tangent(definition, tangents), program.definitions)
+        body = fold(_tangent(definition, tangents), at_hand)
         symbol: Name = Tensor(name, axis_sizes(definition.indices)) if definition.indices else Scalar(name)
         tangents[definition.symbol] = symbol
         made.definitions.append(Definition(symbol, definition.indices, body))

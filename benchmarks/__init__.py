@@ -1,0 +1,1 @@
+"""Benchmarks: run `python -m benchmarks NAME` from the root of a checkout."""
