@@ -215,7 +215,7 @@ def jacobian(program: Program, output: Name, variable: Name, name: str) -> Gradi
         index = like if like.name not in taken else fresh_index(like, taken)
         taken.add(index.name)
         target.append(index)
-    body = total_derivative(program, definition.left, entry(variable, target))
+    body = derivative_of(program, definition.left, entry(variable, target), through_definitions=True)
     over = (*definition.indices, *target)
     symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
     made = Gradient(
@@ -227,8 +227,10 @@ def jacobian(program: Program, output: Name, variable: Name, name: str) -> Gradi
     return made
 
 
-def total_derivative(program: Program, value: Expr, variable: Expr) -> Expr:
-    """D value / d variable for two entries, as an expression with deltas, through the program's definitions.
+def derivative_of(program: Program, value: Expr, variable: Expr, *, through_definitions: bool) -> Expr:
+    """The derivative of an expression with respect to one entry, as an expression with deltas.
+
+    With `through_definitions` it is the total derivative; otherwise the names that the program defines are held fixed.
 
     Raises:
         StatementError: the variable is neither an entry nor a scalar.
@@ -239,6 +241,6 @@ def total_derivative(program: Program, value: Expr, variable: Expr) -> Expr:
             f"{program.name}: derivative with respect to {variable}: expected an entry X[i, ...] or a scalar"
         )
     target = variable.indices if isinstance(variable, Indexed) else ()
-    full = inline(value, program, frozenset({base}))
+    full = inline(value, program, frozenset({base})) if through_definitions else value
     terms = [placed(found, target) for found in pull_back(full, S.One, (), lambda leaf: leaf == base)]
     return fold(Add(*terms), [known for known in program.definitions if known.symbol != base])

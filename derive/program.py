@@ -209,10 +209,16 @@ class Program:
         return jacobian(self, output, variable, name or f"d{output.name}_d{variable.name}")
 
     def derivative(self, value: Expr, variable: Expr) -> Expr:
-        """The partial derivative of one entry with respect to one entry, through all definitions of this program."""
-        from derive.gradient import total_derivative
+        """The total derivative of one entry with respect to one entry, through all definitions of this program."""
+        from derive.gradient import derivative_of
 
-        return total_derivative(self, value, variable)
+        return derivative_of(self, value, variable, through_definitions=True)
+
+    def partial(self, value: Expr, variable: Expr) -> Expr:
+        """The partial derivative of an expression with respect to one entry, every defined name in it held fixed."""
+        from derive.gradient import derivative_of
+
+        return derivative_of(self, value, variable, through_definitions=False)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
