@@ -19,7 +19,7 @@ from sympy import Expr, Indexed
 
 from derive.binders import free_indices
 from derive.errors import StatementError
-from derive.language import Flag, Index, Scalar, Tensor, axis_sizes, checked_name, entry
+from derive.language import Flag, Index, Scalar, Tensor, axis_sizes, checked_name, entry, iverson
 from derive.matrices import Matrix
 from derive.wellformed import check_expression, check_free, check_names
 
@@ -165,6 +165,23 @@ class Program:
         made = Claim(id, name, *sides, self, tuple(given), _caller()[1], note, tuple(assuming), by)
         self.claims.append(made)
         return made
+
+    def claim_that(self, id: str, condition: Any, **more: Any) -> Claim:
+        """The claim that a condition holds, such as an inequality: its bracket equals 1. Options as for `claim`."""
+        return self.claim(id, iverson(condition), 1, **more)
+
+    def steps(self, id: str, *chain: Any, because: Sequence[str] = (), **more: Any) -> list[Claim]:
+        """The chain of equalities chain[0] = chain[1] = ..., each a claim of its own: `id.1`, `id.2`, ...
+
+        `because` gives each step its name. A wrong step is that step's verdict; the others are decided all the same.
+        """
+        if len(chain) < 2:
+            raise StatementError(f"{self.name}: steps {id}: expected at least two expressions, found {len(chain)}")
+        names = [*because, *[""] * (len(chain) - 1 - len(because))]
+        return [
+            self.claim(f"{id}.{number}", left, right, name=name, **more)
+            for number, (left, right, name) in enumerate(zip(chain, chain[1:], names, strict=False), 1)
+        ]
 
     def kernel(
         self, *outputs: Name, wrt: Sequence[Name] = (), defaults: Mapping[Any, float | bool] | None = None

@@ -179,10 +179,10 @@ def _equations(ledger: Ledger, claim: Claim, reasons: list[str]) -> tuple[Rewrit
 def _attempts(claim: Claim) -> Iterator[tuple[Any, Any]]:
     """The two sides with more and more definitions written in, so that what need not be expanded is not.
 
-    1. nothing; 2. the names that stand on one side only, the last defined first, until the sides share all names that
-    are left; 3. all names that are mentioned, one level and then one more; 4. as 2, and in addition one shared name with
-    what it is computed from directly, then with all behind it where that is little, each in turn; 5. as 2, and all
-    forward definitions; 6. everything.
+    1. nothing; 2. the names that stand on one side only, the last defined first, until the sides share all names
+    that are left; 3. all names that are mentioned, one level and then one more; 4. as 2, and in addition one shared
+    name with what it is computed from directly, then with all behind it where that is little, each in turn; 5. as
+    2, and all forward definitions; 6. everything.
     """
     program = claim.program
     order = [definition.symbol for definition in program.definitions]
