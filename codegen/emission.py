@@ -26,7 +26,6 @@ from derive.program import Program
 
 TEMPLATES = Path(__file__).parent / "templates"
 WIDTH = 116
-ARRAY_TYPES = {"numpy": "np.ndarray", "torch": "torch.Tensor"}
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def kernel_file(program: Program, target: str) -> str:
         hypotheses=kernel.hypotheses,
         digest=statement_digest(program),
         needs_math="math" in words,
-        library={"numpy": "numpy as np", "torch": "torch"}[target],
+        library=library.runtime["library"],
         runtime=[*["Array"], *["Saved"] * (kernel.backward is not None),
                  *sorted({"bind", "erf", "incoming", "restore"} & words)],
         functions=functions,
@@ -201,7 +200,7 @@ def _forward(kernel: Kernel, target: str, lines: Sequence[str], saved: Sequence[
         closing = [f"return {', '.join(results)}"]
     outputs = [_described(parameter) for parameter in routine.returns]
     outputs += [f"saved: what {kernel.backward.name} needs"] if kernel.backward is not None else []
-    array = ARRAY_TYPES[target]
+    array = LIBRARIES[target].runtime["array"]
     result = (
         array
         if len(outputs) == 1
@@ -242,7 +241,7 @@ def _backward(kernel: Kernel, target: str, lines: Sequence[str], saved: Sequence
     ]
     opening += _call(f"{upstream.name} = incoming(", checked, ")")
     results = [_restored(parameter) for parameter in routine.returns]
-    array = ARRAY_TYPES[target]
+    array = LIBRARIES[target].runtime["array"]
     names = ", ".join(parameter.name for parameter in routine.returns)
     output = kernel.forward.returns[0].name
     summary = f"{names}: the gradient of a loss of which {upstream.name} is the gradient with respect to {output}."

@@ -43,15 +43,20 @@ def render_all(programs: Sequence[Program], targets: Sequence[str] = TARGETS) ->
         if target not in LIBRARIES:
             raise KernelError(f"target {target}: expected one of {', '.join(TARGETS)}")
         files[f"{target}/__init__.py"] = PACKAGE
-        files[f"{target}/runtime.py"] = environment().get_template(f"{target}_runtime.py.jinja").render(
-            centre=CENTRE, erf_terms={name: erf_terms(degree) for name, degree in DEGREES.items()}
-        )  # fmt: skip
+        files[f"{target}/runtime.py"] = _runtime(target)
         for program in wanted:
             if program.name in ("runtime", "__init__"):
                 raise KernelError(f"program {program.name}: that file name is taken; rename the program")
             files[f"{target}/{program.name}.py"] = kernel_file(program, target)
     files["MANIFEST.json"] = json.dumps({"kernels": [_entry(p) for p in wanted]}, indent=2, sort_keys=True) + "\n"
     return files
+
+
+def _runtime(target: str) -> str:
+    library = LIBRARIES[target]
+    terms = {} if "erf" in library.has else {name: erf_terms(degree) for name, degree in DEGREES.items()}
+    template = environment().get_template("runtime.py.jinja")
+    return template.render(**library.runtime, centre=CENTRE, erf_terms=terms)
 
 
 def _entry(program: Program) -> dict[str, Any]:

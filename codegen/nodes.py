@@ -48,7 +48,20 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Literal(Node):
+class HostLeaf(Node):
+    """A number that is known before any array is touched."""
+
+    @property
+    def axes(self) -> Axes:
+        return ()
+
+    @property
+    def is_host(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Literal(HostLeaf):
     """A rational number, numerator / denominator, or a named constant."""
 
     numerator: int
@@ -56,45 +69,21 @@ class Literal(Node):
     constant: str = ""
     __hash__ = Node.__hash__
 
-    @property
-    def axes(self) -> Axes:
-        return ()
-
-    @property
-    def is_host(self) -> bool:
-        return True
-
 
 @dataclass(frozen=True)
-class Size(Node):
+class Size(HostLeaf):
     """The extent of an index, known when the kernel runs."""
 
     extent: Expr
     __hash__ = Node.__hash__
 
-    @property
-    def axes(self) -> Axes:
-        return ()
-
-    @property
-    def is_host(self) -> bool:
-        return True
-
 
 @dataclass(frozen=True)
-class Option(Node):
+class Option(HostLeaf):
     """A scalar or flag that the caller passes."""
 
     name: str
     __hash__ = Node.__hash__
-
-    @property
-    def axes(self) -> Axes:
-        return ()
-
-    @property
-    def is_host(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True)

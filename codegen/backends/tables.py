@@ -115,6 +115,8 @@ class Library:
     as_number: str
     scatter: str
     where_host: str
+    has: frozenset[str]
+    runtime: Mapping[str, str]
 
 
 LIBRARIES: dict[str, Library] = {
@@ -132,6 +134,16 @@ LIBRARIES: dict[str, Library] = {
         as_number=".astype(dtype)",
         scatter="np.add.at({array}, {where}, {value})",
         where_host="np.where({condition}, {yes}, {no}).astype(dtype)",
+        has=frozenset(),
+        runtime={
+            "title": "NumPy",
+            "library": "numpy as np",
+            "array": "np.ndarray",
+            "as_array": "np.asarray",
+            "as_like": "value, dtype=like.dtype",
+            "lacks_kind": 'value.dtype.kind not in ("iu" if argument.into is not None else "f")',
+            "count": "value.size",
+        },
     ),
     "torch": Library(
         name="torch",
@@ -147,5 +159,15 @@ LIBRARIES: dict[str, Library] = {
         as_number=".to(dtype)",
         scatter="{array}.index_put_({where}, {value}, accumulate=True)",
         where_host="torch.where({condition}, {yes}, {no}).to(dtype)",
+        has=frozenset({"erf"}),
+        runtime={
+            "title": "PyTorch",
+            "library": "torch",
+            "array": "torch.Tensor",
+            "as_array": "torch.as_tensor",
+            "as_like": "value, dtype=like.dtype, device=like.device",
+            "lacks_kind": "value.is_floating_point() != (argument.into is None)",
+            "count": "value.numel()",
+        },
     ),
 }

@@ -47,17 +47,18 @@ def bind(kernel: str, *arguments: Array) -> Bound:
     arrays = []
     for argument in arguments:
         value = torch.as_tensor(argument.value)
+        shape = tuple(value.shape)
         axes = argument.axes.split()
         has_leading = bool(axes) and axes[0].endswith("...")
         own = axes[1:] if has_leading else axes
         if (value.ndim < len(own)) if has_leading else (value.ndim != len(own)):
-            raise ValueError(f"{kernel}: {argument.name}: expected shape ({_shown(axes)}), found {tuple(value.shape)}")
-        front, back = tuple(value.shape)[: value.ndim - len(own)], tuple(value.shape)[value.ndim - len(own) :]
+            raise ValueError(f"{kernel}: {argument.name}: expected shape ({_shown(axes)}), found {shape}")
+        front, back = shape[: value.ndim - len(own)], shape[value.ndim - len(own) :]
         if has_leading:
             if leading is not None and front != leading:
                 raise ValueError(
                     f"{kernel}: {argument.name}: expected leading dimensions {leading} as in the arguments before, "
-                    f"found {front} in shape {tuple(value.shape)} = ({_shown(axes)})"
+                    f"found {front} in shape {shape} = ({_shown(axes)})"
                 )
             leading = front
             known[axes[0][:-3]] = math.prod(front)
@@ -66,8 +67,8 @@ def bind(kernel: str, *arguments: Array) -> Bound:
             expected = int(axis) if axis.isdigit() else known.setdefault(axis, found)
             if expected != found:
                 raise ValueError(
-                    f"{kernel}: {argument.name}: expected {axis} = {expected}, found {found} in shape "
-                    f"{tuple(argument.value.shape)} = ({_shown(axes)})"
+                    f"{kernel}: {argument.name}: expected {axis} = {expected}, found {found} in shape {shape} = "
+                    f"({_shown(axes)})"
                 )
         if value.is_floating_point() != (argument.into is None):
             wanted = "integers" if argument.into is not None else "floating-point numbers"
