@@ -134,6 +134,38 @@ def _substitute_under(expression: Any, scope: Scope, active: Mapping[Any, Any]) 
     return rebuild(expression, tuple(bound), inside, outside)
 
 
+def unshadowed(expression: Any) -> Any:
+    """The expression with an index renamed that is bound inside the scope of another one of its name.
+
+    Substitution respects scopes, so that such an expression means what it should; a reader may not see it, and a
+    statement may not say it.
+    """
+    return _unshadowed(expression, frozenset(), set(all_names(expression)))
+
+
+def _unshadowed(expression: Any, around: frozenset[str], taken: set[str]) -> Any:
+    scope = scope_of(expression)
+    if scope is None:
+        return map_children(expression, lambda part: _unshadowed(part, around, taken))
+    read_in_place = bool(scope.outside) and scope.outside == scope.bound  # a vector over j, read at an outer j
+    used = set(around)
+    bound: list[Index] = []
+    names: dict[Any, Any] = {}
+    for index in scope.bound:
+        new = substitute(index, names)
+        if index.name in used and not read_in_place:
+            new = fresh_index(new, taken)
+            taken.add(new.name)
+        names[index] = new
+        used.add(new.name)
+        bound.append(new)
+    inside = tuple(_unshadowed(substitute(part, names), frozenset(used), taken) for part in scope.inside)
+    outside = tuple(_unshadowed(part, around, taken) for part in scope.outside)
+    if tuple(bound) == scope.bound and inside == scope.inside and outside == scope.outside:
+        return expression
+    return rebuild(expression, tuple(bound), inside, outside)
+
+
 def map_children(expression: Any, change: Any) -> Any:
     """The expression rebuilt from changed parts, itself when nothing changed. Bound indices are left as they are."""
     if isinstance(expression, Tensor) or not expression.args:

@@ -26,7 +26,7 @@ from sympy import Expr, Indexed, KroneckerDelta, Mul, Ne, Not, Or
 from derive.binders import all_names, free_indices, fresh_index, substitute
 from derive.errors import StatementError
 from derive.functions import unfold
-from derive.language import Index, Product, Scalar, Sum, Tensor, Where, iverson, where
+from derive.language import Index, Product, Scalar, Sum, Tensor, Where, extent_of, iverson, where
 
 
 @dataclass(frozen=True)
@@ -230,8 +230,12 @@ def _solve_delta(body: Expr, index: Index, scope: Sequence[Index]) -> Expr | Non
 
 
 def _is_inside(value: Expr, index: Index) -> bool:
-    """Whether the index takes the value in every size: a fixed position may lie past the end of a short range."""
-    return not value.is_Integer or value == 0 or bool(index.extent.is_Integer and value < index.extent)
+    """Whether the index takes the value in every size: a fixed position, or T in a range of T, may lie past its end."""
+    if value.is_Integer:
+        return value == 0 or bool(index.extent.is_Integer and value < index.extent)
+    # Ragged ranges are compared by their outer indices, which have a delta of their own.
+    found = extent_of(value)
+    return found == index.extent or (isinstance(found, Indexed) and isinstance(index.extent, Indexed))
 
 
 def _without_delta(body: Expr, index: Index, value: Expr) -> Expr:

@@ -13,6 +13,10 @@ class StatementError(ValueError):
     exit_code = 2
 
 
+class NoLawError(StatementError):
+    """A statement uses an operator for which the normal form has no law; it needs an inference rule, with by=..."""
+
+
 class BudgetExceededError(RuntimeError):
     """A proof needed more time or terms than it was given; the verdict is Undecided, with this reason."""
 

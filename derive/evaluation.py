@@ -23,7 +23,6 @@ from derive.program import Definition, symbols_of
 __all__ = ["Environment", "Evaluator", "Needs", "evaluate", "needs_of"]
 
 DEFAULT_LIMIT = 1_000_000  # terms to sum at one point
-WARM_FROM = 10  # with more definitions, entries are computed in order first, which keeps the recursion shallow
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -107,7 +106,11 @@ class Environment:
             UnsupportedError: it has none that the arithmetic can represent.
             BudgetExceededError: more terms were summed than the environment's limit.
         """
-        return self._evaluator.codes[number](self._frame)
+        try:
+            return self._evaluator.codes[number](self._frame)
+        except RecursionError:  # a long chain of definitions: computed in order, none asks for more than the one before
+            self._evaluator.warm(self._frame)
+            return self._evaluator.codes[number](self._frame)
 
     @property
     def arithmetic(self) -> Arithmetic:
@@ -133,7 +136,7 @@ class Evaluator:
         self._extents = {index: compiler.exact(index.extent, self._slots) for index in self._slots}
         self.codes = [compiler.code(expression, self._slots) for expression in expressions]
         self._fillers = compiler.fillers
-        self._warmers = compiler.warmers if len(self.needs.definitions) > WARM_FROM else []
+        self._warmers = compiler.warmers
 
     def slot(self, index: Index) -> int:
         """Where the frame holds the current value of a free index."""
@@ -159,9 +162,12 @@ class Evaluator:
                 raise StatementError(f"input {known.name}: no value given; given are {', '.join(inputs) or 'none'}")
         frame: Frame = [arithmetic, limit]
         frame.extend(fill(arithmetic, sizes, inputs) for fill in self._fillers)
+        return Environment(self, frame)
+
+    def warm(self, frame: Frame) -> None:
+        """Compute all entries of all definitions, in order."""
         for warm in self._warmers:
             warm(frame)
-        return Environment(self, frame)
 
 
 def evaluate(

@@ -159,9 +159,12 @@ def _matches(
     (base, exponent), *rest = factors
     for target, present in powers.items():
         ratio = present / exponent
-        if not (ratio.is_Rational and ratio >= 1):
+        # The reciprocal of a root, and of nothing else, is written with the root: 1/norm.
+        inverse = times is None and not rest and 0 < exponent < 1
+        if not ratio.is_Rational or abs(ratio) < 1 or (ratio < 0 and not inverse):
             continue
-        goes = sympy.floor(ratio) if times is None else min(times, sympy.floor(ratio))
+        whole = sympy.floor(ratio) if ratio > 0 else sympy.ceiling(ratio)
+        goes = whole if times is None else min(times, whole)
         for found in unify(base, target, binding):
             yield from _matches(tuple(rest), powers, found, goes)
 

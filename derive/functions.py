@@ -20,7 +20,7 @@ from sympy import Expr, Max, Piecewise, Rational, erf, exp, log, pi, sqrt, tanh
 from sympy.core.symbol import Str
 
 from derive.errors import StatementError
-from derive.language import Index, Product, Sum, Where, iverson
+from derive.language import Index, Product, Sum, Where, expression_of, iverson
 
 __all__ = [
     "DEFINITIONS",
@@ -53,7 +53,7 @@ class Defined(Expr):
 
     def __new__(cls, name: Any, body: Expr, bound: Expr, place: Expr, condition: Any) -> Defined:
         """The node; use the functions below to make one."""
-        return Expr.__new__(cls, Str(str(name)), body, bound, place, sympy.sympify(condition, strict=True))  # type: ignore[no-any-return]
+        return Expr.__new__(cls, Str(str(name)), body, bound, place, expression_of(condition, str(name)))  # type: ignore[no-any-return]
 
     @property
     def name(self) -> str:
@@ -76,7 +76,7 @@ class Defined(Expr):
         return True
 
     def _eval_is_positive(self) -> bool | None:
-        return True if self.name == "softmax" else None
+        return True if self.name == "softmax" and self.args[4] == sympy.true else None
 
     def _sympystr(self, printer: Any) -> str:
         _, body, bound, place, condition = self.args
@@ -134,7 +134,7 @@ def apply_to(name: str, body: Any, over: Any, where: Any) -> Expr:
     """The node for function `name` of `body` over index `over`, restricted to where the condition holds."""
     if not isinstance(over, Index):
         raise StatementError(f"{name}({body}): expected over= an index made by index(...), found {over!r}")
-    return Defined(name, sympy.sympify(body, strict=True), over, over, where)
+    return Defined(name, expression_of(body, name), over, over, where)
 
 
 def softmax(body: Any, *, over: Index, where: Any = True) -> Expr:
@@ -244,7 +244,7 @@ def unfold(expression: Any) -> Any:
         for value, condition in reversed(expression.args[:-1]):
             result = Where(unfold(condition), unfold(value), result)
         return result
-    if not expression.args or isinstance(expression, sympy.Indexed):
+    if not expression.args or isinstance(expression, (sympy.Indexed, sympy.IndexedBase)):
         return expression
     arguments = [unfold(argument) for argument in expression.args]
     return (

@@ -8,18 +8,18 @@ can be written with values already at hand is written with them, which is what m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from sympy import Add, Expr, Indexed, S
+from sympy import Add, Expr, Indexed, Pow, S
 
-from derive.binders import fresh_index, map_children, substitute
+from derive.binders import fresh_index, map_children, substitute, unshadowed
 from derive.differentiation import Contribution, placed, pull_back
 from derive.errors import StatementError
+from derive.exceptional import is_differentiable, is_root, points_without_derivative
 from derive.folding import Known, fold
-from derive.functions import unfold
-from derive.language import Index, Scalar, Tensor, Where, axis_sizes, entry
+from derive.language import Index, Scalar, Tensor, axis_sizes, entry
 from derive.program import Definition, Name, Program, symbols_of
 
 
@@ -67,22 +67,24 @@ def influenced_by(program: Program, sources: Sequence[Name]) -> set[Any]:
     return touched
 
 
-def is_differentiable(symbol: Any) -> bool:
-    """Whether a name is a real quantity, not an index table, a length, a flag or an integer."""
-    if isinstance(symbol, Tensor):
-        return symbol.into is None and not symbol.label.is_integer
-    return isinstance(symbol, Scalar) and not symbol.is_integer
+def differentiated_form(body: Expr, program: Program) -> Expr:
+    """The body with powers of a named root written as powers of what the root is of: norm^2 as the sum of squares.
 
+    Where a root is 0 it has no derivative, and its square has; the chain rule through the root would give 0/0.
+    """
 
-def switching_conditions(definition: Definition) -> list[str]:
-    """Conditions on real values in a definition: at their switching points there may be no derivative."""
-    found = [
-        condition
-        for case in unfold(definition.body).atoms(Where)
-        for condition in case.args[:1]
-        if any(is_differentiable(symbol) for symbol in symbols_of(condition))
-    ]
-    return sorted({f"almost everywhere: not where {condition} switches" for condition in found})
+    def resolved(node: Any) -> Any:
+        base = node.base if isinstance(node, Pow) else None
+        if isinstance(base, (Indexed, Scalar)) and node.exp.is_Rational:
+            symbol = base.base if isinstance(base, Indexed) else base
+            root = program.definition(str(symbol.name))
+            if root is not None and root.symbol == symbol and is_root(root.body) and root.body.exp * node.exp >= 1:
+                where = base.indices if isinstance(base, Indexed) else ()
+                inside = substitute(root.body.base, dict(zip(root.indices, where, strict=True)))
+                return inside ** (root.body.exp * node.exp)
+        return map_children(node, resolved)
+
+    return resolved(body)
 
 
 def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str | None, prefix: str = "d") -> Gradient:
@@ -101,19 +103,19 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
     active = needed & influenced_by(program, wrt or tuple(inputs))
 
     name = upstream or f"{prefix}{output.name}"
+    taken = {*program.names(), *(str(symbol.name) for symbol in program.all_inputs())}
+    if name in taken:
+        raise StatementError(f"{program.name}: the upstream gradient's name {name} is taken; choose one with upstream=")
+    taken.add(name)
     given: Name = Tensor(name, output.shape) if isinstance(output, Tensor) else Scalar(name)
     made = Gradient(
         f"{program.name}_backward", f"gradient of {program.name}", [*program.inputs, given], list(program.definitions),
         forward=program, output=output, upstream=given, adjoints={str(output.name): name},
     )  # fmt: skip
 
-    for definition in program.definitions:
-        if definition.symbol in active:
-            made.assumptions += switching_conditions(definition)
-
-    taken = {*program.names(), *(str(symbol.name) for symbol in program.all_inputs())}
     known = Known.of(program.definitions)
     received: dict[Any, list[Contribution]] = {}
+    differentiated: set[Any] = set()
     for definition in reversed(program.definitions):
         symbol = definition.symbol
         if symbol not in active:
@@ -128,8 +130,10 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
         else:
             continue
         made.adjoints[definition.name] = str(cotangent.name)
+        differentiated.add(symbol)
+        body = differentiated_form(definition.body, program)
         for contribution in pull_back(
-            definition.body, entry(cotangent, definition.indices), definition.indices, lambda leaf: leaf in active
+            body, entry(cotangent, definition.indices), definition.indices, lambda leaf: leaf in active
         ):
             leaf = contribution.leaf.base if isinstance(contribution.leaf, Indexed) else contribution.leaf
             received.setdefault(leaf, []).append(contribution)
@@ -139,7 +143,18 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
                 made, known, taken, _indices_for(symbol, received[symbol]), received[symbol], f"{prefix}{symbol.name}"
             )
             made.adjoints[str(symbol.name)] = str(adjoint.name)
+    made.assumptions += _left_out(program, differentiated)
     return made
+
+
+def _left_out(program: Program, differentiated: Set[Any]) -> list[str]:
+    """The exceptional points of the definitions that were differentiated."""
+    return [
+        text
+        for definition in program.definitions
+        if definition.symbol in differentiated
+        for text in points_without_derivative(definition, program)
+    ]
 
 
 def _define(
@@ -156,6 +171,7 @@ def _define(
     It may be constant along one of its indices (the gradient of a sum is), which a stated definition may not.
     """
     body = fold(Add(extra, *(placed(contribution, over) for contribution in received)), known)
+    body = unshadowed(body)
     if name in taken:
         raise StatementError(f"{made.name}: the adjoint's name {name} is taken; rename that definition or input")
     symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
@@ -170,7 +186,8 @@ def _indices_for(symbol: Name, received: list[Contribution]) -> tuple[Index, ...
         return ()
     for contribution in received:
         parts = contribution.leaf.indices
-        if all(isinstance(part, Index) for part in parts) and len({part.name for part in parts}) == len(parts):
+        plain = all(isinstance(part, Index) for part in parts) and len({part.name for part in parts}) == len(parts)
+        if plain and axis_sizes(parts) == list(symbol.shape):
             return tuple(parts)
     named = [part.name if isinstance(part, Index) else "v" for part in received[0].leaf.indices]
     chosen: list[Index] = []
@@ -222,7 +239,7 @@ def jacobian(program: Program, output: Name, variable: Name, name: str) -> Gradi
         f"{program.name}_jacobian", f"Jacobian of {program.name}", list(program.inputs), list(program.definitions),
         forward=program, output=output,
     )  # fmt: skip
-    made.assumptions += [text for known in program.definitions for text in switching_conditions(known)]
+    made.assumptions += _left_out(program, depends_on(program, output))
     made.definitions.append(Definition(symbol, over, body))
     return made
 
@@ -243,4 +260,4 @@ def derivative_of(program: Program, value: Expr, variable: Expr, *, through_defi
     target = variable.indices if isinstance(variable, Indexed) else ()
     full = inline(value, program, frozenset({base})) if through_definitions else value
     terms = [placed(found, target) for found in pull_back(full, S.One, (), lambda leaf: leaf == base)]
-    return fold(Add(*terms), [known for known in program.definitions if known.symbol != base])
+    return unshadowed(fold(Add(*terms), [known for known in program.definitions if known.symbol != base]))

@@ -32,6 +32,7 @@ from derive.symbols import (
     dim,
     dims,
     entry,
+    expression_of,
     extent_of,
     flag,
     index,
@@ -63,6 +64,7 @@ __all__ = [
     "dim",
     "dims",
     "entry",
+    "expression_of",
     "extent_of",
     "flag",
     "implies",
@@ -92,14 +94,14 @@ def Sum(body: Any, *over: Index) -> Expr:  # noqa: N802 - it makes, and is named
     """Sum of `body` over whole extents of the given indices, outermost first, as a SymPy Sum."""
     if not over:
         raise StatementError(f"Sum({body}): expected at least one index to sum over")
-    return sympy.Sum(sympy.sympify(body, strict=True), *[bound_range(bound, "Sum") for bound in reversed(over)])
+    return sympy.Sum(expression_of(body, "Sum"), *[bound_range(bound, "Sum") for bound in reversed(over)])
 
 
 def Product(body: Any, *over: Index) -> Expr:  # noqa: N802 - it makes, and is named after, SymPy's Product
     """Product of `body` over whole extents of the given indices, outermost first, as a SymPy Product."""
     if not over:
         raise StatementError(f"Product({body}): expected at least one index to multiply over")
-    return sympy.Product(sympy.sympify(body, strict=True), *[bound_range(bound, "Product") for bound in reversed(over)])
+    return sympy.Product(expression_of(body, "Product"), *[bound_range(bound, "Product") for bound in reversed(over)])
 
 
 def delta(left: Expr, right: Expr) -> Expr:
@@ -127,7 +129,7 @@ class Where(Expr):
 
     def __new__(cls, condition: Any, yes: Any, no: Any) -> Expr:
         """The node, or the branch itself when the condition is plainly true or false."""
-        held = sympy.sympify(condition, strict=True)
+        held = expression_of(condition, "where")
         if held in (sympy.true, sympy.false):
             return yes if held == sympy.true else no
         return Expr.__new__(cls, held, yes, no)
@@ -148,7 +150,7 @@ class Where(Expr):
 
 def where(condition: Any, yes: Any, no: Any = 0) -> Expr:
     """`yes` where the condition holds, else `no`."""
-    return Where(condition, sympy.S(yes), sympy.S(no))
+    return Where(condition, expression_of(yes, "where"), expression_of(no, "where"))
 
 
 def is_bracket(expression: Any) -> bool:

@@ -87,8 +87,8 @@ class Matrix:
         return Matrix(self.rows, self.columns, lambda i, j: -self.at(i, j), f"-{self.text}")
 
     @staticmethod
-    def entries_of(left: Any, right: Any, what: str) -> tuple[Expr, Expr]:
-        """Both sides as entries at the same fresh pair of indices.
+    def entries_of(left: Any, right: Any, what: str) -> tuple[Expr, Expr, tuple[Index, Index]]:
+        """Both sides as entries at the same fresh pair of indices, and the pair.
 
         Raises:
             StatementError: one side is no matrix, or their sizes differ.
@@ -105,7 +105,7 @@ class Matrix:
         used = set().union(*(all_names(side.at(*probe)) for side in (left, right))) - {"i", "j"}
         row = probe[0] if "i" not in used else fresh_index(probe[0], used)
         column = probe[1] if "j" not in used else fresh_index(probe[1], used | {row.name})
-        return left.at(row, column), right.at(row, column)
+        return left.at(row, column), right.at(row, column), (row, column)
 
 
 def matrix(tensor: Tensor) -> Matrix:

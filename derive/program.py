@@ -19,16 +19,16 @@ from sympy import Expr, Indexed
 
 from derive.binders import free_indices
 from derive.errors import StatementError
-from derive.language import Flag, Index, Scalar, Tensor, axis_sizes, checked_name, entry, iverson
+from derive.language import Flag, Index, Scalar, Tensor, axis_sizes, checked_name, entry, expression_of, iverson
 from derive.matrices import Matrix
-from derive.wellformed import check_expression, check_free, check_names
+from derive.wellformed import check_equations, check_expression, check_free, check_names, named_symbols
 
 if TYPE_CHECKING:
     from derive.gradient import Gradient
     from derive.rules import Rule
 
 Name = Tensor | Scalar
-LANGUAGE = (__name__, "derive.gradient")  # frames that are not the user's
+LANGUAGE = (__name__, "derive.gradient", "derive.tangents")  # frames that are not the user's
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,8 @@ class Program:
     request: KernelRequest | None = None
     assumptions: list[str] = field(default_factory=list)
     origin: str = ""
+    _meaning: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _read: int = field(default=0, init=False, repr=False, compare=False)
     _by_name: dict[str, Definition] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -122,7 +124,7 @@ class Program:
             if over
             else f"{self.name}: definition {name}"
         )
-        expression = sympy.sympify(body, strict=True)
+        expression = expression_of(body, what)
         for index in over:
             if not isinstance(index, Index):
                 raise StatementError(f"{what}: expected indices made by index(...), found {index!r}")
@@ -130,7 +132,8 @@ class Program:
             raise StatementError(f"{what}: an index stands twice on the left side")
         check_expression(expression, what)
         check_free(expression, over, what, exactly=True)
-        if name in self.names() or any(name == str(known.name) for known in self.all_inputs(expression)):
+        check_names(expression, what, self._declared())
+        if name in self._declared() or any(name == str(known.name) for known in named_symbols(expression)):
             raise StatementError(f"{what}: the name {name} is taken; choose another")
         symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
         self.definitions.append(Definition(symbol, over, expression))
@@ -152,11 +155,12 @@ class Program:
         """
         what = f"{self.name}: claim {id}"
         if isinstance(left, Matrix) or isinstance(right, Matrix):
-            left, right = Matrix.entries_of(left, right, what)
-        sides = sympy.sympify(left, strict=True), sympy.sympify(right, strict=True)
+            left, right, over = Matrix.entries_of(left, right, what)
+        sides = expression_of(left, what), expression_of(right, what)
         for side in (*sides, *given):
             check_expression(side, what)
-        check_names(sympy.Tuple(*sides, *given), what)
+        check_names(sympy.Tuple(*sides, *given), what, self._declared())
+        check_equations(given, what)
         if over:
             for side in sides:
                 check_free(side, over, what, exactly=False)
@@ -236,6 +240,16 @@ class Program:
         from derive.gradient import derivative_of
 
         return derivative_of(self, value, variable, through_definitions=False)
+
+    def _declared(self) -> dict[str, Any]:
+        """What the names of the inputs and definitions mean. Grows with the definitions, which are only ever added."""
+        if not self._meaning:
+            self._meaning.update({str(symbol.name): symbol for symbol in self.inputs})
+        for definition in self.definitions[self._read :]:
+            self._meaning.update({str(symbol.name): symbol for symbol in named_symbols(definition.body)})
+            self._meaning[definition.name] = definition.symbol
+        self._read = len(self.definitions)
+        return self._meaning
 
     # -- reading -----------------------------------------------------------------------------------------------------
 

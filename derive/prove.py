@@ -15,15 +15,17 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
-import sympy
 from sympy import Indexed
 
-from derive.errors import AlarmError, BudgetExceededError
+from derive.binders import free_indices
+from derive.errors import AlarmError, BudgetExceededError, NoLawError
+from derive.exceptional import empty_index_sets
 from derive.gradient import Gradient, depends_on, inline
-from derive.language import Index, Scalar
+from derive.language import Scalar
 from derive.normal.form import condition_form, is_zero, normal_form
 from derive.normal.ledger import Ledger
 from derive.normal.powers import UndefinedError
@@ -32,6 +34,7 @@ from derive.normal.rewriting import Rewrite, solved
 from derive.program import Claim, Program, symbols_of
 from derive.refutation import Counterexample, confirm, find_counterexample
 from derive.rules import Rule, RuleRefusedError
+from derive.wellformed import is_equation
 
 PROVED, REFUTED, UNDECIDED = "Proved", "Refuted", "Undecided"
 CHEAP = 4  # attempts made before numbers are asked
@@ -56,6 +59,16 @@ class Verdict:
     counterexample: Counterexample | None = None
     reason: str = ""
 
+    @cached_property
+    def advice(self) -> tuple[str, ...]:
+        """For a refuted claim, simple conditions under which it is proved: "holds if B[i, j] = B[j, i]".
+
+        Worked out when first asked for.
+        """
+        from derive.advice import advice_on
+
+        return advice_on(self.claim) if self.status == REFUTED else ()
+
 
 def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0) -> Verdict:
     """The verdict on a claim, within a budget of `seconds` for the proof.
@@ -66,7 +79,7 @@ def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0) -> Verdict:
     Raises:
         AlarmError: the normal form proves what the second engine contradicts.
     """
-    if claim.by is not None:
+    if claim.by is not None and claim.left != claim.right:  # what says 1 = 1 needs no rule
         return _prove_by_rule(claim, claim.by, seconds, seed)
     started = time.monotonic()
     reasons: list[str] = []
@@ -101,8 +114,11 @@ def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int) -> Verdi
     except RuleRefusedError as error:
         parts, reason = [], f"{rule.name}: {error}"
     for part in parts:
-        hypotheses += part.hypotheses
-        laws += part.laws
+        # What a rule adds to the conditions of an obligation it has to discharge itself: a case, a lemma.
+        added = [condition for condition in part.claim.given if condition not in claim.given]
+        discharged = {*map(_stated, added), *(f"hypothesis {condition}" for condition in added)}
+        hypotheses += [text for text in part.hypotheses if text not in discharged]
+        laws += [law for law in part.laws if law not in discharged]
         if part.status != PROVED:
             reason = f"{rule.name}: {part.claim.name or part.claim} is {part.status.lower()}"
             break
@@ -121,6 +137,12 @@ def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int) -> Verdi
     )
 
 
+def proof_of(claim: Claim, *, seconds: float, attempts: int) -> Ledger | None:
+    """The ledger of a proof by the normal form alone, unconfirmed; None when so many attempts find none."""
+    proof = _first_proof(claim, islice(_attempts(claim), attempts), time.monotonic() + seconds, [])
+    return proof[0] if proof is not None else None
+
+
 def _first_proof(
     claim: Claim, attempts: Iterator[tuple[Any, Any]], deadline: float, reasons: list[str]
 ) -> tuple[Ledger, tuple[Any, Any]] | None:
@@ -135,7 +157,7 @@ def _first_proof(
             ledger.rewrites = _equations(ledger, claim, reasons)
             difference = normal_form(ledger, left) - normal_form(ledger, right)
             for condition in claim.given:
-                if not _is_equation(condition):
+                if not is_equation(condition) and not difference.is_zero:
                     difference = product(ledger, [condition_form(ledger, condition), difference])
             if is_zero(ledger, difference):
                 return ledger, (left, right)
@@ -146,6 +168,8 @@ def _first_proof(
             reasons.append("proof stopped: nested too deeply")
         except UndefinedError as error:
             reasons.append(f"a side has no value: {error}")
+        except NoLawError as error:
+            reasons.append(str(error))
     return None
 
 
@@ -155,24 +179,18 @@ def _as_proved(claim: Claim, sides: tuple[Any, Any]) -> Claim:
     return replace(claim, left=sides[0], right=sides[1], program=bare)
 
 
-def _is_equation(condition: Any) -> bool:
-    """Whether a condition equates values, and is thus a hypothesis about tensors and not about indices."""
-    return isinstance(condition, sympy.Eq) and not all(
-        isinstance(side, Index) or (isinstance(side, Indexed) and side.is_integer) for side in condition.args
-    )
-
-
 def _equations(ledger: Ledger, claim: Claim, reasons: list[str]) -> tuple[Rewrite, ...]:
-    """The claim's equational hypotheses, solved for one atom each."""
-    found = []
+    """The claim's equational hypotheses, each written with the ones before it and solved for one atom."""
+    found: list[Rewrite] = []
     for condition in claim.given:
-        if _is_equation(condition):
-            sides = [normal_form(ledger, side) for side in condition.args]
-            rewrite = solved(sides[0] - sides[1], str(condition))
-            if rewrite is None:
-                reasons.append(f"the hypothesis {condition} could not be used: no single term stands for the rest")
-            else:
+        if is_equation(condition):
+            ledger.rewrites = tuple(found)
+            left, right = (normal_form(ledger, side) for side in condition.args)
+            rewrite = solved(left, right, str(condition))
+            if rewrite is not None:
                 found.append(rewrite)
+            elif not (left - right).is_zero:
+                reasons.append(f"the hypothesis {condition} could not be used: no single term stands for the rest")
     return tuple(found)
 
 
@@ -195,8 +213,8 @@ def _attempts(claim: Claim) -> Iterator[tuple[Any, Any]]:
         return defined & symbols_of(side)
 
     sides = claim.left, claim.right
-    if not any(isinstance(side, (Indexed, Scalar)) for side in sides):
-        yield sides  # a name alone equals nothing but itself until its definition is written in
+    if claim.given or not any(isinstance(side, (Indexed, Scalar)) for side in sides):
+        yield sides  # a name alone equals nothing but itself until a hypothesis or its definition is written in
     while lone := mentioned(sides[0]) ^ mentioned(sides[1]):
         sides = written_in(sides, frozenset({max(lone, key=order.index)}))
     yield sides
@@ -232,10 +250,26 @@ def _derivation_laws(claim: Claim) -> tuple[str, ...]:
 
 
 def _hypotheses(claim: Claim, ledger: Ledger | None) -> tuple[str, ...]:
-    stated = [str(condition) for condition in claim.given]
-    stated += [*claim.assuming, *claim.program.assumptions]
+    stated = [_stated(condition) for condition in claim.given]
+    stated += [*claim.assuming, *claim.program.assumptions, *_index_sets(claim)]
     used = sorted(map(readable, ledger.hypotheses)) if ledger is not None else []
     return tuple(dict.fromkeys([*stated, *used]))
+
+
+def _stated(condition: Any) -> str:
+    free = sorted(map(str, free_indices(condition))) if is_equation(condition) else []
+    return f"{condition} for all {', '.join(free)}" if free else str(condition)
+
+
+def _index_sets(claim: Claim) -> list[str]:
+    """The index sets that must not be empty for the sides to have a value, by the definitions that they rest on."""
+    masked = [known for known in claim.program.definitions if empty_index_sets(known)]
+    if not masked:
+        return []
+    behind = set().union(
+        *(depends_on(claim.program, name) for name in symbols_of(claim.left) | symbols_of(claim.right))
+    )
+    return [text for known in masked if known.symbol in behind for text in empty_index_sets(known)]
 
 
 def readable(key: str) -> str:

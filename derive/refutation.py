@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import product
 
 from derive.errors import BudgetExceededError
@@ -23,24 +22,20 @@ from derive.numeric.sampling import (
     REGIMES,
     Sample,
     confirmation_sizes,
-    entries,
     flag_settings,
     size_plan,
-    with_entry,
 )
-from derive.numeric.trial import COARSE, SEARCH_LIMIT, VISIBLE, Place, Point, Trial
+from derive.numeric.simplification import simplified
+from derive.numeric.trial import COARSE, VISIBLE, Point, Trial
 from derive.program import Claim
 
 __all__ = ["Confirmation", "Counterexample", "confirm", "find_counterexample"]
 
-CLEAR = 1e-3  # simpler inputs may not make the difference smaller than this, neither relatively nor absolutely
 ROUNDS = 2  # how often the plan of sizes and magnitudes is gone through, with other inputs ...
 MORE_ROUNDS, FEW = 12, 200  # ... and how often at most while fewer positions than this have been compared
-SIMPLER_WORK, SIMPLER_TRY = 60_000, 200  # terms to sum for simpler inputs altogether; what a try costs besides
 CONFIRM_SAMPLES = 4  # points that a proved claim is evaluated at, if its sizes and flags do not ask for more
 CONFIRM_LIMIT = 20_000  # terms to sum at one point ...
 CONFIRM_WORK = 3_000  # ... and at all points together, after which no new one is begun
-SIMPLE = tuple(map(Fraction, ("2", "3", "-2", "1/2", "-3", "-1/2", "4", "1/3", "-4", "2/3", "3/2", "5", "-5", "6")))
 
 
 @dataclass(frozen=True)
@@ -60,19 +55,19 @@ class Confirmation:
 def find_counterexample(claim: Claim, *, seed: int = 0, budget_s: float = 2.0) -> Counterexample | None:
     """The simplest point found where the two sides of the claim differ, or None when the search comes up empty.
 
-    The search stops after a fixed plan of sizes, magnitudes and flags, or after `budget_s` seconds. A difference too
-    small to show in floats is reported only when no larger one turns up; its digits are in `left` and `right`.
+    The search stops after a fixed plan of sizes, magnitudes and flags, or after `budget_s` seconds of computing, so that
+    it finds the same on a busy machine. A difference too small to show in floats is reported only when no larger one turns up; its digits are in `left` and `right`.
     """
-    deadline = time.monotonic() + budget_s
+    deadline = time.thread_time() + budget_s
     trial = Trial(claim)
     faint: Counterexample | None = None
     for point in _points(trial, seed):
-        if time.monotonic() > deadline:
+        if time.thread_time() > deadline:
             break
         try:
             found = point.first_refuted()
             if found is not None and found[1] >= VISIBLE:
-                simple = _simplified(point, found[0])
+                simple = simplified(point, found[0], seed)
                 again = simple.first_refuted() or found
                 return simple.counterexample(again[0])
             if found is not None and faint is None:
@@ -92,31 +87,6 @@ def _points(trial: Trial, seed: int) -> Iterator[Point]:
             point = Point(trial, trial.sample(sizes, flags, regime, seed, turn))
             yield point
             compared += point.compared
-
-
-def _simplified(point: Point, place: Place) -> Point:
-    """The point with every real entry made as simple as the difference at `place` allows.
-
-    Entries of one input stay distinct, as they were drawn, so that a factor or an axis cannot hide.
-    """
-    trial, best = point.trial, point
-    relative, absolute = point.gap(point.coarse, place)
-    least = min(relative, CLEAR), min(absolute, CLEAR)
-    work = SIMPLER_WORK
-    for name, path, value in entries(point.sample):
-        taken = {other for owner, at, other in entries(best.sample) if owner == name and at != path}
-        for candidate in SIMPLE[: SIMPLE.index(value)] if value in SIMPLE else SIMPLE:
-            if candidate in taken or (name in trial.positive and candidate < 0):
-                continue
-            if work <= 0:
-                break
-            changed = Point(trial, trial.met(with_entry(best.sample, {(name, path): candidate})))
-            relative, absolute = changed.gap(changed.coarse, place)
-            work -= SIMPLER_TRY + SEARCH_LIMIT - changed.coarse.work
-            if relative >= least[0] and absolute >= least[1]:
-                best = changed
-                break
-    return best if best.refuted(place) > 0 else point
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import sympy
 from sympy import Expr, Indexed, IndexedBase, Symbol
+from sympy.logic.boolalg import Boolean
 from sympy.tensor.indexed import IndexException
 
 from derive.errors import StatementError
@@ -40,6 +42,25 @@ def split_names(names: str, what: str) -> list[str]:
     if not parts:
         raise StatementError(f"{what}: expected at least one name, found {names!r}")
     return [checked_name(part, what) for part in parts]
+
+
+def expression_of(value: object, what: str) -> Any:
+    """The value as a SymPy expression or condition; Python numbers become exact or decimal numbers.
+
+    Raises:
+        StatementError: it is neither. Text is never parsed.
+    """
+    if isinstance(value, (Expr, Boolean)):
+        return value
+    if isinstance(value, bool):
+        return sympy.true if value else sympy.false
+    if isinstance(value, int):
+        return sympy.Integer(value)
+    if isinstance(value, float):
+        return sympy.Float(str(value))
+    if isinstance(value, Fraction):
+        return sympy.Rational(value.numerator, value.denominator)
+    raise StatementError(f"{what}: expected an expression in index notation, found {value!r}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -113,7 +134,7 @@ class Index(Symbol):
         return (self.name, self.extent, self.leading), {}
 
     def _hashable_content(self) -> tuple[Any, ...]:
-        return (*super()._hashable_content(), self.extent)
+        return (*super()._hashable_content(), self.extent, self.leading)
 
 
 class Tensor(IndexedBase):
@@ -140,6 +161,10 @@ class Tensor(IndexedBase):
     def positive(self) -> bool:
         """Whether every entry is declared positive."""
         return bool(self.label.is_positive)
+
+    def _latex(self, printer: Any) -> str:
+        # SymPy's printer would take this class for the tensors of another of its modules.
+        return str(printer._print(self.label))
 
     def _hashable_content(self) -> tuple[Any, ...]:
         # SymPy orders objects by this content, so that each part must be comparable: no None.
@@ -171,9 +196,7 @@ def check_entry(tensor: Tensor, parts: Sequence[Expr]) -> None:
     for axis, (part, size) in enumerate(zip(parts, tensor.shape, strict=True)):
         if isinstance(part, sympy.Number) and part.is_Integer and part >= 0:
             continue  # a fixed position; whether it lies inside is a matter of the size
-        if isinstance(size, Lengths):
-            # A ragged axis: its size depends on the axes just before it.
-            size = size[tuple(parts[axis - len(size.shape) : axis])]
+        size = size_at(size, parts[:axis])
         found = extent_of(part)
         if found is None:
             raise StatementError(
@@ -187,18 +210,26 @@ def check_entry(tensor: Tensor, parts: Sequence[Expr]) -> None:
             )
 
 
+def size_at(size: Expr, before: Sequence[Expr]) -> Expr:
+    """The size of an axis, given the indices of the axes before it: that of a ragged axis depends on them."""
+    if isinstance(size, sympy.Add):
+        return sympy.Add(*[size_at(part, before) for part in size.args])
+    return size[tuple(before[len(before) - len(size.shape) :])] if isinstance(size, Lengths) else size
+
+
 def _over_a_size(value: Expr) -> bool:
-    """Whether an expression is a size plus a positive integer, T + 1."""
-    rest, constant = value.as_independent(Dim)
-    return isinstance(constant, Dim) and isinstance(rest, sympy.Integer) and rest > 0
+    """Whether an expression is a size, or the lengths of a ragged axis, plus a positive integer: T + 1."""
+    rest, constant = value.as_independent(Dim, Tensor)
+    known = isinstance(constant, (Dim, Lengths)) or (isinstance(constant, Indexed) and constant.is_integer)
+    return known and isinstance(rest, sympy.Integer) and rest > 0
 
 
 def extent_of(part: Expr) -> Expr | None:
     """The extent an index expression runs over; None when it is not an index expression.
 
-    A shifted index t + k stays below extent + k, and a size T used as a position below T + 1.
+    A shifted index t + k stays below extent + k, and a size T (or a length T[n]) used as a position below T + 1.
     """
-    if isinstance(part, Dim):
+    if isinstance(part, Dim) or (isinstance(part, Indexed) and isinstance(part.base, Lengths)):
         return part + 1
     if isinstance(part, sympy.Add):
         shift, index = part.as_independent(Index, Dim)
@@ -243,7 +274,7 @@ def flag(name: str) -> Flag:
 def _fits_below(found: Expr, size: Expr) -> bool:
     """Whether a range of symbolic size lies inside another: T in T + 1."""
     spare = size - found
-    return bool(found.has(Dim)) and isinstance(spare, sympy.Integer) and spare > 0
+    return bool(found.has(Dim, Indexed)) and isinstance(spare, sympy.Integer) and spare > 0
 
 
 def checked_extent(extent: object, what: str) -> Expr:

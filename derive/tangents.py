@@ -12,10 +12,12 @@ from typing import Any
 
 from sympy import Add, Expr, Indexed, S
 
+from derive.binders import unshadowed
 from derive.differentiation import contracted_sum, pull_back
 from derive.errors import StatementError
+from derive.exceptional import is_differentiable, points_without_derivative
 from derive.folding import Known, fold
-from derive.gradient import Gradient, depends_on, influenced_by, is_differentiable, switching_conditions
+from derive.gradient import Gradient, depends_on, differentiated_form, influenced_by
 from derive.language import Index, Scalar, Tensor, axis_sizes, entry
 from derive.program import Definition, Name, Program
 
@@ -46,11 +48,11 @@ def forward(program: Program, output: Name, wrt: Sequence[Name], prefix: str) ->
     for definition in program.definitions:
         if definition.symbol not in active:
             continue
-        made.assumptions += switching_conditions(definition)
+        made.assumptions += points_without_derivative(definition, program)
         name = f"{prefix}{definition.name}"
         if name in known:
             raise StatementError(f"{made.name}: the tangent's name {name} is taken; choose another prefix")
-        body = fold(_tangent(definition, tangents), at_hand)
+        body = unshadowed(fold(_tangent(definition, program, tangents), at_hand))
         symbol: Name = Tensor(name, axis_sizes(definition.indices)) if definition.indices else Scalar(name)
         tangents[definition.symbol] = symbol
         made.definitions.append(Definition(symbol, definition.indices, body))
@@ -64,10 +66,11 @@ def _like(symbol: Name, prefix: str) -> Name:
     return Tensor(name, symbol.shape) if isinstance(symbol, Tensor) else Scalar(name)
 
 
-def _tangent(definition: Definition, tangents: dict[Any, Name]) -> Expr:
+def _tangent(definition: Definition, program: Program, tangents: dict[Any, Name]) -> Expr:
     terms = []
     scope: tuple[Index, ...] = definition.indices
-    for found in pull_back(definition.body, S.One, scope, lambda leaf: leaf in tangents):
+    body = differentiated_form(definition.body, program)
+    for found in pull_back(body, S.One, scope, lambda leaf: leaf in tangents):
         leaf = found.leaf.base if isinstance(found.leaf, Indexed) else found.leaf
         where = found.leaf.indices if isinstance(found.leaf, Indexed) else ()
         inner = [index for index in found.scope if index not in scope]

@@ -7,7 +7,7 @@ wrong, naming the object, what was expected and what was found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import sympy
@@ -21,6 +21,7 @@ from derive.binders import Scope, free_indices, scope_of
 from derive.errors import StatementError
 from derive.functions import DEFINITIONS, Defined
 from derive.language import Dim, Flag, Index, Scalar, Tensor, Where, check_entry, extent_of
+from derive.operators import OverInput
 
 SCALAR_FUNCTIONS: tuple[type, ...] = (
     sympy.exp, sympy.log, sympy.erf, sympy.erfc, sympy.tanh, sympy.sinh, sympy.cosh, sympy.sin, sympy.cos,
@@ -28,7 +29,7 @@ SCALAR_FUNCTIONS: tuple[type, ...] = (
 )  # fmt: skip
 STRUCTURE: tuple[type, ...] = (
     sympy.Add, sympy.Mul, sympy.Pow, sympy.Sum, sympy.Product, KroneckerDelta, Piecewise, ExprCondPair, Relational,
-    And, Or, Not, Defined, Indexed, Where,
+    And, Or, Not, Defined, Indexed, Where, OverInput,
 )  # fmt: skip
 LEAVES: tuple[type, ...] = (Dim, Scalar, Flag, Index, Tensor, BooleanAtom, Str)
 
@@ -100,6 +101,16 @@ def _delta_fits(node: Any, _bound: tuple[Index, ...]) -> str | None:
     return None
 
 
+def _owns_each_input_once(node: Any, _bound: tuple[Index, ...]) -> str | None:
+    if not isinstance(node, OverInput):
+        return None
+    inner = {known for part in node.body.atoms(OverInput) for known in part.inputs}
+    for known in node.inputs:
+        if known in inner or node.inputs.count(known) > 1:
+            return f"{node}: {known.name} is taken twice; an operator inside another one needs an input of its own"
+    return None
+
+
 def _covers_all_cases(node: Any, _bound: tuple[Index, ...]) -> str | None:
     if isinstance(node, Piecewise) and node.args[-1][1] != sympy.true:
         return f"{node}: no branch covers the remaining cases; end with (value, True)"
@@ -113,6 +124,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("sums run over whole extents", _sums_whole_range),
     ("no index is bound inside its own scope", _binds_once),
     ("entries fit their tensor's shape", _entry_fits),
+    ("operators have inputs of their own", _owns_each_input_once),
     ("cases are complete", _covers_all_cases),
     ("deltas compare indices of one extent", _delta_fits),
 )
@@ -142,22 +154,53 @@ def _check(node: Any, what: str, bound: tuple[Index, ...]) -> None:
         _check(part, what, bound)
 
 
-def check_names(expression: Any, what: str) -> None:
-    """One name, one meaning: a tensor has one shape, a free index one extent, and no name is used for two kinds.
+def check_names(expression: Any, what: str, known: Mapping[str, Any] | None = None) -> None:
+    """One name, one meaning: whatever has a name is declared once, with one shape and one set of assumptions.
 
-    Two sums side by side may bind the same name over different ranges; that name may then not be free as well.
+    `known` are names that mean something already. Two sums side by side may bind the same index name over different
+    ranges; that name may then not be free as well.
     """
-    meaning: dict[str, tuple[str, str]] = {}
+    meaning: dict[str, Any] = dict(known or {})
+    for symbol in named_symbols(expression):
+        other = meaning.setdefault(str(symbol.name), symbol)
+        if other != symbol:
+            raise StatementError(
+                f"{what}: the name {symbol.name} is used for {described(other)} and for {described(symbol)}; declare "
+                "it once, or rename one"
+            )
     free = {index.name for index in free_indices(expression)}
-    for node in sorted(expression.atoms(Index, Tensor, Scalar, Dim, Flag), key=sympy.default_sort_key):
-        name, kind = str(node.name), type(node).__name__.lower()
-        size = str(node.extent) if isinstance(node, Index) else str(node.shape) if isinstance(node, Tensor) else ""
-        known = meaning.setdefault(name, (kind, size))
-        if known[0] != kind:
-            raise StatementError(f"{what}: the name {name} is used for a {known[0]} and for a {kind}; rename one")
-        if known[1] != size and (kind != "index" or name in free):
-            sort = "extents" if kind == "index" else "shapes"
-            raise StatementError(f"{what}: {kind} {name} is used with two {sort}, {known[1]} and {size}")
+    ranges: dict[str, Any] = {}
+    for index in sorted(expression.atoms(Index), key=lambda index: (index.name, str(index.extent))):
+        if index.name in meaning:
+            raise StatementError(
+                f"{what}: the name {index.name} is used for an index and for {described(meaning[index.name])}; rename "
+                "one"
+            )
+        extent = ranges.setdefault(index.name, index.extent)
+        if extent != index.extent and index.name in free:
+            raise StatementError(
+                f"{what}: index {index.name} is used with two extents, {extent} and {index.extent}; rename one"
+            )
+
+
+def named_symbols(expression: Any) -> list[Any]:
+    """The tensors, scalars, sizes and flags in an expression, also in the ranges of its indices, by name."""
+    found = set(expression.atoms(Tensor, Scalar, Dim, Flag))
+    for index in expression.atoms(Index):
+        found |= index.extent.atoms(Tensor, Scalar, Dim)
+    return sorted(found, key=lambda symbol: (str(symbol.name), described(symbol)))
+
+
+def described(symbol: Any) -> str:
+    """What a symbol was declared as: a tensor of shape (T, d), a positive scalar."""
+    if isinstance(symbol, Tensor):
+        shape = ", ".join(map(str, symbol.shape))
+        kind = f"a tensor of indices below {symbol.into}" if symbol.into is not None else "a tensor"
+        return f"{kind} of shape ({shape}){', positive' if symbol.positive else ''}"
+    if isinstance(symbol, Scalar):
+        words = [word for word, holds in (("positive", symbol.is_positive), ("integer", symbol.is_integer)) if holds]
+        return f"a {' '.join([*words, 'scalar'])}"
+    return "a size" if isinstance(symbol, Dim) else "a flag"
 
 
 def check_free(expression: Any, allowed: Iterable[Index], what: str, *, exactly: bool) -> None:
@@ -175,3 +218,23 @@ def check_free(expression: Any, allowed: Iterable[Index], what: str, *, exactly:
             f"{what}: index {missing[0]} is on the left side only; the right side has "
             f"[{', '.join(sorted(map(str, free)))}], so it would be constant along {missing[0]}"
         )
+
+
+def is_equation(condition: Any) -> bool:
+    """Whether a condition equates values, and is thus a hypothesis about tensors and not about indices."""
+    return isinstance(condition, sympy.Eq) and not all(
+        isinstance(side, Index) or (isinstance(side, Indexed) and side.is_integer) for side in condition.args
+    )
+
+
+def check_equations(given: Iterable[Any], what: str) -> None:
+    """Raise when an equation of values shares a free index with another condition: it is meant for all indices."""
+    conditions = list(given)
+    for equation in filter(is_equation, conditions):
+        for other in conditions:
+            shared = free_indices(equation) & free_indices(other) if not is_equation(other) else frozenset()
+            if shared:
+                raise StatementError(
+                    f"{what}: the hypothesis {equation} is meant for all {min(shared, key=str)}, but {other} restricts "
+                    "that index; write the restricted hypothesis as one equation with a bracket"
+                )

@@ -31,3 +31,10 @@ adamw.claim(
     (1 - lr * weight_decay) * theta[n] - lr * m_next[n] / (1 - beta_1**t) / (sqrt(v_next[n] / (1 - beta_2**t)) + eps),
     name="decay shrinks the weight, the moments move it",
 )  # fmt: skip
+adamw.claim(
+    "B12", theta_next[n],
+    theta[n] - lr * weight_decay * theta[n]
+    - lr * (beta_1 * m[n] + (1 - beta_1) * g[n]) / (1 - beta_1**t)
+    / (sqrt((beta_2 * v[n] + (1 - beta_2) * g[n] ** 2) / (1 - beta_2**t)) + eps),
+    name="the update as published: decoupled decay, bias-corrected moments",
+)  # fmt: skip

@@ -8,11 +8,24 @@ why the maximisers of a likelihood and of its logarithm are the same.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
-from derive.normal import powers, products
+from derive.normal import powers, products, ranges
 from derive.normal.ledger import Ledger
-from derive.normal.terms import UNIT, UNITY, ZERO, Bracket, Polynomial, from_atom, number, position, total
+from derive.normal.terms import (
+    UNIT,
+    UNITY,
+    ZERO,
+    Bracket,
+    Entry,
+    Polynomial,
+    Var,
+    from_atom,
+    number,
+    position,
+    total,
+)
 
 MAX_OFFSET = 8  # how many single cases a comparison of integers is taken apart into
 
@@ -26,23 +39,48 @@ def bracket(ledger: Ledger, argument: Polynomial) -> Polynomial:
     if split is not None:
         return split
     if products.is_integer_valued(argument):
+        argument = _divided(ledger, argument)
+        outcome = _from_ranges(argument)
+        if outcome is not None:
+            ledger.use("an index lies in its range")
+            return outcome
         if products.leading_term(argument)[1] < 0:
             ledger.use("integers: [p > 0] = 1 - [1 - p > 0]")
             return UNITY - _whole(ledger, number(1) - argument)
         return _whole(ledger, argument)
-    for sign, outcome in ((Fraction(1), UNITY), (Fraction(-1), ZERO)):
+    for sign, sure in ((Fraction(1), UNITY), (Fraction(-1), ZERO)):
         if powers.is_positive(argument.scaled(sign)):
             _note(ledger, argument)
-            return outcome
+            return sure
     logs = _as_logs(ledger, argument)
     if logs is not None:
         ledger.use("log is strictly increasing")
         return bracket(ledger, logs)
-    content, primitive = powers.content_of(argument, fractional=True)
+    content, primitive = powers.content_of(ledger, argument, fractional=True)
     if content.constant() != 1:
         _note(ledger, content)
         ledger.use("[c p > 0] = [p > 0] for c > 0")
+        return bracket(ledger, primitive)
     return from_atom(Bracket(primitive))
+
+
+def _divided(ledger: Ledger, argument: Polynomial) -> Polynomial:
+    """Over the integers, [g q + c > 0] = [q + ceil(c / g) > 0]: what all coefficients share is divided out."""
+    shared = math.gcd(*(int(c) for m, c in argument.terms.items() if m != UNIT))
+    if shared <= 1:
+        return argument
+    ledger.use("integers: [g q + c > 0] = [q + ceil(c/g) > 0]")
+    constant = argument.terms.get(UNIT, Fraction(0)) / shared
+    rest = Polynomial({m: c / shared for m, c in argument.terms.items() if m != UNIT})
+    return rest + number(math.ceil(constant))
+
+
+def _from_ranges(argument: Polynomial) -> Polynomial | None:
+    """1 or 0 where the ranges of the indices decide [argument > 0], else None."""
+    highest, lowest = ranges.greatest(argument), ranges.least(argument)
+    if highest is not None and highest <= 0:
+        return ZERO
+    return UNITY if lowest is not None and lowest > 0 else None
 
 
 def _note(ledger: Ledger, polynomial: Polynomial) -> None:
@@ -56,7 +94,7 @@ def _whole(ledger: Ledger, argument: Polynomial) -> Polynomial:
     linear = Polynomial({m: c for m, c in argument.terms.items() if m != UNIT})
     ends = _ends(linear)
     if ends is None or offset == 0 or abs(offset) > MAX_OFFSET:
-        return from_atom(Bracket(argument))
+        return _above_zero(ledger, argument)
     ledger.use("integers: [q > -1] = [q > 0] + [q = 0]")
     above, below = ends
     steps = range(int(offset)) if offset > 0 else range(1, 1 - int(offset))
@@ -66,7 +104,21 @@ def _whole(ledger: Ledger, argument: Polynomial) -> Polynomial:
         products.delta(ledger, position(above), position(below + number(step if offset < 0 else -step)))
         for step in steps
     ]
-    return total((from_atom(Bracket(linear)), *(one.scaled(sign) for one in met)))
+    return total((_above_zero(ledger, linear), *(one.scaled(sign) for one in met)))
+
+
+def _above_zero(ledger: Ledger, argument: Polynomial) -> Polynomial:
+    """[argument > 0] over the integers, by the ranges of its indices where they leave 0 and what is above it."""
+    outcome = _from_ranges(argument)
+    if outcome is not None:
+        return outcome
+    ends = _ends(argument)
+    if ends is None and isinstance(position(argument), (Var, Entry)):
+        ends = argument, ZERO
+    if ends is None or ranges.least(argument) != 0:
+        return from_atom(Bracket(argument))
+    ledger.use("[q > 0] = 1 - [q = 0] where q is at least 0")
+    return UNITY - products.delta(ledger, *map(position, ends))
 
 
 def _ends(linear: Polynomial) -> tuple[Polynomial, Polynomial] | None:

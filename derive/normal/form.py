@@ -6,7 +6,7 @@ What the normal form leaves open about quotients is settled there by a common de
 every base that still stands under a negative power.
 
 SOUND: every step is an identity over the reals wherever both sides are defined, under the hypotheses in the ledger.
-INCOMPLETE: identities between functions of which only the parity is known (erf, sin), and rational identities inside a
+INCOMPLETE: identities between functions of which only the parity is known (erf, atan), and rational identities inside a
 sum whose terms have different denominators, can be missed. A miss is Undecided or Refuted by numbers, never Proved.
 """
 
@@ -20,10 +20,10 @@ from typing import Any
 import sympy
 from sympy import Indexed, KroneckerDelta, Rational
 
-from derive.errors import StatementError
+from derive.errors import NoLawError, StatementError
 from derive.functions import unfold
-from derive.language import Dim, Flag, Index, Scalar, Tensor, Where
-from derive.normal import comparisons, powers, products, rewriting, signs, sums
+from derive.language import Dim, Flag, Index, Lengths, Scalar, Tensor, Where
+from derive.normal import comparisons, functions, powers, products, renaming, rewriting, signs, sums
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
@@ -43,6 +43,7 @@ from derive.normal.terms import (
     position,
     total,
 )
+from derive.operators import OverInput
 
 Scope = Mapping[Index, Var]
 MAX_ROUNDS = 6  # of clearing denominators; each one that does something removes the outermost level of quotients
@@ -76,8 +77,9 @@ def _size(_ledger: Ledger, node: Any, _scope: Scope) -> Polynomial:
     return from_atom(Entry(node.name, (), "+", True))
 
 
-def _scalar(_ledger: Ledger, node: Any, _scope: Scope) -> Polynomial:
-    return from_atom(Entry(node.name, (), "+" if node.is_positive else "", bool(node.is_integer)))
+def _scalar(ledger: Ledger, node: Any, _scope: Scope) -> Polynomial:
+    atom = Entry(node.name, (), "+" if node.is_positive else "", bool(node.is_integer))
+    return rewriting.rewritten(ledger, atom) or from_atom(atom)
 
 
 def _index(_ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
@@ -91,7 +93,8 @@ def _position(ledger: Ledger, part: Any, scope: Scope) -> Atom:
     if isinstance(part, sympy.Integer):
         return Fixed(int(part))
     if isinstance(part, Indexed):
-        return _entry_atom(ledger, part, scope)
+        atom = _entry_atom(ledger, part, scope)
+        return position(from_atom(atom)) if isinstance(part.base, Lengths) else atom
     if isinstance(part, (sympy.Add, Dim)):
         return position(_read(ledger, part, scope))
     raise StatementError(f"{part}: expected an index")
@@ -181,6 +184,9 @@ def _delta(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
 
 def _where(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
     condition, *cases = node.args
+    held = _condition(ledger, condition, scope)
+    if held.constant() is not None:
+        return _read(ledger, cases[held.is_zero], scope)  # the other case need not have a value
     yes, no = (_read(ledger, case, scope) for case in cases)
     gap, difference = yes - no, _difference(ledger, condition, scope)
     if difference is not None and _is_multiple(gap, difference):
@@ -231,7 +237,7 @@ def _greater(ledger: Ledger, left: Any, right: Any, scope: Scope) -> Polynomial:
 
 
 def _equal(ledger: Ledger, left: Any, right: Any, scope: Scope) -> Polynomial:
-    if all(isinstance(side, (Index, Indexed)) and side.is_integer for side in (left, right)):
+    if all(isinstance(side, (Index, Indexed, sympy.Integer)) and side.is_integer for side in (left, right)):
         return products.delta(ledger, _position(ledger, left, scope), _position(ledger, right, scope))
     neither = [UNITY - _greater(ledger, *sides, scope) for sides in ((left, right), (right, left))]
     return products.product(ledger, neither)
@@ -259,7 +265,7 @@ def _hyperbolic(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
 
 
 def _erfc(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
-    return UNITY - powers.applied(ledger, "erf", _read(ledger, node.args[0], scope))
+    return UNITY - functions.applied(ledger, "erf", _read(ledger, node.args[0], scope))
 
 
 def _sign(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
@@ -270,7 +276,11 @@ def _sign(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
 def _function(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
     if not isinstance(node, (sympy.erf, sympy.sin, sympy.cos, sympy.atan)):
         raise StatementError(f"{node}: unknown function {type(node).__name__}")
-    return powers.applied(ledger, node.func.__name__, _read(ledger, node.args[0], scope))
+    return functions.applied(ledger, node.func.__name__, _read(ledger, node.args[0], scope))
+
+
+def _operator(_ledger: Ledger, node: Any, _scope: Scope) -> Polynomial:
+    raise NoLawError(f"{node}: the normal form has no law for this ({node.meaning}); give the claim a rule with by=...")
 
 
 Reader = Callable[[Ledger, Any, Scope], Polynomial]
@@ -295,6 +305,7 @@ READERS: tuple[tuple[Any, Reader], ...] = (
     (sympy.erfc, _erfc),
     (sympy.sign, _sign),
     (sympy.Function, _function),
+    (OverInput, _operator),
 )
 
 
@@ -303,7 +314,7 @@ READERS: tuple[tuple[Any, Reader], ...] = (
 
 def condition_form(ledger: Ledger, condition: Any) -> Polynomial:
     """A condition as a polynomial with values 0 and 1."""
-    return _condition(ledger, condition, {})
+    return _condition(ledger, unfold(condition), {})
 
 
 def is_zero(ledger: Ledger, polynomial: Polynomial) -> bool:
@@ -313,21 +324,34 @@ def is_zero(ledger: Ledger, polynomial: Polynomial) -> bool:
             return True
         cleared = _cleared(ledger, polynomial)
         if cleared is None:
-            return False
+            return _is_zero_everywhere(ledger, polynomial)
         ledger.use("common denominator")
         polynomial = cleared
     return polynomial.is_zero
 
 
+def _is_zero_everywhere(ledger: Ledger, polynomial: Polynomial) -> bool:
+    """Whether a polynomial is zero at each position of a free index with a short range; False without such an index."""
+    atoms = {atom for monomial in polynomial.terms for factor, _ in monomial for atom in rewriting.index_atoms(factor)}
+    short = [atom for atom in atoms if isinstance(atom, Var) and products.is_short(atom.extent)]
+    index = min((atom for atom in short if atom.name in polynomial.free), key=lambda atom: atom.key, default=None)
+    if index is None:
+        return False
+    ledger.use("an index of a short range, position by position")
+    places = range(int(index.extent.constant() or 0))
+    return all(is_zero(ledger, renaming.renamed(ledger, polynomial, {index.name: Fixed(place)})) for place in places)
+
+
 def _cleared(ledger: Ledger, polynomial: Polynomial) -> Polynomial | None:
     """The polynomial times every base it is divided by; None when it is divided by none.
 
-    Multiplying by B^k loses nothing where B != 0, and B != 0 wherever B^-k has a value.
+    Multiplying by B^k loses nothing where B != 0, and B != 0 wherever B^-k has a value. A sine counts as a base,
+    because its square is written with the cosine.
     """
     lowest: dict[Atom, int] = {}
     for monomial in polynomial.terms:
         for atom, power in monomial:
-            if isinstance(atom, Base) and power < 0:
+            if (isinstance(atom, Base) or products.is_sine(atom)) and power < 0:
                 lowest[atom] = min(lowest.get(atom, 0), math.floor(power))
     for base in sorted(lowest, key=lambda atom: atom.key):
         # Each exponent is lifted before anything is multiplied out, so that no quotient is reduced half-way.

@@ -1,4 +1,4 @@
-"""Powers, exponentials, logarithms, and functions of which only the parity is known.
+"""Powers, exponentials and logarithms, and how a function of cases is taken apart.
 
 The laws, each over the reals and each with its side condition:
 - exp(a + b) = exp(a) exp(b); exp(c a) = exp(a)^c; exp(log x) = x for x > 0;
@@ -22,7 +22,6 @@ from derive.normal.terms import (
     UNIT,
     UNITY,
     ZERO,
-    Apply,
     Atom,
     Base,
     Delta,
@@ -31,6 +30,7 @@ from derive.normal.terms import (
     Exponent,
     Log,
     Monomial,
+    NoValue,
     Polynomial,
     Total,
     from_atom,
@@ -43,6 +43,9 @@ from derive.normal.terms import (
 
 class UndefinedError(StatementError):
     """The expression has no value: a division by zero, the logarithm of zero."""
+
+
+NOWHERE = from_atom(NoValue())
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -85,6 +88,14 @@ def is_positive(polynomial: Polynomial) -> bool:
     return is_nonnegative(polynomial) and any(monomial_is_positive(monomial) for monomial in polynomial.terms)
 
 
+def is_positive_by_cases(ledger: Ledger, polynomial: Polynomial) -> bool:
+    """Whether the polynomial is positive whichever of its brackets hold."""
+    bracket = _first_bracket(polynomial)
+    if bracket is None or is_positive(polynomial):
+        return is_positive(polynomial)
+    return all(is_positive_by_cases(ledger, case) for case in _cases(ledger, polynomial, bracket))
+
+
 def note_positive(ledger: Ledger, monomial: Monomial) -> None:
     """Write down the declarations that a positivity rests on."""
     for atom, _ in monomial:
@@ -125,8 +136,14 @@ def power(ledger: Ledger, base: Polynomial, exponent: Exponent) -> Polynomial:
     split = case_split(ledger, base, lambda part: power(ledger, part, exponent))
     if split is not None:
         return split
-    content, primitive = content_of(base, fractional=exponent.denominator != 1)
+    content, primitive = content_of(ledger, base, fractional=exponent.denominator != 1)
     known = base.key in ledger.known_positive and is_positive(content)
+    if any(isinstance(atom, Base) for monomial in content.terms for atom, _ in monomial):
+        # 1 - B^-1 is B^-1 (B - 1), and over the common denominator there may be more to take out.
+        if known:
+            ledger.know_positive(primitive)
+        ledger.use("content of a power")
+        return products.product(ledger, [power(ledger, content, exponent), power(ledger, primitive, exponent)])
     kept = Base(primitive, known or is_positive(primitive))
     if kept.positive and not known:
         for monomial in primitive.terms:
@@ -147,6 +164,10 @@ def _repeated(ledger: Ledger, base: Polynomial, times: int) -> Polynomial:
 
 
 def _power_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction, exponent: Exponent) -> Polynomial:
+    if exponent < 0 and any(is_idempotent(atom) for atom, _ in monomial):
+        split = case_split(ledger, Polynomial({monomial: coefficient}), lambda part: power(ledger, part, exponent))
+        if split is not None:
+            return split
     if exponent.denominator == 1:
         if exponent < 0:
             for atom, e in monomial:
@@ -178,15 +199,7 @@ def _atom_power(ledger: Ledger, atom: Atom, exponent: Exponent) -> Polynomial:
     return products.normal_monomial(ledger, ONE, [(atom, exponent)])
 
 
-def _shifted(monomial: Monomial, by: dict[Atom, Exponent]) -> Monomial:
-    """The monomial with exponents added; no law is applied, because the factors are those of a normal monomial."""
-    powers = dict(monomial)
-    for atom, exponent in by.items():
-        powers[atom] = powers.get(atom, Fraction(0)) + exponent
-    return sorted_monomial(powers)
-
-
-def content_of(polynomial: Polynomial, *, fractional: bool) -> tuple[Polynomial, Polynomial]:
+def content_of(ledger: Ledger, polynomial: Polynomial, *, fractional: bool) -> tuple[Polynomial, Polynomial]:
     """(content, primitive part) with polynomial = content * primitive.
 
     The content is a rational times the factors common to all terms; under a fractional power only positive ones may
@@ -201,8 +214,8 @@ def content_of(polynomial: Polynomial, *, fractional: bool) -> tuple[Polynomial,
         low = min(dict(m).get(atom, Fraction(0)) for m, _ in terms)
         if low != 0 and (not fractional or atom.positive) and not is_idempotent(atom):
             common[atom] = low
-    shared = {atom: -low for atom, low in common.items()}
-    primitive = Polynomial({_shifted(monomial, shared): coefficient / scale for monomial, coefficient in terms})
+    shared = [(atom, -low) for atom, low in common.items()]
+    primitive = total(products.normal_monomial(ledger, c / scale, (*monomial, *shared)) for monomial, c in terms)
     return Polynomial({sorted_monomial(common): scale}), primitive
 
 
@@ -253,7 +266,7 @@ def logarithm(ledger: Ledger, argument: Polynomial) -> Polynomial:
         return split
     one = argument.single()
     if one is None:
-        content, primitive = content_of(argument, fractional=True)
+        content, primitive = content_of(ledger, argument, fractional=True)
         if content.constant() == 1:
             _note_log(ledger, primitive)
             return from_atom(Log(primitive))
@@ -293,48 +306,41 @@ def _note_log(ledger: Ledger, inside: Polynomial) -> None:
         ledger.assume_about(inside, "> 0")
 
 
-ODD = frozenset({"erf", "sin", "atan"})
-EVEN = frozenset({"cos"})
-
-
-def applied(ledger: Ledger, function: str, argument: Polynomial) -> Polynomial:
-    """A function of which only the parity and the value at 0 are used: f(-x) = -f(x) or f(-x) = f(x)."""
-    if argument.is_zero:
-        return UNITY if function in EVEN else ZERO
-    split = case_split(ledger, argument, lambda part: applied(ledger, function, part))
-    if split is not None:
-        return split
-    if argument.ordered()[0][1] < 0 and function in ODD | EVEN:
-        ledger.use(f"{function} is {'odd' if function in ODD else 'even'}")
-        flipped = from_atom(Apply(function, argument.scaled(Fraction(-1))))
-        return flipped.scaled(Fraction(-1)) if function in ODD else flipped
-    return from_atom(Apply(function, argument))
-
-
 def case_split(ledger: Ledger, argument: Polynomial, function: Callable[[Polynomial], Polynomial]) -> Polynomial | None:
-    """f(argument) by cases on the first bracket in it, None when there is none or a case is undefined."""
-    bracket = min(
-        (a for m in argument.terms for a, e in m if is_idempotent(a) and e > 0), default=None, key=lambda a: a.key
-    )
+    """f(argument) by cases on the first bracket in it; None when there is none, or no case has a value."""
+    bracket = _first_bracket(argument)
     if bracket is None:
         return None
-    held = from_atom(bracket)
-    inside = Polynomial({m: c for m, c in argument.terms.items() if any(a == bracket for a, _ in m)})
-    outside = argument - inside
-    freed = total(Polynomial({tuple(p for p in m if p[0] != bracket): c}) for m, c in inside.terms.items())
-    if isinstance(bracket, Delta):
-        gone, kept = products.delta_direction(bracket)
-        if gone is not None:
-            from derive.normal.renaming import renamed
-
-            outside_held = renamed(ledger, outside, {gone.name: kept})
-        else:
-            outside_held = outside
-    else:
-        outside_held = outside
-    try:
-        yes, no = function(freed + outside_held), function(outside)
-    except UndefinedError:
+    cases = _cases(ledger, argument, bracket)
+    values = [_value(function, case) for case in cases]
+    if all(value is NOWHERE for value in values):
         return None
     ledger.use("case split on a bracket")
-    return products.product(ledger, [held, yes - no]) + no
+    yes, no = values
+    return products.product(ledger, [from_atom(bracket), yes - no]) + no
+
+
+def _value(function: Callable[[Polynomial], Polynomial], argument: Polynomial) -> Polynomial:
+    """f(argument); where it has none, a value of which nothing is known, so that only a bracket can remove it."""
+    try:
+        return function(argument)
+    except UndefinedError:
+        return NOWHERE
+
+
+def _first_bracket(polynomial: Polynomial) -> Atom | None:
+    brackets = (atom for m in polynomial.terms for atom, power in m if is_idempotent(atom) and power > 0)
+    return min(brackets, default=None, key=lambda atom: atom.key)
+
+
+def _cases(ledger: Ledger, polynomial: Polynomial, bracket: Atom) -> tuple[Polynomial, Polynomial]:
+    """What the polynomial is where the bracket holds, and where it does not."""
+    inside = Polynomial({m: c for m, c in polynomial.terms.items() if any(atom == bracket for atom, _ in m)})
+    freed = total(Polynomial({tuple(pair for pair in m if pair[0] != bracket): c}) for m, c in inside.terms.items())
+    outside = polynomial - inside
+    gone, kept = products.delta_direction(bracket) if isinstance(bracket, Delta) else (None, bracket)
+    if gone is None:
+        return freed + outside, outside
+    from derive.normal.renaming import renamed
+
+    return freed + renamed(ledger, outside, {gone.name: kept}), outside

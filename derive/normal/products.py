@@ -4,8 +4,14 @@ A monomial is normal when
 - no bracket or delta carries a power (they are idempotent),
 - a delta's larger index occurs nowhere else in it (delta(i, j) f(j) = delta(i, j) f(i)),
 - primes and power bases carry only what cannot be expanded (B^(3/2) = B * B^(1/2), the first factor multiplied out),
+- a sine has no power above 1 (sin^2 = 1 - cos^2),
 - the leading term of a base does not occur beside its inverse: with B = L + R, L * B^-1 = 1 - R * B^-1. This is what
-  makes B * B^-1 = 1 hold for a B that has been multiplied out, wherever it stands.
+  makes B * B^-1 = 1 hold for a B that has been multiplied out, wherever it stands,
+- no x^-1 stands beside B^-1 with B = c + x Q for a number c (partial fractions),
+- no [-x > 0] stands beside a product x that contains it: x [-x > 0] = x - x [x > 0], so that x [x = 0] = 0.
+
+Applying them ends. Partial fractions lower the total of negative exponents, which no other law raises; quotients and
+sin^2 replace a monomial by smaller ones in one order that products respect: by degree, then by exponents, sines first.
 """
 
 from __future__ import annotations
@@ -13,14 +19,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from typing import TypeGuard
 
-from derive.normal import renaming
+from derive.normal import ranges, renaming
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
     UNIT,
     UNITY,
     ZERO,
+    Apply,
     Atom,
     Base,
     Bracket,
@@ -36,11 +44,13 @@ from derive.normal.terms import (
     from_atom,
     is_idempotent,
     number,
+    position,
     sorted_monomial,
     total,
     value_of,
 )
 
+SHORT = 4  # the longest range of known length whose positions are looked at one by one
 LARGEST_DIVISOR = 100_000  # that is tried; a longer search would escape the budget
 
 
@@ -73,7 +83,7 @@ def normal_monomial(ledger: Ledger, coefficient: Fraction, factors: Iterable[tup
     plain = True
     for atom, power in factors:
         powers[atom] = powers.get(atom, Fraction(0)) + power
-        plain = plain and not isinstance(atom, (Delta, Base, Prime)) and not is_idempotent(atom)
+        plain = plain and not isinstance(atom, (Delta, Base, Prime, Apply)) and not is_idempotent(atom)
     if plain:
         return Polynomial({sorted_monomial(powers): coefficient}) if coefficient else ZERO
     if _excludes_itself(powers):
@@ -91,14 +101,28 @@ def normal_monomial(ledger: Ledger, coefficient: Fraction, factors: Iterable[tup
                 coefficient *= Fraction(atom.value) ** whole
             else:
                 expanded += [atom.inside] * whole
+        elif is_sine(atom) and power >= 2:
+            ledger.use("sin^2 = 1 - cos^2")
+            powers[atom] = power % 2
+            cosine = Apply("cos", atom.argument)
+            expanded += [UNITY - from_atom(cosine, Fraction(2))] * int(power // 2)
     monomial = sorted_monomial(powers)
     moved = _follow_delta(ledger, monomial)
     if moved is None:
         moved = _reduce_quotient(ledger, monomial)
     if moved is None:
+        moved = _split_fraction(ledger, monomial)
+    if moved is None:
+        moved = _turn_bracket(ledger, monomial)
+    if moved is None:
         result = Polynomial({monomial: coefficient})
         return product(ledger, [result, *expanded]) if expanded else result
     return product(ledger, [moved.scaled(coefficient), *expanded])
+
+
+def is_sine(atom: Atom) -> TypeGuard[Apply]:
+    """Whether the atom is the sine of something."""
+    return isinstance(atom, Apply) and atom.function == "sin"
 
 
 def _excludes_itself(powers: Mapping[Atom, Exponent]) -> bool:
@@ -140,19 +164,59 @@ def delta(ledger: Ledger, left: Atom, right: Atom) -> Polynomial:
         ledger.use("delta(i, i) = 1")
         return UNITY
     if all(isinstance(side, (Fixed, Place, Var)) for side in (left, right)):
-        apart = (value_of(left) - value_of(right)).constant()
-        if apart is not None:
-            return ZERO if apart else UNITY
+        apart = value_of(left) - value_of(right)
+        constant = apart.constant()
+        if constant is not None:
+            return ZERO if constant else UNITY
+        if ranges.never_zero(apart):
+            ledger.use("an index lies in its range")
+            return ZERO
+        left, right = _solved_for_an_index(left, right, apart)
+    for var, place in ((left, right), (right, left)):
+        if isinstance(var, Var) and isinstance(place, Fixed) and is_short(var.extent):
+            return _at_fixed_position(ledger, var, place)
     first, second = sorted((left, right), key=lambda atom: atom.key)
     return from_atom(Delta(first, second))
+
+
+def _solved_for_an_index(left: Atom, right: Atom, apart: Polynomial) -> tuple[Atom, Atom]:
+    """The two sides of a delta between computed positions, one an index: delta(t + 1, T) is delta(t, T - 1)."""
+    if not (isinstance(left, Place) or isinstance(right, Place)):
+        return left, right
+    alone = [(m[0][0], c) for m, c in apart.terms.items() if abs(c) == 1 and len(m) == 1 and m[0][1] == 1]
+    found = [
+        (a, c) for a, c in alone if isinstance(a, Var) and sum(a.name in b.free for m in apart.terms for b, _ in m) == 1
+    ]
+    if not found:
+        return left, right
+    index, c = max(found, key=lambda pair: pair[0].key)
+    rest = total((apart, Polynomial({((index, ONE),): -c}))).scaled(-c)
+    return index, position(rest)
+
+
+def is_short(extent: Polynomial) -> bool:
+    """Whether a range has a known length that is small enough to look at its positions one by one."""
+    size = extent.constant()
+    return size is not None and size <= SHORT
+
+
+def _at_fixed_position(ledger: Ledger, var: Var, place: Fixed) -> Polynomial:
+    """delta(var, place) in a short range: the last position is where the index is at none of the others."""
+    last = int(var.extent.constant() or 1) - 1
+    if place.value > last:
+        return ZERO
+    if place.value < last:
+        return from_atom(Delta(*sorted((var, place), key=lambda atom: atom.key)))
+    ledger.use("an index of a short range is at one of its positions")
+    return total((UNITY, *(delta(ledger, var, Fixed(other)).scaled(-ONE) for other in range(last))))
 
 
 def _reduce_quotient(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
     """L * B^e with e < 0 rewritten by L = (B - R) / c; None when no base's leading term is there."""
     powers = dict(monomial)
     for base, power in monomial:
-        if not isinstance(base, Base) or power >= 0:
-            continue
+        if not isinstance(base, Base) or power >= 0 or any(e < 0 for m in base.inside.terms for _, e in m):
+            continue  # with negative exponents in the base there is no end to it
         lead, c = leading_term(base.inside)
         if lead == UNIT or not all(powers.get(atom, Fraction(0)) >= e for atom, e in lead):
             continue
@@ -160,27 +224,70 @@ def _reduce_quotient(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
         left = dict(powers)
         for atom, e in lead:
             left[atom] -= e
-        rest = total((base.inside, Polynomial({lead: -c})))
-        kept = sorted_monomial(left)
-        up = normal_monomial(ledger, 1 / c, (*kept, (base, ONE)))
-        return total((up, *(normal_monomial(ledger, -d / c, (*kept, *m)) for m, d in rest.terms.items())))
+        return _without(ledger, base, sorted_monomial(left), lead, c)
     return None
 
 
+def _split_fraction(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
+    """A quotient x^-e B^-1 with B = c + x Q rewritten by 1 = (B - x Q) / c; None when nothing is to be split."""
+    for base, power in monomial:
+        if not isinstance(base, Base) or power >= 0 or UNIT not in base.inside.terms:
+            continue
+        others = [dict(m) for m in base.inside.terms if m != UNIT]
+        if any(e < 0 and all(m.get(atom, 0) >= 1 for m in others) for atom, e in monomial):
+            ledger.use("partial fractions: 1/(x B) = (1/x - Q/B)/c for B = c + x Q")
+            return _without(ledger, base, monomial, UNIT, base.inside.terms[UNIT])
+    return None
+
+
+def _turn_bracket(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
+    """A product x times [-x > 0] rewritten as x - x [x > 0]; None when there is none."""
+    powers = dict(monomial)
+    for atom, power in monomial:
+        inside = atom.inside.single() if isinstance(atom, Bracket) and power > 0 else None
+        if inside is None or inside[1] > 0 or not all(0 < e <= powers.get(a, Fraction(0)) for a, e in inside[0]):
+            continue
+        ledger.use("x [-x > 0] = x - x [x > 0]")
+        kept = tuple(pair for pair in monomial if pair[0] != atom)
+        turned = Bracket(Polynomial({inside[0]: ONE}))
+        return normal_monomial(ledger, ONE, kept) - normal_monomial(ledger, ONE, (*kept, (turned, ONE)))
+    return None
+
+
+def _without(ledger: Ledger, base: Base, kept: Monomial, term: Monomial, c: Fraction) -> Polynomial:
+    """The product kept * term with the term, c * term of the base, replaced by (base - the rest of it) / c."""
+    rest = total((base.inside, Polynomial({term: -c})))
+    up = normal_monomial(ledger, 1 / c, (*kept, (base, ONE)))
+    return total((up, *(normal_monomial(ledger, -d / c, (*kept, *m)) for m, d in rest.terms.items())))
+
+
 def leading_term(polynomial: Polynomial) -> tuple[Monomial, Fraction]:
-    """The term that a quotient is reduced by: of highest degree, then first by key; no negative exponents."""
+    """The term that a quotient is reduced by: the largest, of those without negative exponents.
 
-    def rank(term: tuple[Monomial, Fraction]) -> tuple[bool, Fraction]:
-        usable = all(e > 0 for _, e in term[0]) and term[0] != UNIT
-        return usable, sum((e for _, e in term[0]), Fraction(0))
+    The order is by degree, then by the exponents of the atoms one after another in the order of their precedence. It
+    respects products (m > n makes m k > n k), and sin^2 is greater than 1 and cos^2, so that reducing ends.
+    """
+    atoms = sorted({atom for monomial in polynomial.terms for atom, _ in monomial}, key=_precedence)
 
-    best: tuple[Monomial, Fraction] | None = None
-    for term in polynomial.ordered():
-        if best is None or rank(term) > rank(best):
-            best = term
-    if best is None or not rank(best)[0]:
-        return UNIT, ONE
-    return best
+    def rank(term: tuple[Monomial, Fraction]) -> tuple[Fraction, list[Fraction]]:
+        powers = dict(term[0])
+        return sum(powers.values(), Fraction(0)), [powers.get(atom, Fraction(0)) for atom in atoms]
+
+    usable = [term for term in polynomial.terms.items() if term[0] != UNIT and all(e > 0 for _, e in term[0])]
+    return max(usable, key=rank, default=(UNIT, ONE))
+
+
+def _precedence(atom: Atom) -> tuple[int, int, str]:
+    """The order of atoms: sines, then bound indices from the innermost outwards, then all others by key.
+
+    An index under work was made later the further in it is bound, so opening a sum does not change which way round a
+    comparison of its index with an outer one is written.
+    """
+    if is_sine(atom):
+        return 0, 0, atom.key
+    if isinstance(atom, Var) and atom.name.startswith("~"):
+        return 2, -int(atom.name[1:]), ""
+    return (1 if isinstance(atom, Var) and atom.name.startswith("#") else 3), 0, atom.key
 
 
 def is_integer_valued(polynomial: Polynomial) -> bool:

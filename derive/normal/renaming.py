@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from derive.normal import comparisons, powers, products, rewriting, sums
+from derive.normal import comparisons, functions, powers, products, rewriting, sums
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
@@ -74,21 +74,19 @@ def renamed_index(ledger: Ledger, part: Atom, names: Names) -> Atom:
     if isinstance(part, Var):
         return names.get(part.name, part)
     if isinstance(part, Place) and part.free & names.keys():
-        values = {name: value_of(new) for name, new in names.items()}
-        return position(_substituted(ledger, part.value, values))
+        return position(_substituted(ledger, part.value, names))
     if isinstance(part, Entry) and part.free & names.keys():
         where = tuple(renamed_index(ledger, inner, names) for inner in part.where)
         return Entry(part.name, where, part.sign, part.integer, part.into)
     return part
 
 
-def _substituted(ledger: Ledger, value: Polynomial, values: Mapping[str, Polynomial]) -> Polynomial:
-    """An index value with indices replaced by values."""
+def _substituted(ledger: Ledger, value: Polynomial, names: Names) -> Polynomial:
+    """An index value with the named indices replaced, also where they stand inside an entry: T[n]."""
     parts = []
     for monomial, coefficient in value.terms.items():
         factors = [
-            powers.power(ledger, values[atom.key], power) if atom.key in values else from_atom(atom, power)
-            for atom, power in monomial
+            powers.power(ledger, value_of(renamed_index(ledger, atom, names)), power) for atom, power in monomial
         ]
         parts.append(products.product(ledger, factors).scaled(coefficient))
     return total(parts)
@@ -138,7 +136,7 @@ def _bracket(ledger: Ledger, atom: Bracket, names: Names) -> Polynomial:
 
 
 def _apply(ledger: Ledger, atom: Apply, names: Names) -> Polynomial:
-    return powers.applied(ledger, atom.function, renamed(ledger, atom.argument, names))
+    return functions.applied(ledger, atom.function, renamed(ledger, atom.argument, names))
 
 
 def _var(ledger: Ledger, atom: Var, names: Names) -> Polynomial:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product as assignments
 
-from derive.normal import renaming
+from derive.normal import ranges, renaming
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
+    ONE,
     Apply,
     Atom,
     Base,
@@ -48,8 +49,18 @@ class Rewrite:
     text: str
 
 
-def solved(difference: Polynomial, text: str) -> Rewrite | None:
-    """The hypothesis difference = 0 solved for one atom; None when no atom stands alone in a term."""
+def solved(left: Polynomial, right: Polynomial, text: str) -> Rewrite | None:
+    """The hypothesis left = right solved for one atom; None when no atom stands alone in a term.
+
+    A left side that is one atom, of a kind that the right side does not have, is replaced by the right side as the
+    hypothesis says. Otherwise the atom is chosen by kind and key.
+    """
+    difference = left - right
+    one = left.single()
+    if one is not None and one[1] == 1 and len(one[0]) == 1 and one[0][0][1] == 1:
+        stated = one[0][0][0]
+        if isinstance(stated, PRIORITY) and not any(_may_match(stated, a) for m in right.terms for a, _ in m):
+            return _for_atom(stated, ONE, difference, text)
     candidates = [
         (PRIORITY.index(type(m[0][0])), m[0][0], c)
         for m, c in difference.ordered()
@@ -59,10 +70,14 @@ def solved(difference: Polynomial, text: str) -> Rewrite | None:
         return None
     first = min(rank for rank, _, _ in candidates)
     pattern, c = max(((a, c) for rank, a, c in candidates if rank == first), key=lambda pair: pair[0].key)
-    rest = total((difference, Polynomial({((pattern, Fraction(1)),): -c})))
+    return _for_atom(pattern, c, difference, text)
+
+
+def _for_atom(pattern: Atom, coefficient: Fraction, difference: Polynomial, text: str) -> Rewrite:
+    rest = total((difference, Polynomial({((pattern, ONE),): -coefficient})))
     variables = tuple(sorted({v for v in index_atoms(pattern) if isinstance(v, Var)}, key=lambda v: v.key))
     free = tuple(v for v in variables if v.name in pattern.free)
-    return Rewrite(pattern, rest.scaled(-1 / c), free, text)
+    return Rewrite(pattern, rest.scaled(-1 / coefficient), free, text)
 
 
 def rewritten(ledger: Ledger, atom: Atom) -> Polynomial | None:
@@ -106,53 +121,53 @@ def _may_match(pattern: Atom, atom: Atom) -> bool:
 
 def _assignments(rewrite: Rewrite, atom: Atom) -> Iterator[dict[str, Atom]]:
     parts = sorted(set(index_atoms(atom)), key=lambda part: part.key)
-    choices = [
-        [part for part in parts if _range(part) in (None, variable.extent.key)] for variable in rewrite.variables
-    ]
+    choices = [[part for part in parts if _runs_over(part, variable.extent)] for variable in rewrite.variables]
     for chosen in assignments(*choices):
         yield {variable.name: part for variable, part in zip(rewrite.variables, chosen, strict=True)}
 
 
-def _range(part: Atom) -> str | None:
-    if isinstance(part, Var):
-        return part.extent.key
-    return part.into.key if isinstance(part, Entry) and part.into is not None else None
+def _runs_over(part: Atom, extent: Polynomial) -> bool:
+    """Whether a hypothesis about all indices of the given extent says something about this position."""
+    return (isinstance(part, Var) and part.extent.key == extent.key) or ranges.lies_below(part, extent)
 
 
-def index_atoms(atom: Atom) -> Iterator[Atom]:
-    """The atoms in index positions anywhere below an atom, bound ones of its own sums left out."""
+def index_atoms(atom: Atom, *, values: bool = True) -> Iterator[Atom]:
+    """The atoms in index positions anywhere below an atom, bound ones of its own sums left out.
+
+    With `values`, also the indices that are factors, where their value counts and not a position.
+    """
     if isinstance(atom, Entry):
         for part in atom.where:
             yield part
-            yield from index_atoms(part)
+            yield from index_atoms(part, values=values)
     elif isinstance(atom, Delta):
         yield from (atom.left, atom.right)
     elif isinstance(atom, Var):
-        yield atom
+        yield from [atom] if values else []
     elif isinstance(atom, (Total, Exp)):
         bound = {var.name for var in atom.bound} if isinstance(atom, Total) else set()
-        yield from (part for part in _in_monomial(atom.monomial) if not part.free & bound)
+        yield from (part for part in _in_monomial(atom.monomial, values) if not part.free & bound)
     elif isinstance(atom, (Log, Base, Bracket)):
-        yield from _in_polynomial(atom.inside)
+        yield from _in_polynomial(atom.inside, values)
     elif isinstance(atom, Apply):
-        yield from _in_polynomial(atom.argument)
+        yield from _in_polynomial(atom.argument, values)
     elif isinstance(atom, Prod):
-        yield from (part for part in _in_polynomial(atom.inside) if atom.bound.name not in part.free)
+        yield from (part for part in _in_polynomial(atom.inside, values) if atom.bound.name not in part.free)
 
 
-def _in_monomial(monomial: Monomial) -> Iterator[Atom]:
+def _in_monomial(monomial: Monomial, values: bool) -> Iterator[Atom]:
     for atom, _ in monomial:
-        yield from index_atoms(atom)
+        yield from index_atoms(atom, values=values)
 
 
-def _in_polynomial(polynomial: Polynomial) -> Iterator[Atom]:
+def _in_polynomial(polynomial: Polynomial, values: bool) -> Iterator[Atom]:
     for monomial in polynomial.terms:
-        yield from _in_monomial(monomial)
+        yield from _in_monomial(monomial, values)
 
 
 def shifts_of(atom: Atom, name: str) -> Iterator[int | None]:
     """By how much an index is shifted, at each of its index positions: 0 in x[t], 1 in x[t + 1], None if otherwise."""
-    for part in index_atoms(atom):
+    for part in index_atoms(atom, values=False):
         if name not in part.free:
             continue
         if isinstance(part, Var):

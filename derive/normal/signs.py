@@ -24,6 +24,11 @@ def reasons_positive(node: Any) -> Facts | None:
     return _reasons(node, strict=True)
 
 
+def reasons_nonnegative(node: Any) -> Facts | None:
+    """The declarations that make the (unfolded) expression at least 0, or None."""
+    return _reasons(node, strict=False)
+
+
 def _reasons(node: Any, *, strict: bool) -> Facts | None:
     for kind, rule in RULES:
         if isinstance(node, kind):
@@ -75,7 +80,8 @@ def _pow(node: Any, strict: bool) -> Facts | None:
 
 def _sum(node: Any, strict: bool) -> Facts | None:
     facts = _reasons(node.function, strict=strict)
-    return None if facts is None else facts | {f"{index.extent} >= 1" for index, *_ in node.limits}
+    sizes = (index.extent for index, *_ in node.limits)
+    return None if facts is None else facts | {f"{size} >= 1" for size in sizes if not size.is_Integer}
 
 
 def _exp(_node: Any, _strict: bool) -> Facts:

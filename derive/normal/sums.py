@@ -1,8 +1,9 @@
 """Sums over symbolic ranges, and the canonical names of their bound indices.
 
-`sum_over` takes a sum apart until nothing can be separated: it is linear; a delta contracts; nested sums become one;
-factors that do not depend on a bound index come out; what is left falls into connected components, and each component
-is one atom. A sum on which nothing depends gives its extent, so Sum(1, i) = T for every T.
+`sum_over` takes a sum apart until nothing can be separated: it is linear; a delta contracts; a range of known and short
+length is written out; nested sums become one; factors that do not depend on a bound index come out; what is left falls
+into connected components, and each component is one atom, unless a law of `derive.normal.inner_sums` applies to it. A
+sum on which nothing depends gives its extent, so Sum(1, i) = T for every T.
 
 A component is named canonically: colour refinement distinguishes bound indices by how they occur, and where that leaves
 a tie each candidate is tried, so two sums that differ in the names or the order of their indices get the same key.
@@ -10,29 +11,32 @@ a tie each candidate is tried, so two sums that differ in the names or the order
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 from derive.errors import BudgetExceededError
-from derive.normal import powers, products, renaming, rewriting
+from derive.normal import comparisons, inner_sums, powers, products, renaming, rewriting
 from derive.normal.ledger import Ledger
+from derive.normal.ranges import lies_below
 from derive.normal.terms import (
     ONE,
     UNITY,
-    ZERO,
     Atom,
+    Bracket,
     Delta,
     Entry,
     Exponent,
     Fixed,
     Monomial,
+    Place,
     Polynomial,
     Prod,
     Total,
     Var,
     from_atom,
-    position,
     sorted_monomial,
     total,
+    value_of,
 )
 
 MAX_LABELLINGS = 5_040  # 7!, the most symmetric components that are still named canonically
@@ -62,7 +66,7 @@ def sum_over(ledger: Ledger, bound: list[Var], body: Polynomial) -> Polynomial:
 def _sum_monomial(ledger: Ledger, bound: list[Var], monomial: Monomial) -> Polynomial:
     ledger.spend()
     names = {var.name for var in bound}
-    for step in (_contract, _merge):
+    for step in (_contract, inner_sums.written_out, _merge):
         result = step(ledger, bound, names, monomial)
         if result is not None:
             return result
@@ -81,31 +85,47 @@ def _sum_monomial(ledger: Ledger, bound: list[Var], monomial: Monomial) -> Polyn
             body = products.product(ledger, [Polynomial({tuple(factors): ONE}), counted.extent])
             ledger.use("sum of 1 over i gives the extent of i")
             parts.append(sum_over(ledger, [var for var in variables if var != counted], body))
-        elif ledger.rewrites and (met := _rewritten_inside(ledger, variables, factors)):
-            parts.append(met)
-        elif reindexed := _reindexed(ledger, variables, factors):
-            parts.append(reindexed)
         else:
-            parts.append(_component(ledger, variables, factors))
+            parts.append(
+                inner_sums.rewritten_inside(ledger, variables, factors)
+                or inner_sums.cancelled(ledger, variables, factors)
+                or inner_sums.reindexed(ledger, variables, factors)
+                or component(ledger, variables, factors)
+            )
     return products.product(ledger, parts)
 
 
-def _contract(ledger: Ledger, bound: list[Var], names: set[str], monomial: Monomial) -> Polynomial | None:
+def _contract(ledger: Ledger, bound: list[Var], _names: set[str], monomial: Monomial) -> Polynomial | None:
+    for place, gone, kept in _eliminations(ledger, bound, monomial):
+        ledger.use("delta contraction")
+        rest = (*monomial[:place], *monomial[place + 1 :])
+        body = renaming.renamed_monomial(ledger, rest, {gone.name: kept})
+        ranges = {var.name: var.extent for var in bound}
+        if not _stays_below(ledger, kept, ranges[gone.name], ranges):
+            # Where the position lies outside the range, no term of the sum has it.
+            value, end = value_of(kept), ranges[gone.name]
+            inside = [comparisons.bracket(ledger, value + UNITY), comparisons.bracket(ledger, end - value)]
+            body = products.product(ledger, [body, *inside])
+        left = [Var(v.name, renaming.renamed(ledger, v.extent, {gone.name: kept})) for v in bound if v != gone]
+        return sum_over(ledger, left, body)
+    return None
+
+
+def _eliminations(ledger: Ledger, bound: Sequence[Var], monomial: Monomial) -> Iterator[tuple[int, Var, Atom]]:
+    """The deltas that eliminate a bound index: their places, the index, and what it is forced to be.
+
+    Those come first that force it to a value which surely lies in its range.
+    """
     ranges = {var.name: var.extent for var in bound}
-    for place, (atom, power) in enumerate(monomial):
+    for inside, (place, (atom, power)) in product((True, False), enumerate(monomial)):
         if not isinstance(atom, Delta) or power <= 0:
             continue
         for gone, kept in ((atom.left, atom.right), (atom.right, atom.left)):
-            if not isinstance(gone, Var) or gone.name not in names or gone.name in kept.free:
+            if not isinstance(gone, Var) or gone.name not in ranges or gone.name in kept.free:
                 continue
-            if not _stays_below(ledger, kept, ranges[gone.name], ranges):
-                continue
-            ledger.use("delta contraction")
-            rest = (*monomial[:place], *monomial[place + 1 :])
-            body = renaming.renamed_monomial(ledger, rest, {gone.name: kept})
-            left = [Var(v.name, renaming.renamed(ledger, v.extent, {gone.name: kept})) for v in bound if v != gone]
-            return sum_over(ledger, left, body)
-    return None
+            plain = not ranges[gone.name].free and isinstance(kept, (Fixed, Place, Var))
+            if _stays_below(ledger, kept, ranges[gone.name], ranges) is inside and (inside or plain):
+                yield place, gone, kept
 
 
 def _stays_below(ledger: Ledger, part: Atom, extent: Polynomial, ranges: Mapping[str, Polynomial]) -> bool:
@@ -117,7 +137,10 @@ def _stays_below(ledger: Ledger, part: Atom, extent: Polynomial, ranges: Mapping
         return part.value == 0 if size is None else part.value < size
     if isinstance(part, Var):
         # A bound index that stands in a factor may still carry the range it had before an outer index was replaced.
-        return ranges.get(part.name, part.extent).key == extent.key
+        known = ranges.get(part.name, part.extent)
+        return known.key == extent.key or lies_below(Var(part.name, known), extent)
+    if isinstance(part, Place):
+        return lies_below(part, extent)
     return isinstance(part, Entry) and part.into is not None and part.into.key == extent.key
 
 
@@ -154,47 +177,6 @@ def _components(
         yield [v for v in bound if v.name in group], [pair for pair in factors if pair[0].free & group]
 
 
-def _rewritten_inside(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Exponent]]) -> Polynomial | None:
-    """A hypothesis about a sum, applied to part of a larger one: Sum_j A_ij B_jk = [i = k] in Sum_jk A_ij B_jk x_k."""
-    if len(variables) < 2:
-        return None
-    for var in variables:
-        inside = [pair for pair in factors if var.name in pair[0].free]
-        if any(var.name in other.extent.free for other in variables):
-            continue
-        with rewriting.resting(ledger):
-            one = _component(ledger, [var], inside).single()
-        if one is None or len(one[0]) != 1:
-            continue
-        replacement = rewriting.rewritten(ledger, one[0][0][0])
-        if replacement is not None:
-            rest = sorted_monomial({atom: power for atom, power in factors if var.name not in atom.free})
-            body = products.product(ledger, [Polynomial({rest: one[1]}), replacement])
-            return sum_over(ledger, [other for other in variables if other != var], body)
-    return None
-
-
-def _reindexed(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Exponent]]) -> Polynomial | None:
-    """A sum of f(t + 1) over t < T as the sum of f(t), plus f(T), minus f(0); None when every index stands unshifted.
-
-    This is what makes sums telescope.
-    """
-    for var in variables:
-        if any(var.name in other.extent.free for other in variables):
-            continue
-        shifts = [shift for atom, _ in factors for shift in rewriting.shifts_of(atom, var.name)]
-        if not shifts or any(shift is None or shift < 1 for shift in shifts):
-            continue
-        ledger.use("re-indexing: Sum f(t+1) = Sum f(t) + f(T) - f(0)")
-        monomial = sorted_monomial(dict(factors))
-        back = renaming.renamed_monomial(ledger, monomial, {var.name: position(from_atom(var) - UNITY)})
-        last = renaming.renamed(ledger, back, {var.name: position(var.extent)})
-        first = renaming.renamed(ledger, back, {var.name: position(ZERO)})
-        others = [other for other in variables if other != var]
-        return sum_over(ledger, variables, back) + sum_over(ledger, others, last - first)
-    return None
-
-
 def _innermost(variables: list[Var]) -> Var:
     """An index that no other one's range depends on."""
     return next(v for v in reversed(variables) if not any(v.name in other.extent.free for other in variables))
@@ -213,7 +195,8 @@ def _uncounted(variables: list[Var], factors: list[tuple[Atom, Exponent]]) -> Va
 # Canonical names.
 
 
-def _component(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Exponent]]) -> Polynomial:
+def component(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Exponent]]) -> Polynomial:
+    """The sum of a connected component, its indices under their canonical names."""
     monomial = sorted_monomial(dict(factors))
     height = 1 + max(atom.height for atom, _ in monomial)
     best: tuple[str, tuple[Var, ...], Polynomial] | None = None
@@ -229,15 +212,20 @@ def _component(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, E
     _, bound, body = best
     # Orders go by name, so a renamed factor may come out with another sign or as several terms.
     return total(
-        _closed(ledger, Total(bound, m, powers.monomial_is_positive(m))).scaled(c)
-        if all(any(var.name in atom.free for atom, _ in m) or _is_range(var, bound) for var in bound)
-        else _resummed(ledger, bound, m).scaled(c)
+        (_closed(ledger, bound, m) if _is_finished(ledger, bound, m) else _resummed(ledger, bound, m)).scaled(c)
         for m, c in body.ordered()
     )
 
 
-def _closed(ledger: Ledger, atom: Total) -> Polynomial:
+def _is_finished(ledger: Ledger, bound: tuple[Var, ...], monomial: Monomial) -> bool:
+    """Whether every bound index is used, and no delta eliminates one."""
+    used = all(any(var.name in atom.free for atom, _ in monomial) or _is_range(var, bound) for var in bound)
+    return used and next(_eliminations(ledger, bound, monomial), None) is None
+
+
+def _closed(ledger: Ledger, bound: tuple[Var, ...], monomial: Monomial) -> Polynomial:
     """A finished sum, or what a hypothesis puts in its place."""
+    atom = Total(bound, monomial, powers.monomial_is_positive(monomial))
     return rewriting.rewritten(ledger, atom) or from_atom(atom)
 
 
@@ -306,7 +294,13 @@ def _recoloured(ledger: Ledger, variables: list[Var], monomial: Monomial, colour
 
 
 def _look(ledger: Ledger, atom: Atom, view: Mapping[str, Atom]) -> str:
-    """What an atom looks like when indices that are not yet told apart have one name."""
+    """What an atom looks like when indices that are not yet told apart have one name.
+
+    A comparison of indices looks the same from both sides: which way round it is written goes by the names.
+    """
+    if isinstance(atom, Bracket) and products.is_integer_valued(atom.inside):
+        inside = renaming.renamed(ledger, atom.inside, view)
+        return "|".join(sorted((inside.key, inside.scaled(-ONE).key)))
     try:
         with ledger.unrecorded():
             return renaming.renamed_atom(ledger, atom, view).key
@@ -323,7 +317,7 @@ def product_over(ledger: Ledger, bound: Var, body: Polynomial) -> Polynomial:
 
     A product of positive factors is exp of the sum of their logarithms; any other is an atom.
     """
-    if powers.is_positive(body):
+    if powers.is_positive_by_cases(ledger, body):
         ledger.use("a product of positive factors is exp of the sum of their logs")
         for monomial in body.terms:
             powers.note_positive(ledger, monomial)

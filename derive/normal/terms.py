@@ -237,6 +237,17 @@ class Constant(Atom):
 
 
 @dataclass(frozen=True, eq=False)
+class NoValue(Atom):
+    """What an expression is where it has no value: 1/0 behind a bracket that excludes it.
+
+    Nothing is known of it, so that it goes only when the bracket beside it makes it go.
+    """
+
+    def __post_init__(self) -> None:
+        self._set("(no value)", frozenset(), 0)
+
+
+@dataclass(frozen=True, eq=False)
 class Prime(Atom):
     """A prime number, or a large one without small factors, under a fractional power."""
 
@@ -267,7 +278,8 @@ class Log(Atom):
     inside: Polynomial
 
     def __post_init__(self) -> None:
-        self._set(f"log({self.inside.key})", self.inside.free, self.inside.height)
+        value = self.inside.constant()
+        self._set(f"log({self.inside.key})", self.inside.free, self.inside.height, value is not None and value > 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,7 +346,7 @@ class Bracket(Atom):
 
 @dataclass(frozen=True, eq=False)
 class Apply(Atom):
-    """A scalar function about which only its parity is known: erf, sin, cos, atan."""
+    """A scalar function that is not taken apart any further: erf, sin, cos, atan of something."""
 
     function: str
     argument: Polynomial

@@ -24,7 +24,7 @@ from sympy.logic.boolalg import And, Boolean, BooleanFalse, BooleanTrue, Not, Or
 from derive.binders import free_indices
 from derive.errors import StatementError
 from derive.functions import Defined, unfold
-from derive.language import Dim, Flag, Index, Lengths, Scalar, Where
+from derive.language import Dim, Flag, Index, Scalar, Sum, Where, iverson
 from derive.numeric.arithmetic import UndefinedError
 from derive.numeric.closures import (
     ARITHMETIC,
@@ -44,6 +44,7 @@ from derive.numeric.closures import (
 )
 from derive.numeric.operations import RULES, cases_of
 from derive.program import Definition
+from derive.symbols import size_at
 
 __all__ = ["Compiler", "decimal", "ordered_indices"]
 
@@ -74,8 +75,7 @@ def _depth(index: Index) -> int:
 
 def axis_extent(node: Any, axis: int) -> Any:
     """The extent of an axis of an entry's tensor; that of a ragged axis depends on the indices just before it."""
-    size = node.base.shape[axis]
-    return size[tuple(node.indices[axis - len(size.shape) : axis])] if isinstance(size, Lengths) else size
+    return size_at(node.base.shape[axis], node.indices[:axis])
 
 
 def _exact_number(node: Any) -> int | Fraction:
@@ -88,6 +88,7 @@ class Compiler:
     """Turns expressions into closures; hands out the places of the frame and says how each is filled at a point."""
 
     def __init__(self, definitions: Sequence[Definition]) -> None:
+        self.definitions = tuple(definitions)
         self.fillers: list[Filler] = []
         self.warmers: list[Callable[[Frame], None]] = []
         self._shared: dict[Any, Code] = {}
@@ -140,7 +141,7 @@ class Compiler:
 
     def _value(self, node: Any, scope: Scope) -> Code:
         if isinstance(node, Defined):
-            return self.value(unfold(node), scope)
+            return self._defined_function(node, scope)
         if isinstance(node, Indexed):
             return self._entry(node, scope)
         if isinstance(node, Scalar):
@@ -151,6 +152,21 @@ class Compiler:
             if isinstance(node, kind):
                 return rule(self, node, scope)
         raise StatementError(f"{node}: {type(node).__name__} has no value; expected an expression of the language")
+
+    def _defined_function(self, node: Any, scope: Scope) -> Code:
+        """Code for softmax and its kin by their definition; over an empty index set they have no value, not even 0."""
+        code = self.value(unfold(node), scope)
+        _, _, bound, _, condition = node.args
+        if condition == sympy.true:
+            return code
+        counted = self.value(Sum(iverson(condition), bound), scope)
+
+        def over_some(frame: Frame) -> Any:
+            if frame[ARITHMETIC].same(counted(frame), frame[ARITHMETIC].rational(0)):
+                raise UndefinedError(f"{node}: no index meets the condition")
+            return code(frame)
+
+        return over_some
 
     def _exact_value(self, node: Any, scope: Scope) -> Code:
         if node.is_number and not node.args:

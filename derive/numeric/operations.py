@@ -19,6 +19,8 @@ from derive.errors import StatementError
 from derive.language import Where
 from derive.numeric.arithmetic import Value
 from derive.numeric.closures import ARITHMETIC, Code, Frame, Scope, looped
+from derive.numeric.operators import operator_value
+from derive.operators import OverInput
 
 if TYPE_CHECKING:
     from derive.numeric.compilation import Compiler
@@ -140,4 +142,5 @@ RULES: tuple[tuple[Any, Rule], ...] = (
     ((sympy.Abs, sympy.sign), _sign),
     (sympy.Function, _function),
     (sympy.NumberSymbol, _constant),
+    (OverInput, operator_value),
 )

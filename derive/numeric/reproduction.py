@@ -26,15 +26,21 @@ from derive.binders import scope_of
 from derive.errors import StatementError
 from derive.evaluation import needs_of
 from derive.functions import Defined, definition_of
+from derive.gradient import inline
 from derive.language import Dim, Flag, Index, Scalar, Where
 from derive.numeric.operations import cases_of
 from derive.numeric.sampling import Sample
-from derive.program import Definition
+from derive.operators import Expectation, FirstOrder, Limit
+from derive.program import Definition, Program
 
 __all__ = ["Counterexample", "python_line"]
 
 FUNCTIONS = frozenset({"exp", "log", "erf", "erfc", "tanh", "sinh", "cosh", "sin", "cos", "atan"})
-RESERVED = FUNCTIONS | {"sqrt", "sum", "prod", "range", "max", "min", "abs", "print", "cache", "pi", "e", "nan"}
+RESERVED = FUNCTIONS | {
+    "sqrt", "sum", "prod", "product", "range", "max", "min", "abs", "print", "cache", "pi", "e", "nan",
+}  # fmt: skip
+
+FAR, STEP = "50", "1e-5"  # what stands for a large number, and for a small step, in double precision
 
 # How tightly a text binds in Python, loosest first.
 CHOICE, LOGIC, COMPARED, SUM, PRODUCT, POWER, ATOM = range(7)
@@ -94,6 +100,8 @@ def python_line(
     printer = _Printer([known.name for known in (*needs.dims, *needs.inputs, *needs.definitions)], needs.definitions)
     parts = ["from functools import cache"] if needs.definitions else []
     parts.append("from math import *")
+    if any(side.has(Expectation) for side in (left, right, *(known.body for known in needs.definitions))):
+        parts.append("from itertools import product")
     parts += [f"{printer.global_name(str(size.name))}={sample.sizes[str(size.name)]}" for size in needs.dims]
     for known in needs.inputs:
         parts.append(f"{printer.global_name(str(known.name))}={_literal(sample.inputs[str(known.name)])}")
@@ -117,6 +125,7 @@ class _Printer:
 
     def __init__(self, names: Sequence[Any], definitions: Sequence[Definition]) -> None:
         self._defined = {definition.symbol for definition in definitions}
+        self._program = Program("line", definitions=list(definitions))
         self._globals: dict[str, str] = {}
         for name in map(str, names):
             self._globals[name] = self._apart(name, set(self._globals.values()) | (set(map(str, names)) - {name}))
@@ -267,6 +276,30 @@ class _Printer:
         """The definition of softmax and its kin."""
         return self._render(definition_of(node))
 
+    # -- operators over an input. A body that changes with the input is written in, not called. -----------------------
+
+    def mean_over_signs(self, node: Any) -> tuple[str, int]:
+        """An expectation as the mean over all entries +1 and -1."""
+        loops = [f"for {self.global_name(str(known.name))} in {self._signs(known.shape)}" for known in node.inputs]
+        entries = " + ".join("*".join(self.text(size, POWER) for size in known.shape) for known in node.inputs)
+        body = self.text(inline(node.body, self._program))
+        return f"(sum({body} {' '.join(loops)})/2**({entries}))", ATOM
+
+    def _signs(self, shape: Sequence[Any]) -> str:
+        values = "(1, -1)" if len(shape) == 1 else self._signs(shape[1:])
+        return f"product({values}, repeat={self.text(shape[0])})"
+
+    def far_out(self, node: Any) -> tuple[str, int]:
+        """A limit as the value at a large number."""
+        name, body = self.global_name(str(node.inputs[0].name)), self.text(inline(node.body, self._program))
+        return f"(lambda {name}: {body})({FAR})", ATOM
+
+    def value_and_slope(self, node: Any) -> tuple[str, int]:
+        """An expansion to first order, with the slope from a central difference."""
+        name, body = self.global_name(str(node.inputs[0].name)), self.text(inline(node.body, self._program))
+        slope = f"(f({STEP}) - f(-{STEP}))/(2*{STEP})"
+        return f"(lambda f: f(0) + {name}*{slope})(lambda {name}: {body})", ATOM
+
     # -- conditions --------------------------------------------------------------------------------------------------
 
     def choice(self, node: Any) -> tuple[str, int]:
@@ -312,4 +345,7 @@ RENDERERS: tuple[tuple[Any, Renderer], ...] = (
     ((sympy.Max, sympy.Min, sympy.Abs), _Printer.extreme),
     (sympy.sign, _Printer.sign),
     (sympy.Function, _Printer.function),
+    (Expectation, _Printer.mean_over_signs),
+    (Limit, _Printer.far_out),
+    (FirstOrder, _Printer.value_and_slope),
 )

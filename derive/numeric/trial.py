@@ -17,6 +17,7 @@ import sympy
 
 from derive.binders import free_indices
 from derive.evaluation import Environment, Evaluator
+from derive.language import Tensor
 from derive.numeric.arithmetic import Arithmetic, reals
 from derive.numeric.compilation import ordered_indices
 from derive.numeric.conditions import Equality, met
@@ -41,7 +42,9 @@ class Trial:
     def __init__(self, claim: Claim) -> None:
         definitions = claim.program.definitions
         self.claim = claim
-        self.indices = ordered_indices(free_indices(claim.left) | free_indices(claim.right))
+        # A condition on indices (i < j) is met position by position, one on values (Sum(y[n, v], v) = 1) everywhere.
+        placed = [free_indices(condition) for condition in claim.given if not condition.atoms(Tensor)]
+        self.indices = ordered_indices(free_indices(claim.left).union(free_indices(claim.right), *placed))
         self.evaluator = Evaluator([claim.left, claim.right, *claim.given], definitions)
         self.needs = self.evaluator.needs
         self.size_names = [str(size.name) for size in self.needs.dims]
@@ -65,7 +68,7 @@ class Trial:
         return self.evaluator.at(arithmetic, sample.sizes, sample.inputs, limit=limit)
 
     def admits(self, environment: Environment, place: Place) -> bool:
-        """Whether the claim's conditions hold at a position; an index that only a condition has stands for all."""
+        """Whether the claim's conditions hold at a position; an index that is not the claim's own stands for all."""
         environment.move(self.indices, place)
         for number, extra in enumerate(self._extra, start=2):
             try:

@@ -20,12 +20,20 @@ class RuleRefusedError(ValueError):
 class Rule(Protocol):
     """A named rule with its statement and source."""
 
-    name: str
-    statement: str
-    source: str
+    @property
+    def name(self) -> str:
+        """What the rule is called where a verdict lists what it rests on."""
+
+    @property
+    def statement(self) -> str:
+        """The one sentence that is trusted."""
+
+    @property
+    def source(self) -> str:
+        """Where the sentence is proved."""
 
     def obligations(self, claim: Claim) -> Sequence[Claim]:
-        """Equalities from which the claim follows by the rule.
+        """Claims from which the claim follows by the rule.
 
         Raises:
             RuleRefusedError: a side condition fails.

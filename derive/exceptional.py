@@ -1,0 +1,130 @@
+"""Exceptional points: where a definition has no derivative, or no value because an index set is empty.
+
+Used by `derive.gradient` and `derive.tangents`, which differentiate definitions and record what they had to leave out,
+and by `derive.prove`, whose verdicts repeat it. Nothing is computed here; a point is a sentence about the statement:
+
+    almost everywhere: not where x[i] >= 0 switches         ReLU at 0, a tie of a maximum, |x| at 0
+    not differentiable where Sum_i(v[i]**2) = 0             a norm at the zero vector, the deviation of a constant row
+    no empty index set: some j with allowed[i,j] > 0        a masked softmax or mean over nothing, 0/0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import sympy
+from sympy import Expr, Pow
+
+from derive.binders import free_indices, substitute
+from derive.functions import Defined, unfold
+from derive.language import Index, Scalar, Tensor, Where
+from derive.normal.signs import reasons_positive
+from derive.program import Definition, Program, symbols_of
+from derive.writing import written
+
+LEVELS = 2  # of definitions that are looked into for the sign of what a root is taken of
+
+
+def is_differentiable(symbol: Any) -> bool:
+    """Whether a name is a real quantity, not an index table, a length, a flag or an integer."""
+    if isinstance(symbol, Tensor):
+        return symbol.into is None and not symbol.label.is_integer
+    return isinstance(symbol, Scalar) and not symbol.is_integer
+
+
+def points_without_derivative(definition: Definition, program: Program) -> list[str]:
+    """Where the definition may have no derivative with respect to the values in it, in a fixed order."""
+    return [*switching_conditions(definition), *roots_at_zero(definition, program), *empty_index_sets(definition)]
+
+
+def switching_conditions(definition: Definition) -> list[str]:
+    """Conditions on real values in a definition: at their switching points there may be no derivative."""
+    found = [
+        condition
+        for case in unfold(definition.body).atoms(Where)
+        for condition in case.args[:1]
+        if any(is_differentiable(symbol) for symbol in symbols_of(condition))
+    ]
+    return sorted({f"almost everywhere: not where {condition} switches" for condition in found})
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Roots.
+
+
+def roots_at_zero(definition: Definition, program: Program) -> list[str]:
+    """Roots of something that may be 0: their value is 0 there, and their slope has no bound."""
+    return sorted({text for text, _ in open_roots(definition, program)})
+
+
+def open_roots(definition: Definition, program: Program) -> Iterator[tuple[str, Expr]]:
+    """What roots are taken of and may be 0, each with the sentence that says so."""
+    for node in sympy.preorder_traversal(definition.body):
+        if (
+            is_root(node)
+            and any(is_differentiable(symbol) for symbol in symbols_of(node.base))
+            and not _is_positive(node.base, program)
+        ):
+            yield f"not differentiable where {written(node.base)} = 0", node.base
+
+
+def is_root(node: Any) -> bool:
+    """Whether an expression is a power u^(p/q) with 0 < p/q < 1, which has a value and no derivative at u = 0."""
+    return isinstance(node, Pow) and bool(node.exp.is_Rational) and bool(0 < node.exp < 1) and not node.base.is_number
+
+
+def _is_positive(expression: Expr, program: Program) -> bool:
+    """Whether an expression is positive by its structure, names looked into as far as LEVELS definitions deep."""
+    for _ in range(LEVELS):
+        if reasons_positive(unfold(expression)) is not None:
+            return True
+        expression = _one_level(expression, program)
+    return reasons_positive(unfold(expression)) is not None
+
+
+def _one_level(expression: Expr, program: Program) -> Expr:
+    names: dict[Any, Any] = {}
+    for node in expression.atoms(sympy.Indexed, Scalar):
+        base = node.base if isinstance(node, sympy.Indexed) else node
+        known = program.definition(str(base.name))
+        if known is not None and known.symbol == base:
+            where = node.indices if isinstance(node, sympy.Indexed) else ()
+            names[node] = substitute(known.body, dict(zip(known.indices, where, strict=True)))
+    return substitute(expression, names)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Index sets.
+
+
+def empty_index_sets(definition: Definition) -> list[str]:
+    """The index sets of masked functions that may be empty: a softmax or a mean over nothing is 0/0."""
+    return sorted({text for _, text in masked_functions(definition)})
+
+
+def masked_functions(definition: Definition) -> tuple[tuple[str, str], ...]:
+    """Each function over an index set that may be empty: its name, and the sentence that says that the set is not."""
+    return _masked_functions(definition.body)
+
+
+@lru_cache(maxsize=20_000)
+def _masked_functions(body: Expr) -> tuple[tuple[str, str], ...]:
+    found = []
+    for node in sympy.preorder_traversal(body):
+        if isinstance(node, Defined):
+            bound, condition = node.args[2], node.args[4]
+            if condition != sympy.true and not _is_met(condition, bound):
+                found.append((node.name, f"no empty index set: some {bound} with {written(condition)}"))
+    return tuple(found)
+
+
+def _is_met(condition: Any, bound: Index) -> bool:
+    """Whether the condition plainly holds at some place: at 0, or where the index meets another of its range."""
+    return any(substitute(condition, {bound: place}) == sympy.true for place in _places(condition, bound))
+
+
+def _places(condition: Any, bound: Index) -> Iterator[Any]:
+    yield sympy.S.Zero
+    yield from (i for i in sorted(free_indices(condition), key=str) if i != bound and i.extent == bound.extent)

@@ -1,0 +1,70 @@
+"""What an integer quantity can be at most and at least, because every index stays in its range.
+
+An index t over T takes the values 0 .. T - 1, a size is at least 1. So m - n + 1 is at most 0 for an index m below n,
+and the position t + 1 lies inside an axis of T + 1. Used by comparisons, which become 0 or 1, by deltas, and by
+hypotheses, which say nothing about positions outside the range of their indices. "Not known" is a good answer.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from derive.normal.terms import (
+    ONE,
+    UNIT,
+    UNITY,
+    ZERO,
+    Atom,
+    Entry,
+    Monomial,
+    Polynomial,
+    Var,
+    total,
+    value_of,
+)
+
+
+def greatest(value: Polynomial) -> Fraction | None:
+    """The largest that an integer polynomial can be, or a bound of it; None where none is known."""
+    ended = total(_at_its_end(monomial, c) or Polynomial({monomial: c}) for monomial, c in value.terms.items())
+    bound = Fraction(0)
+    for monomial, c in ended.terms.items():
+        if monomial == UNIT or (c < 0 and _is_size(monomial)):
+            bound += c
+        else:
+            return None
+    return bound
+
+
+def least(value: Polynomial) -> Fraction | None:
+    """The smallest that an integer polynomial can be, or a bound of it; None where none is known."""
+    negative = greatest(value.scaled(-ONE))
+    return None if negative is None else -negative
+
+
+def never_zero(value: Polynomial) -> bool:
+    """Whether the ranges of the indices keep an integer polynomial away from 0."""
+    highest, lowest = greatest(value), least(value)
+    return (highest is not None and highest < 0) or (lowest is not None and lowest > 0)
+
+
+def lies_below(part: Atom, extent: Polynomial) -> bool:
+    """Whether an index expression surely takes no value but 0 .. extent - 1."""
+    lowest, spare = least(value_of(part)), least(extent - value_of(part))
+    return lowest is not None and lowest >= 0 and spare is not None and spare >= 1
+
+
+def _at_its_end(monomial: Monomial, coefficient: Fraction) -> Polynomial | None:
+    """The greatest value of coefficient * index; None for anything but an index."""
+    if len(monomial) != 1 or monomial[0][1] != 1:
+        return None
+    atom = monomial[0][0]
+    extent = atom.extent if isinstance(atom, Var) else atom.into if isinstance(atom, Entry) else None
+    if extent is None or extent.free:
+        return None  # a range that depends on an index may change when that one is replaced
+    return (extent - UNITY).scaled(coefficient) if coefficient > 0 else ZERO
+
+
+def _is_size(monomial: Monomial) -> bool:
+    """Whether a product of sizes, each at least 1."""
+    return all(e >= 1 and isinstance(a, Entry) and a.integer and a.sign == "+" for a, e in monomial)

@@ -1,0 +1,71 @@
+"""Induction on a position: two sequences that agree at 0 and have the same differences agree everywhere.
+
+For a claim left[j] = right[j] with j over n + 1, the obligations are left[0] = right[0] and, for t over n,
+left[t + 1] - left[t] = right[t + 1] - right[t]. Sums that end at j lose all but one term that way, so that telescoping
+needs no closed form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import sympy
+
+from derive.binders import all_names, free_indices, fresh_index, substitute
+from derive.gradient import inline
+from derive.language import Dim, Index
+from derive.program import Claim
+from derive.rules import RuleRefusedError
+from derive.rules.obligations import equality
+from derive.wellformed import is_equation
+
+
+@dataclass(frozen=True)
+class Induction:
+    """The claim holds for all values of the index `over`, whose range is n + 1, by induction on it."""
+
+    over: Index
+    name: ClassVar[str] = "induction"
+    statement: ClassVar[str] = "sequences that agree at 0 and have the same differences agree everywhere"
+    source: ClassVar[str] = "Peano's axiom of induction"
+
+    def obligations(self, claim: Claim) -> Sequence[Claim]:
+        """That the sides agree at 0, and that their differences do at every step.
+
+        Raises:
+            RuleRefusedError: the index is not free in the claim, its range is not n + 1, or a condition mentions it
+                that holds at single indices only.
+        """
+        free = free_indices(claim.left) | free_indices(claim.right)
+        if self.over not in free:
+            raise RuleRefusedError(f"the index {self.over} is not free in {claim}")
+        for condition in claim.given:
+            if self.over in free_indices(condition) and not is_equation(condition):
+                raise RuleRefusedError(f"the condition {condition} restricts the index {self.over} of the induction")
+        before = step_index(self.over, claim)
+        sides = [inline(side, claim.program) for side in (claim.left, claim.right)]
+        start = [substitute(side, {self.over: sympy.S.Zero}) for side in sides]
+        rise = [substitute(side, {self.over: before + 1}) - substitute(side, {self.over: before}) for side in sides]
+        return [
+            equality(claim, f"the claim at {self.over} = 0", *start),
+            equality(claim, f"the step from {before} to {before + 1}", *rise),
+        ]
+
+    def hypotheses(self, claim: Claim) -> Sequence[str]:
+        """None."""
+        return []
+
+
+def step_index(over: Index, claim: Claim) -> Index:
+    """An index with a fresh name over n, for one over n + 1.
+
+    Raises:
+        RuleRefusedError: the range is of another form.
+    """
+    extent: Any = over.extent - 1
+    if not (isinstance(extent, Dim) or (extent.is_Integer and extent > 0)):
+        raise RuleRefusedError(f"expected an index over a size plus one, found {over} over {over.extent}")
+    taken = all_names(sympy.Tuple(claim.left, claim.right, *claim.given)) | {over.name}
+    return fresh_index(Index(over.name, extent), taken)

@@ -1,0 +1,361 @@
+"""Ill-formed input is refused on the spot, by a message that names the object and says what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sympy
+from sympy import Function, I, IndexedBase, KroneckerDelta, Piecewise, Symbol, exp, symbols
+
+from derive.errors import StatementError
+from derive.functions import Defined, logsumexp, mean, softmax
+from derive.language import (
+    Dim,
+    Flag,
+    Index,
+    Product,
+    Scalar,
+    Sum,
+    Tensor,
+    delta,
+    dim,
+    dims,
+    flag,
+    index,
+    indices,
+    lengths,
+    scalar,
+    scalars,
+    tensor,
+    tensors,
+)
+from derive.matrices import matrices, matrix
+from derive.program import Program
+
+T, d, N = dims("T d N")
+i, j, k = indices("i j k", T)
+a, b = indices("a b", d)
+n, m = indices("n m", N)
+L = lengths("L", N)
+t = index("t", L[n])
+x, y = tensors("x y", T)
+X = tensor("X", T, T)
+W = tensor("W", T, d)
+R = tensor("R", N, L)
+token = tensor("token", T, into=d)
+s = scalar("s")
+
+
+def defined(*definitions: tuple[str, list[Any], Any]) -> Program:
+    program = Program("statement")
+    for name, over, body in definitions:
+        program.define(name, over, body)
+    return program
+
+
+def claimed(left: Any, right: Any, **options: Any) -> Any:
+    return Program("statement").claim("c", left, right, **options)
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
+    # -- indices that are free on one side only
+    "an index that is free in the body": (
+        lambda: defined(("o", [i], X[i, j])),
+        ("definition o[i]", "index j", "free on the right side only", "[i]"),
+    ),
+    "an index that the body does not have": (
+        lambda: defined(("o", [i, j], x[i])),
+        ("definition o[i, j]", "index j", "on the left side only"),
+    ),
+    "a free index in a number": (lambda: defined(("o", [], x[i])), ("definition o", "index i", "right side only")),
+    "a claim with an index on the right": (
+        lambda: claimed(x[i], X[i, j]),
+        ("claim c", "index j", "free on the right side only"),
+    ),
+    "a claim with an index on the left": (lambda: claimed(X[i, j], x[i]), ("claim c", "index j", "left side only")),
+    "a claim over fewer indices": (lambda: claimed(X[i, j], x[i], over=[i]), ("claim c", "index j")),
+    "an index of a range that is not given": (lambda: defined(("o", [t], R[n, t])), ("index n", "right side only")),
+    # -- sizes
+    "an axis of another size": (lambda: W[a, i], ("W[a, i]", "axis 0", "extent T", "a runs over d")),
+    "an index with two sizes": (
+        lambda: claimed(x[i], tensor("z", d)[index("i", d)]),
+        ("claim c", "index i is used with two extents", "T", "d"),
+    ),
+    "an index with two sizes in one body": (
+        lambda: defined(("o", [i], x[i] * Sum(tensor("z", d)[index("i", d)], index("i", d)))),
+        ("definition o[i]", "index i", "two extents"),
+    ),
+    "a tensor with two shapes": (
+        lambda: claimed(x[i], tensor("x", d)[a] * y[i], over=[i, a]),
+        ("claim c", "the name x is used for", "shape (T)", "shape (d)"),
+    ),
+    "too few indices": (lambda: X[i], ("X[i]", "2 axes", "found 1")),
+    "too many indices": (lambda: x[i, j], ("x[i, j]", "1 axes", "found 2")),
+    "a negative position": (lambda: x[-1], ("x[-1]", "axis 0")),
+    "a position that is a number": (lambda: x[s], ("x[s]", "axis 0", "neither an index nor")),
+    "an entry of numbers as a position": (lambda: x[y[i]], ("x[y[i]]", "axis 0")),
+    "a look-up into another size": (lambda: x[token[i]], ("x[token[i]]", "extent T", "runs over d")),
+    "a ragged range of another row": (lambda: R[m, t], ("R[m, t]", "axis 1", "L[m]", "L[n]")),
+    "a delta between two ranges": (lambda: delta(i, a), ("delta(i, a)", "i runs over T", "a runs over d")),
+    "SymPy's delta between two ranges": (
+        lambda: defined(("o", [i, a], KroneckerDelta(i, a))),
+        ("definition o[i, a]", "size mismatch"),
+    ),
+    "matrices that do not fit": (
+        lambda: matrix(W) @ matrix(X),
+        ("W @ X", "W has d columns", "X has T rows"),
+    ),
+    "matrices of two shapes added": (lambda: matrix(W) + matrix(X), ("W + X", "W is T x d", "X is T x T")),
+    "matrices of two shapes compared": (
+        lambda: claimed(matrix(W), matrix(W).T),
+        ("claim c", "W is T x d", "W.T is d x T"),
+    ),
+    "a matrix compared with a number": (lambda: claimed(matrix(W), s), ("claim c", "matrix", "found s")),
+    "a vector as a matrix": (lambda: matrix(x), ("matrix(x)", "two axes")),
+    # -- binding
+    "an index bound inside its own sum": (
+        lambda: defined(("o", [], Sum(x[i] * Sum(y[i], i), i))),
+        ("definition o", "index i is bound twice", "rename"),
+    ),
+    "an index bound by a sum and a mean": (
+        lambda: defined(("o", [], Sum(x[i] * mean(y[i], over=i), i))),
+        ("index i is bound twice",),
+    ),
+    "an index bound twice by one sum": (lambda: defined(("o", [], Sum(x[i], i, i))), ("index i is bound twice",)),
+    "a sum over half a range": (
+        lambda: defined(("o", [], sympy.Sum(x[i], (i, 0, T / 2)))),
+        ("definition o", "index i runs over 0 .. T - 1", "where("),
+    ),
+    "a sum that starts at one": (
+        lambda: defined(("o", [], sympy.Sum(x[i], (i, 1, T - 1)))),
+        ("index i runs over", "found 1 .. T - 1"),
+    ),
+    "a sum up to an index": (lambda: defined(("o", [j], sympy.Sum(x[i], (i, 0, j)))), ("index i runs over",)),
+    "a sum over a symbol from outside": (
+        lambda: defined(("o", [], sympy.Sum(s, (Symbol("q"), 0, T - 1)))),
+        ("expected an index made by index(...)", "found q"),
+    ),
+    "a sum over nothing": (lambda: Sum(x[i]), ("Sum(x[i])", "at least one index")),
+    "a product over nothing": (lambda: Product(x[i]), ("Product(x[i])", "at least one index")),
+    "a sum over a size": (lambda: Sum(x[i], T), ("Sum", "expected an index", "T")),
+    "a softmax over a size": (lambda: softmax(x[i], over=T), ("softmax(x[i])", "over=", "T")),
+    # -- names
+    "a size that is no identifier": (lambda: dim("2T"), ("size '2T'", "identifier")),
+    "an index that is a keyword": (lambda: index("lambda", T), ("index 'lambda'", "keyword")),
+    "a tensor that is a keyword": (lambda: tensor("for", T), ("tensor 'for'",)),
+    "a scalar with an underscore": (lambda: scalar("_s"), ("scalar '_s'", "underscore")),
+    "a scalar that is not ASCII": (lambda: scalar("ε"), ("scalar 'ε'", "ASCII")),
+    "a flag with a blank": (lambda: flag("is causal"), ("flag 'is causal'",)),
+    "a name that is code": (lambda: tensor("x; import os", T), ("tensor 'x; import os'",)),
+    "a name that is no string": (lambda: scalar(3), ("scalar", "string", "3")),  # type: ignore[arg-type]
+    "no name": (lambda: scalars(" "), ("scalar", "at least one name")),
+    "a program with a blank": (lambda: Program("my program"), ("program 'my program'",)),
+    "a definition that is a keyword": (lambda: defined(("if", [], s)), ("definition 'if'",)),
+    "a name defined twice": (
+        lambda: defined(("o", [i], x[i]), ("o", [i], y[i])),
+        ("definition o[i]", "name o is taken"),
+    ),
+    "a definition named like an input": (lambda: defined(("x", [i], x[i])), ("definition x[i]", "x is taken")),
+    "an index twice on the left": (lambda: defined(("o", [i, i], X[i, i])), ("definition o[i, i]", "stands twice")),
+    "a symbol on the left": (
+        lambda: Program("statement").define("o", [Symbol("i")], s),  # type: ignore[list-item]
+        ("definition o[i]", "expected indices"),
+    ),
+    "a name of two kinds": (
+        lambda: defined(("o", [], s * Sum(tensor("s", T)[i], i))),
+        ("the name s is used for a", "scalar", "tensor"),
+    ),
+    "a size and a scalar of one name": (
+        lambda: claimed(Sum(1, i), scalar("T")),
+        ("claim c", "the name T is used for", "size", "scalar"),
+    ),
+    "a size and an index of one name": (
+        lambda: claimed(Sum(1, i) * index("T", d), index("T", d)),
+        ("claim c", "the name T is used for", "size", "index"),
+    ),
+    # -- what is not of the language
+    "an unknown function": (
+        lambda: defined(("o", [i], Function("swish")(x[i]))),
+        ("definition o[i]", "unknown function swish", "known are", "softmax", "tanh"),
+    ),
+    "a function that the language leaves out": (
+        lambda: defined(("o", [], sympy.gamma(s))),
+        ("unknown function gamma",),
+    ),
+    "an unknown function with a definition": (
+        lambda: defined(("o", [i], x[i] + _unknown())),
+        ("sparsemax", "known are"),
+    ),
+    "a symbol from outside": (
+        lambda: defined(("o", [], s * Symbol("q"))),
+        ("definition o", "q: unknown symbol", "scalar(...)"),
+    ),
+    "a tensor from outside": (
+        lambda: defined(("o", [i], IndexedBase("Q")[i])),
+        ("definition o[i]", "Q", "tensor(...)", "no sizes"),
+    ),
+    "an index from outside": (lambda: x[symbols("q", integer=True)], ("x[q]", "axis 0", "index(...)")),
+    "a complex number": (lambda: defined(("o", [], I * s)), ("definition o", "I", "real")),
+    "an infinity": (lambda: defined(("o", [], s + sympy.oo)), ("definition o",)),
+    "a matrix of SymPy's": (lambda: defined(("o", [], sympy.MatrixSymbol("M", 2, 2))), ("definition o", "M")),
+    "a derivative that is not carried out": (
+        lambda: defined(("o", [], sympy.Derivative(Function("f")(s), s))),
+        ("definition o", "Derivative"),
+    ),
+    "an integral": (lambda: defined(("o", [], sympy.Integral(s, (s, 0, 1)))), ("definition o", "Integral")),
+    "cases that leave something out": (
+        lambda: defined(("o", [], Piecewise((s, s > 0)))),
+        ("definition o", "no branch covers the remaining cases", "(value, True)"),
+    ),
+    "text for an expression": (lambda: defined(("o", [], "s + 1")), ("s + 1",)),
+    # -- sizes and shapes of inputs
+    "a tensor without axes": (lambda: tensor("x"), ("tensor 'x'", "scalar(...)")),
+    "a size that is zero": (lambda: index("i", 0), ("index 'i'", "positive integer", "found 0")),
+    "a size that is a number": (lambda: tensor("x", 1.5), ("tensor 'x'", "found 1.5")),
+    "a size that is a truth value": (lambda: index("i", True), ("index 'i'", "found True")),
+    "a size that is an expression": (lambda: index("i", 2 * T), ("index 'i'", "found 2*T")),
+    "a size that is a scalar": (lambda: index("i", s), ("index 'i'", "found s")),
+    "an entry that is no length": (lambda: index("t", tensor("z", N)[n]), ("index 't'", "found z[n]")),
+    # -- gradients and kernels
+    "the gradient of something undefined": (
+        lambda: defined(("o", [i], x[i])).gradient(x),
+        ("statement", "gradient of x", "not defined", "o"),
+    ),
+    "a gradient for something that does not matter": (
+        lambda: _gradient_for(y),
+        ("statement", "o does not depend on y"),
+    ),
+    "a name that is not there": (lambda: defined(("o", [i], x[i]))["h"], ("statement", "no name h", "o")),
+    "the adjoint of something that does not matter": (
+        lambda: _adjoint_of(y),
+        ("does not depend on y", "zero"),
+    ),
+    "the derivative for an expression": (
+        lambda: Program("statement").derivative(x[i], x[i] * s),
+        ("statement", "derivative with respect to", "expected an entry"),
+    ),
+    "a kernel of something undefined": (
+        lambda: defined(("o", [i], x[i])).kernel(x),
+        ("statement", "kernel output x", "not defined"),
+    ),
+    "an adjoint whose name is taken": (
+        lambda: _gradient_over_dx(),
+        ("dx", "taken", "rename"),
+    ),
+}
+
+
+def _unknown() -> Any:
+    return Defined("sparsemax", x[j], j, i, True)
+
+
+def _gradient_for(symbol: Any) -> Any:
+    program = Program("statement")
+    return program.gradient(program.define("o", [i], x[i] ** 2), wrt=[symbol])
+
+
+def _adjoint_of(symbol: Any) -> Any:
+    program = Program("statement")
+    return program.gradient(program.define("o", [i], x[i] ** 2)).adjoint(symbol)
+
+
+def _gradient_over_dx() -> Any:
+    program = Program("statement")
+    return program.gradient(program.define("o", [i], x[i] ** 2 * tensor("dx", T)[i]))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_ill_formed_input_is_refused_by_name(name: str) -> None:
+    attempt, words = REFUSED[name]
+    with pytest.raises((StatementError, sympy.SympifyError)) as caught:
+        attempt()
+    message = str(caught.value)
+    missing = [word for word in words if word not in message]
+    assert not missing, message
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refusal_leaves_no_trace_of_machinery(name: str) -> None:
+    # A message is for a reader of mathematics: no object addresses, no assumptions spelled out.
+    attempt, _ = REFUSED[name]
+    with pytest.raises((StatementError, sympy.SympifyError)) as caught:
+        attempt()
+    assert "0x" not in str(caught.value)
+    assert "object at" not in str(caught.value)
+
+
+def test_a_refused_definition_changes_nothing() -> None:
+    program = defined(("o", [i], x[i]))
+    for over, body in (([i], X[i, j]), ([], Symbol("q")), ([i, i], x[i])):
+        with pytest.raises(StatementError):
+            program.define("h", over, body)
+    assert program.names() == ["o"]
+    assert program.define("h", [i], y[i]) == tensor("h", T)
+
+
+def test_a_refused_claim_is_not_kept() -> None:
+    program = Program("statement")
+    with pytest.raises(StatementError):
+        program.claim("c", x[i], X[i, j])
+    assert program.claims == []
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# And what looks odd but is well-formed.
+
+ACCEPTED: dict[str, Callable[[], Any]] = {
+    "two sums side by side over one name": lambda: defined(("o", [], Sum(x[i], i) * Sum(y[i], i))),
+    "one name over two ranges, side by side": lambda: defined(
+        ("o", [], Sum(x[i], i) * Sum(tensor("z", d)[index("i", d)], index("i", d)))
+    ),
+    "softmax over the index that is summed": lambda: defined(("o", [], Sum(softmax(x[j], over=j) * y[j], j))),
+    "softmax read at its own index": lambda: defined(("o", [i, j], softmax(X[i, j], over=j))),
+    "a reduction over another index": lambda: defined(("o", [i], logsumexp(X[i, j], over=j))),
+    "a diagonal": lambda: defined(("o", [i], X[i, i])),
+    "a fixed position": lambda: defined(("o", [i], x[0] * y[i])),
+    "an index as a number": lambda: defined(("o", [i], i * x[i])),
+    "a claim against a constant": lambda: claimed(X[i, j], 0),
+    "a claim with an index that is given": lambda: claimed(x[i], y[i], over=[i, j]),
+    "a ragged definition": lambda: defined(("o", [n, t], exp(R[n, t]))),
+    "a size of a whole number": lambda: defined(("o", [], Sum(tensor("z", 3)[index("e", 3)], index("e", 3)))),
+    "complete cases": lambda: defined(("o", [], Piecewise((s, s > 0), (0, True)))),
+    "a matrix times a number": lambda: claimed(matrices(W, W)[0] * 2, matrix(W) + matrix(W)),
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_well_formed_input_is_accepted(name: str) -> None:
+    assert ACCEPTED[name]() is not None
+
+
+def test_kinds_of_symbols_are_told_apart() -> None:
+    assert len({type(made) for made in (dim("u"), scalar("u"), flag("u"), index("u", T), tensor("u", T))}) == 5
+    assert {Dim, Scalar, Flag, Index, Tensor} == {
+        type(made) for made in (dim("u"), scalar("u"), flag("u"), index("u", T), tensor("u", T))
+    }
+
+
+def test_one_name_means_one_thing_over_the_whole_program() -> None:
+    program = Program("meaning")
+    size = dims("T")[0]
+    k = index("k", size)
+    program.define("y", [k], tensor("x", size)[k] ** 2)
+    with pytest.raises(StatementError, match=r"name x is used for a tensor of shape \(T\) and .* positive"):
+        program.claim("c", tensor("x", size, positive=True)[k], tensor("x", size, positive=True)[k])
+    with pytest.raises(StatementError, match=r"name T is (taken|used)"):
+        program.define("T", [], Sum(tensor("x", size)[k], k))
+
+
+def test_text_is_never_read_as_an_expression() -> None:
+    with pytest.raises(StatementError, match="expected an expression"):
+        Program("text").define("o", [], "s + 1")
+
+
+def test_an_equation_for_all_indices_is_not_restricted_by_another_condition() -> None:
+    size = dims("T")[0]
+    k, m = indices("k m", size)
+    A = tensor("A", size, size)
+    with pytest.raises(StatementError, match="is meant for all k"):
+        Program("given").claim("c", Sum(A[k, k], k), 0, given=[sympy.Ne(k, m), sympy.Eq(A[k, m], 0)])
