@@ -14,15 +14,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sympy import S
+
 from codegen.array_library import array_library
 from codegen.comparison import Difference
 from codegen.errors import KernelError
 from codegen.examination import TOLERANCES, Row, examine, rows_of
 from codegen.kernel_files import Kernel, opened
 from codegen.sampling import Case, cases_of
-from derive.program import Program
+from derive.program import Claim, Program
+from derive.prove import proof_of
 
 __all__ = ["CheckResult", "check_kernels"]
+
+NOTHING = 1e-12  # entries of a gradient up to here are rounding, inputs and upstream gradients being of order 1
+PROOF, ATTEMPTS = 2.0, 20  # seconds, and ways of writing definitions in, for the proof that a gradient is 0
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ class CheckResult:
         shapes: In how many shapes it was looked at.
         ok: Whether the error is within the tolerance.
         detail: When not ok, the worst case and entry with both values, or what went wrong.
+        note: What the row cannot show: a corner where there is no derivative, a gradient that is 0 for every input.
     """
 
     kernel: str
@@ -50,6 +57,7 @@ class CheckResult:
     shapes: int
     ok: bool
     detail: str
+    note: str = ""
 
 
 def check_kernels(programs: Iterable[Program], *, target: str, folder: Path, seed: int = 0) -> Iterator[CheckResult]:
@@ -77,9 +85,14 @@ def check_kernel(kernel: Kernel, seed: int) -> list[CheckResult]:
     """The results for one kernel."""
     worst: dict[Row, tuple[Difference, Case]] = {}
     shapes: dict[Row, set[str]] = {}
+    largest: dict[Row, float] = {}
+    notes: dict[Row, str] = {}
     for case in cases_of(kernel.program):
         for finding in examine(kernel, case, seed):
             shapes.setdefault(finding.row, set()).add(str(case.shape))
+            largest[finding.row] = max(finding.largest, largest.get(finding.row, 0.0))
+            if finding.note:
+                notes.setdefault(finding.row, f"with {case}: {finding.note}")
             if finding.row not in worst or finding.difference.error > worst[finding.row][0].error:
                 worst[finding.row] = finding.difference, case
     results = []
@@ -88,6 +101,22 @@ def check_kernel(kernel: Kernel, seed: int) -> list[CheckResult]:
         tolerance = TOLERANCES[row.witness]
         ok = found.error <= tolerance
         detail = "" if ok else f"with {case}: {found.detail}"
+        note = blind_spot(kernel, row) if ok and largest[row] <= NOTHING else notes.get(row, "")
         names = kernel.program.name, kernel.library.name, row.gradient
-        results.append(CheckResult(*names, found.error, tolerance, row.witness, len(shapes[row]), ok, detail))
+        results.append(CheckResult(*names, found.error, tolerance, row.witness, len(shapes[row]), ok, detail, note))
     return results
+
+
+def blind_spot(kernel: Kernel, row: Row) -> str:
+    """A sentence about a gradient that is 0 in every case, which no comparison can tell from a right one."""
+    (output,) = kernel.request.outputs
+    symbol = next(symbol for symbol in kernel.request.wrt if f"d{symbol.name}" == row.gradient)
+    backward = kernel.program.gradient(output, kernel.request.wrt)
+    known = backward.definition(str(backward.adjoint(symbol).name))
+    zero = Claim("zero", "", known.left, S.Zero, backward) if known is not None else None
+    proof = proof_of(zero, seconds=PROOF, attempts=ATTEMPTS) if zero is not None else None
+    how = "is 0 in every case" if proof is None else "is identically 0 (proved)"
+    return (
+        f"{row.gradient} {how}: {output.name} does not change with {symbol.name}, so this row can show no fault; ask "
+        "for the gradient of what the sum is over, which meets a generic upstream gradient"
+    )

@@ -1,11 +1,20 @@
-"""What all parts of lowering share: the context of a definition, and products with the host's part kept apart."""
+"""What all parts of lowering share: the context of a definition, and products with the host's part kept apart.
+
+A value may be wanted in part of its array only: the branch of a selection, a term behind a bracket. The context carries
+these conditions, its *domain*, so that functions with a pole get an argument at which they are harmless elsewhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import sympy
 
 from codegen.nodes import Axes, Literal, Map, Node
+from derive.binders import free_indices
+from derive.language import Index
 
 ONE, ZERO = Literal(1), Literal(0)
 MINUS_INFINITY = Literal(-1, 1, "inf")
@@ -13,11 +22,33 @@ MINUS_INFINITY = Literal(-1, 1, "inf")
 
 @dataclass(frozen=True)
 class Context:
-    """What lowering knows: names of host scalars, and the preferred order of axes."""
+    """What lowering knows: names of host scalars, the preferred order of axes, and where the value is wanted.
+
+    `domain` are conditions of the expression at hand, `around` those from outside the sums that it stands in. `parts`
+    names the two parts of each defined logsumexp: its maximum, and the logarithm of the scaled sum.
+    """
 
     program: str
     options: frozenset[str]
     order: Axes
+    domain: tuple[Any, ...] = ()
+    around: tuple[Any, ...] = ()
+    parts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def within(self, condition: Any) -> Context:
+        """The context where, in addition, a condition holds."""
+        more = [part for part in sympy.And.make_args(condition) if part != sympy.true]
+        return replace(self, domain=tuple(dict.fromkeys([*self.domain, *more])))
+
+    def under(self, bound: Iterable[Index]) -> Context:
+        """The context inside a binder; what is said of an outer index of the same name is not about the inner one."""
+        inner = set(bound)
+        kept = [part for part in (*self.around, *self.domain) if not free_indices(part) & inner]
+        return replace(self, domain=(), around=tuple(dict.fromkeys(kept)))
+
+    def everywhere(self) -> Context:
+        """The context of a value that is wanted in the whole of its array."""
+        return replace(self, domain=(), around=())
 
 
 def multiplied(nodes: Sequence[Node]) -> Node:
@@ -36,9 +67,10 @@ def quotient(above: Sequence[Node], below: Sequence[Node]) -> Node:
     host_above = multiplied([node for node in above if node.is_host])
     host_below = multiplied([node for node in below if node.is_host])
     array = multiplied([node for node in above if not node.is_host])
-    divisor = multiplied([node for node in below if not node.is_host])
-    if divisor != ONE:
-        array = Map("div", (array, divisor))
+    for divisor in below:
+        # One after the other: the product of two small divisors may be 0 where neither is.
+        if not divisor.is_host:
+            array = Map("div", (array, divisor))
     if array == ONE:
         return host_above if host_below == ONE else Map("div", (host_above, host_below))
     if host_above == ONE:

@@ -30,12 +30,14 @@ def lower_sum(node: Any, context: Context) -> Node:
         return lowering.lower(body, context)
     for index in over:
         lowering.size(index.extent, context)
+    inside = context.under(over)
     if isinstance(node.function, Add):
-        terms = [_sum_factors(term, over, context) for term in node.function.args]
-        if any(len(term) > 1 for term in terms):
+        terms = [_sum_factors(term, over, inside) for term in node.function.args]
+        # Differences are summed, not sums subtracted: a large part that the terms share leaves before it is added up.
+        if any(sum(not factor.is_host for factor in term) > 1 for term in terms):
             return lowering.lower(Add(*(contracted_sum(term, over) for term in node.function.args)), context)
-        return Reduce("sum", lowering.lower(node.function, context), over)
-    return _contracted(_sum_factors(node.function, over, context), over, context)
+        return Reduce("sum", lowering.lower(node.function, inside), over)
+    return _contracted(_sum_factors(node.function, over, inside), over, context)
 
 
 def lower_product(node: Any, context: Context) -> Node:
@@ -43,7 +45,7 @@ def lower_product(node: Any, context: Context) -> Node:
     over = tuple(limit[0] for limit in node.limits)
     for index in over:
         lowering.size(index.extent, context)
-    inside = lowering.lower(node.function, context)
+    inside = lowering.lower(node.function, context.under(over))
     constant = [index for index in over if index not in inside.axes]
     if constant:
         raise KernelError(f"{context.program}: {node}: no factor depends on {constant[0]}; write it as a power")
@@ -54,29 +56,45 @@ def lower_product(node: Any, context: Context) -> Node:
 
 def _sum_factors(body: Expr, over: Axes, context: Context) -> list[Node]:
     """The factors of a summand as nodes: squares twice, what is below a fraction inverted, brackets selected in."""
-    brackets: list[Any] = []
+    brackets = [factor.args[0] for factor in Mul.make_args(body) if is_bracket(factor)]
+    inside = context.within(sympy.And(*brackets))
     nodes: list[Node] = []
     plain: list[Expr] = []
     for factor in Mul.make_args(body):
         base, power = factor.as_base_exp() if isinstance(factor, Pow) else (factor, S.One)
         if is_bracket(factor):
-            brackets.append(factor.args[0])
-        elif power == 2 and isinstance(base, (Indexed, Add)):
-            nodes += [lowering.lower(base, context)] * 2
+            continue
+        if power == 2 and isinstance(base, (Indexed, Add)):
+            nodes += [lowering.lower(base, inside)] * 2
         elif isinstance(factor, (Indexed, sympy.Sum, Add)) and free_indices(factor) & set(over):
-            nodes.append(lowering.lower(factor, context))
+            nodes.append(lowering.lower(factor, inside))
         else:
             plain.append(factor)
+    nodes = _selected(nodes, brackets, everywhere=not plain, context=context)
     if plain:
         nodes.append(_masked(Mul(*plain), brackets, context))
-    elif brackets:
-        held = lowering.lower_condition(sympy.And(*brackets), context)
-        widest = max(range(len(nodes)), key=lambda place: len(nodes[place].axes)) if nodes else 0
-        if nodes:
-            nodes[widest] = Select(held, nodes[widest], ZERO)
-        else:
-            nodes.append(Select(held, ONE, ZERO))
     return [node for node in nodes if node != ONE] or [ONE]
+
+
+def _selected(nodes: Sequence[Node], brackets: Sequence[Any], context: Context, *, everywhere: bool) -> list[Node]:
+    """The nodes with brackets selected in: each where a factor has its indices, so that nothing is multiplied by 0.
+
+    Outside an index set a factor may be infinite, and 0 times that is no number. With `everywhere`, a bracket whose
+    indices no factor has goes into the widest one.
+    """
+    conditions = [part for bracket in brackets for part in sympy.And.make_args(bracket)]
+    held: list[list[Any]] = [
+        [part for part in conditions if free_indices(part) and free_indices(part) <= set(node.axes)] for node in nodes
+    ]
+    lost = [part for part in conditions if not any(part in parts for parts in held)] if everywhere else []
+    if lost and not nodes:
+        return [Select(lowering.lower_condition(sympy.And(*lost), context), ONE, ZERO)]
+    if lost:
+        held[max(range(len(nodes)), key=lambda place: len(nodes[place].axes))] += lost
+    return [
+        Select(lowering.lower_condition(sympy.And(*parts), context), node, ZERO) if parts else node
+        for node, parts in zip(nodes, held, strict=True)
+    ]
 
 
 def _masked(product: Expr, brackets: Sequence[Any], context: Context) -> Node:

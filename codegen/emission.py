@@ -21,6 +21,7 @@ from codegen.backends.tables import LIBRARIES
 from codegen.errors import KernelError
 from codegen.printer import Printer
 from codegen.schedule import Kernel, Parameter, Routine, plan
+from codegen.wrapping import wrapped
 from derive.language import Flag
 from derive.program import Program
 
@@ -58,9 +59,18 @@ def kernel_file(program: Program, target: str) -> str:
     Raises:
         KernelError: the program cannot be compiled, or there is no such target.
     """
+    return kernel_text(plan(program), target)
+
+
+def kernel_text(kernel: Kernel, target: str) -> str:
+    """The source text of the module with the given kernels.
+
+    Raises:
+        KernelError: there is no such target, or a size cannot be known from the inputs.
+    """
     if target not in LIBRARIES:
         raise KernelError(f"target {target}: expected one of {', '.join(sorted(LIBRARIES))}")
-    kernel = plan(program)
+    program = kernel.program
     library = LIBRARIES[target]
     printer = Printer(library)
     forward_lines = _lines(printer, kernel.forward)
@@ -91,7 +101,7 @@ def _saved(kernel: Kernel, backward_lines: Sequence[str]) -> tuple[str, ...]:
         return ()
     (upstream,) = kernel.backward.parameters
     shape = upstream.sizes[1:] if upstream.leading else upstream.sizes
-    sizes = dict.fromkeys([*_used(kernel.backward.sizes, backward_lines), *shape])
+    sizes = dict.fromkeys([*_used(kernel.backward.sizes, backward_lines), *(n for n in shape if not n.isdigit())])
     leading = ["leading"] if any(p.leading for p in (upstream, *kernel.backward.returns)) else []
     return (*leading, *sizes, *kernel.backward.options, *kernel.saved)
 
@@ -99,7 +109,7 @@ def _saved(kernel: Kernel, backward_lines: Sequence[str]) -> tuple[str, ...]:
 def _lines(printer: Printer, routine: Routine) -> tuple[str, ...]:
     lines: list[str] = []
     for statement in routine.statements:
-        printed = printer.statement(statement)
+        printed = [piece for line in printer.statement(statement) for piece in wrapped(line, WIDTH)]
         if statement.formula:
             shape = f"({', '.join(str(index.extent) for index in statement.axes)}{',' * (len(statement.axes) == 1)})"
             comment = f"{statement.formula}   {shape}" if statement.axes else statement.formula
@@ -178,7 +188,7 @@ def _forward(kernel: Kernel, target: str, lines: Sequence[str], saved: Sequence[
     routine = kernel.forward
     known = {size for parameter in routine.parameters for size in parameter.sizes}
     sizes = [*_used(routine.sizes, lines), *(name for name in saved if name in known)]
-    wanted = {*sizes, *(parameter.into for parameter in routine.parameters if parameter.into is not None)}
+    wanted = {*sizes, *(p.into for p in routine.parameters if p.into is not None and not p.into.isdigit())}
     if wanted - known:
         raise KernelError(
             f"{kernel.program.name}: size {min(wanted - known)} is the size of no input, so a kernel cannot know it"

@@ -10,12 +10,15 @@ All in float64, with random upstream gradients. On the way the kernels have to k
 upstream gradients and saved values are left as they were; float64 gives float64 and float32 gives float32; gradients
 are linear in the upstream gradient. A kernel that raises, or breaks one of these, has an infinite error and a sentence
 that says so.
+
+At a corner (a relu at 0, a tie of a maximum) there is no derivative. What the kernel returns there is a convention if
+it lies between the slopes on the two sides: that is noted, and the gradient is compared again at a point moved away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -23,10 +26,10 @@ import numpy as np
 
 from codegen.array_library import ArrayLibrary, ContractError
 from codegen.comparison import Difference, broken, difference, scale_of
-from codegen.differences import TOLERANCE, central_difference, chosen_entries
+from codegen.differences import TOLERANCE, central_difference, chosen_entries, slopes
 from codegen.kernel_files import Kernel
 from codegen.sampling import Case, draw
-from codegen.witnesses import autograd_gradients, statement_values
+from codegen.witnesses import autograd_gradients, roots_met, statement_values
 from derive.language import Flag, Scalar, Tensor
 from derive.program import Name
 
@@ -39,6 +42,7 @@ Witness = Literal["statement", "finite differences", "autograd"]
 # through a norm over nearly equal values loses a few more digits.
 TOLERANCES: Mapping[Witness, float] = {"statement": 1e-12, "finite differences": TOLERANCE, "autograd": 1e-10}
 ATTEMPTS = 20  # to draw inputs at which the statement has a finite value
+MOVED = 1 / 64  # how far a point is moved away from a corner
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one case says about one row."""
+    """What one case says about one row: the error, the largest entry of the array, and a remark on the point."""
 
     row: Row
     difference: Difference
+    largest: float = float("inf")
+    note: str = ""
 
 
 def rows_of(kernel: Kernel) -> list[Row]:
@@ -190,16 +196,24 @@ def gradients_of(run: Run, generator: np.random.Generator) -> list[Finding]:
     wrt = kernel.request.wrt
     if not wrt:
         return []
+    given = {name: library.array(v) if isinstance(v, np.ndarray) else v for name, v in run.inputs.items()}
+    met = roots_met(kernel.program, kernel.request, given, run.case.shape, library)
+    if met:
+        note = f"{'; '.join(met)}, and it is: nothing was compared"
+        return [Finding(row, Difference(0.0), note=note) for symbol in wrt for row in gradient_rows(symbol, library)]
     try:
         with np.errstate(all="ignore"):
             found, faults = returned_gradients(run)
             seen = [
-                broken(fault) if fault else against_differences(run, symbol, gradient, generator)
+                (broken(fault), "") if fault else against_differences(run, symbol, gradient, generator)
                 for symbol, gradient, fault in zip(wrt, found, faults, strict=True)
             ]
     except Exception as error:  # a wrong kernel may fail in any way that Python knows
         return [Finding(row, raised(error)) for symbol in wrt for row in gradient_rows(symbol, library)]
-    findings = [Finding(gradient_rows(symbol, library)[0], by) for symbol, by in zip(wrt, seen, strict=True)]
+    findings = [
+        Finding(gradient_rows(symbol, library)[0], by, float(np.max(np.abs(gradient), initial=0.0)), note)
+        for symbol, gradient, (by, note) in zip(wrt, found, seen, strict=True)
+    ]
     if library.name == "torch":
         expected = autograd_gradients(kernel.program, kernel.request, run.inputs, run.case.shape, run.upstream, library)
         findings += [
@@ -229,13 +243,20 @@ def returned_gradients(run: Run) -> tuple[list[Array], list[str]]:
         if not fault and gradient.shape != shape:
             fault = f"has shape {gradient.shape}, expected {shape}"
         if not fault and difference(other, -2.0 * gradient, "").error > TOLERANCES["statement"]:
-            fault = "is not linear in the upstream gradient, or the backward kernel modifies the saved values"
+            same = np.array_equal(other, gradient) and np.any(gradient)
+            fault = (
+                "ignores the upstream gradient: it is the same for -2 times that"
+                if same
+                else "is not linear in the upstream gradient, or the backward kernel modifies the saved values"
+            )
         faults.append(fault)
     return found, faults
 
 
-def against_differences(run: Run, symbol: Name, gradient: Array, generator: np.random.Generator) -> Difference:
-    """The gradient of one variable against central differences of the forward kernel."""
+def against_differences(
+    run: Run, symbol: Name, gradient: Array, generator: np.random.Generator, *, moved: bool = False
+) -> tuple[Difference, str]:
+    """The gradient of one variable against central differences of the forward kernel, and a remark on corners."""
     at, output = probe(run, symbol)
     slope = partial(central_difference, output, at, run.upstream)
     entries = chosen_entries(at.shape, generator)
@@ -243,18 +264,55 @@ def against_differences(run: Run, symbol: Name, gradient: Array, generator: np.r
     for entry in entries:
         expected[entry] = slope(entry)
     scale = scale_of(np.array([expected[entry] for entry in entries]))
-    # Where the two disagree: is the gradient wrong, or is there no slope? A smaller step tells.
-    unsettled = [
-        entry
-        for entry in entries
-        if not abs(gradient[entry] - expected[entry]) <= TOLERANCE * scale
-        and not abs(slope(entry, part=1 / 16) - expected[entry]) <= TOLERANCE * scale / 4
-    ]
+    margin = TOLERANCE * scale
+    # Where the two disagree: is the gradient wrong, or is there no slope, or no slope at this step? Others tell.
+    corners: dict[tuple[int, ...], str] = {}
+    unsettled = []
+    for entry in entries:
+        if abs(gradient[entry] - expected[entry]) <= margin:
+            continue
+        sides = slopes(output, at, run.upstream, entry)
+        if sides is not None and sides.between(gradient[entry], margin):
+            corners[entry] = f"slopes {sides.left:.4g} and {sides.right:.4g}"
+        elif not abs(slope(entry, part=1 / 16) - expected[entry]) <= margin / 4:
+            unsettled.append(entry)
     if len(unsettled) > max(1, len(entries) // 10):
-        return broken(f"finite differences of two step sizes disagree at {len(unsettled)} of {len(entries)} entries")
-    for entry in unsettled:
+        return broken(
+            f"finite differences of two step sizes disagree at {len(unsettled)} of {len(entries)} entries"
+        ), ""
+    for entry in (*unsettled, *corners):
         expected[entry] = gradient[entry]
-    return difference(gradient, expected, "by finite differences", scale)
+    here = difference(gradient, expected, "by finite differences", scale)
+    if not corners or moved:
+        return here, ""
+    there = at_moved_point(run, symbol, list(corners), generator)
+    return max(here, there, key=lambda seen: seen.error), corner_note(run, symbol, corners, gradient)
+
+
+def at_moved_point(
+    run: Run, symbol: Name, corners: Sequence[tuple[int, ...]], generator: np.random.Generator
+) -> Difference:
+    """The comparison again, the entries with a corner moved to one side or the other."""
+    name = str(symbol.name)
+    value = np.array(run.inputs[name], dtype=np.float64)
+    for entry in corners:
+        value[entry] += MOVED * generator.choice((-1.0, 1.0))
+    away = replace(run, inputs={**run.inputs, name: value if isinstance(symbol, Tensor) else float(value)})
+    found, _ = returned_gradients(away)
+    gradient = found[[str(other.name) for other in run.kernel.request.wrt].index(name)]
+    return against_differences(away, symbol, gradient, generator, moved=True)[0]
+
+
+def corner_note(run: Run, symbol: Name, corners: Mapping[tuple[int, ...], str], gradient: Array) -> str:
+    """A sentence about the first corner."""
+    (entry, sides), *others = corners.items()
+    place = f"{symbol.name}[{', '.join(map(str, entry))}]" if entry else str(symbol.name)
+    x = float(np.asarray(run.inputs[str(symbol.name)])[entry])
+    more = f" (and {len(others)} more)" if others else ""
+    return (
+        f"no derivative at {place} = {x:.6g}{more}: {sides}; {float(gradient[entry]):.4g} is a convention, and the "
+        "comparison was made at a point moved away"
+    )
 
 
 def probe(run: Run, symbol: Name) -> tuple[Array, Callable[[Array], Array]]:

@@ -37,6 +37,8 @@ def exp_where(exponent: Expr, condition: Any, context: Context) -> Node:
     argument = lowering.lower(exponent, context)
     if condition != sympy.true:
         argument = Select(lowering.lower_condition(condition, context), argument, MINUS_INFINITY)
+    else:
+        argument = lowering.tamed(exponent, argument, context)
     return Map("exp", (argument,))
 
 
@@ -62,6 +64,8 @@ def _scaled_sum(body: Expr, index: Index, condition: Any, context: Context) -> t
     With a condition, an empty index set gives exp = 0 and the sum 1: the policy for the empty set is zero. The sum is
     at least 1 for every other, because the largest term is exp(0).
     """
+    # Every position of the index counts in the sum, wherever the result is wanted.
+    context = context.everywhere()
     value = lowering.lower(body, context)
     if condition == sympy.true:
         top: Node = Reduce("max", value, (index,))
@@ -74,13 +78,23 @@ def _scaled_sum(body: Expr, index: Index, condition: Any, context: Context) -> t
 
 
 def lower_logsumexp(node: Any, context: Context) -> Node:
-    """The node for logsumexp: the maximum plus the logarithm of the scaled sum."""
+    """The node for logsumexp: the maximum plus the logarithm of the scaled sum.
+
+    Raises:
+        KernelError: the function is another one, which should have been unfolded.
+    """
     if node.name != "logsumexp":
         raise KernelError(f"{context.program}: {node}: expected an unfolded function")
+    return Map("add", logsumexp_parts(node, context))
+
+
+def logsumexp_parts(node: Any, context: Context) -> tuple[Node, Node]:
+    """The maximum, and the logarithm of the scaled sum."""
     _, body, bound, _, condition = node.args
+    context = context.everywhere()
     value = lowering.lower(body, context)
     if condition != sympy.true:
         value = Select(lowering.lower_condition(condition, context), value, MINUS_INFINITY)
     top = Reduce("max", value, (bound,))
     _, total = _scaled_sum(body, bound, condition, context)
-    return Map("add", (top, Map("log", (total,))))
+    return top, Map("log", (total,))

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from codegen.backends.tables import LIBRARIES
-from codegen.emission import environment, kernel_file, statement_digest
+from codegen.emission import environment, kernel_text, statement_digest
 from codegen.errors import KernelError
+from codegen.schedule import plan
 from codegen.special import CENTRE, DEGREES, erf_terms
 from derive.program import Program
 
@@ -38,6 +39,7 @@ def render_all(programs: Sequence[Program], targets: Sequence[str] = TARGETS) ->
         KernelError: a program cannot be compiled, or a target does not exist.
     """
     wanted = [program for program in programs if program.request is not None]
+    plans = {program.name: plan(program) for program in wanted}
     files = {"__init__.py": PACKAGE, "py.typed": ""}
     for target in targets:
         if target not in LIBRARIES:
@@ -47,7 +49,7 @@ def render_all(programs: Sequence[Program], targets: Sequence[str] = TARGETS) ->
         for program in wanted:
             if program.name in ("runtime", "__init__"):
                 raise KernelError(f"program {program.name}: that file name is taken; rename the program")
-            files[f"{target}/{program.name}.py"] = kernel_file(program, target)
+            files[f"{target}/{program.name}.py"] = kernel_text(plans[program.name], target)
     files["MANIFEST.json"] = json.dumps({"kernels": [_entry(p) for p in wanted]}, indent=2, sort_keys=True) + "\n"
     return files
 

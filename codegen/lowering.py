@@ -8,7 +8,7 @@ parts of it that need more than a rule; `lower_definition` in the last is where 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
@@ -18,8 +18,10 @@ from sympy.core.relational import Relational
 from codegen import contractions, exponentials
 from codegen.context import ONE, ZERO, Context, quotient
 from codegen.errors import KernelError
+from codegen.guards import Weight
 from codegen.nodes import (
     Gather,
+    Identity,
     Literal,
     Map,
     Node,
@@ -29,10 +31,11 @@ from codegen.nodes import (
     Select,
     Size,
 )
-from codegen.stability import Softplus
+from codegen.stability import Largest, Softplus
 from derive.binders import free_indices
 from derive.functions import Defined
-from derive.language import Dim, Flag, Index, Scalar, Where, is_bracket
+from derive.language import Dim, Flag, Index, Scalar, Tensor, Where, is_bracket
+from derive.normal.signs import reasons_positive
 
 
 def lower(node: Any, context: Context) -> Node:
@@ -60,10 +63,11 @@ def size(node: Any, context: Context) -> Node:
     """The extent of a range as a node.
 
     Raises:
-        KernelError: the range is ragged.
+        KernelError: the range is ragged, or computed from a size.
     """
     if not isinstance(node, (Dim, sympy.Integer)):
-        raise KernelError(f"{context.program}: the range {node} is ragged; a kernel needs rectangular arrays")
+        kind = "ragged; a kernel needs rectangular arrays" if node.has(Indexed) else "no size of its own; name it"
+        raise KernelError(f"{context.program}: the range {node} is {kind}")
     return Literal(int(node)) if isinstance(node, sympy.Integer) else Size(node)
 
 
@@ -72,8 +76,10 @@ def _scalar(node: Any, context: Context) -> Node:
 
 
 def _entry(node: Any, context: Context) -> Node:
-    where = node.indices
-    name = str(node.base.name)
+    return _named_entry(str(node.base.name), node.indices, context)
+
+
+def _named_entry(name: str, where: Sequence[Any], context: Context) -> Node:
     if all(isinstance(part, Index) for part in where) and len(set(where)) == len(where):
         for index in where:
             size(index.extent, context)
@@ -90,15 +96,39 @@ def _position(part: Any, context: Context) -> Node:
 
 
 def _add(node: Any, context: Context) -> Node:
-    signed = [(_is_negative(term), lower(-term if _is_negative(term) else term, context)) for term in node.args]
+    signed: list[tuple[bool, Node]] = []
+    late: list[tuple[bool, Node]] = []
+    for term in node.args:
+        minus = _is_negative(term)
+        value = -term if minus else term
+        parts = logsumexp_parts(value, context)
+        if parts is None:
+            signed.append((minus, lower(value, context)))
+        else:
+            # top + log(total) - x as (top - x) + log(total): at a large offset the logarithm would round away.
+            signed.append((minus, parts[0]))
+            late.append((minus, parts[1]))
     # The largest arrays first, what is subtracted last: a bias is added to a product, not a product to a bias.
     signed.sort(key=lambda pair: (pair[0], -len(pair[1].axes)))
     (negative, result), *rest = signed
     if negative:
         result = Map("neg", (result,))
-    for minus, operand in rest:
+    for minus, operand in (*rest, *late):
         result = Map("sub" if minus else "add", (result, operand))
     return result
+
+
+def logsumexp_parts(value: Expr, context: Context) -> tuple[Node, Node] | None:
+    """The maximum and the logarithm that a logsumexp, or a name defined as one, consists of; None for anything else."""
+    if isinstance(value, Defined) and value.name == "logsumexp":
+        return exponentials.logsumexp_parts(value, context)
+    base = value.base if isinstance(value, Indexed) else value
+    names = context.parts.get(str(base.name)) if isinstance(base, (Tensor, Scalar)) else None
+    if names is None:
+        return None
+    where = value.indices if isinstance(value, Indexed) else ()
+    top, logarithm = (_named_entry(name, where, context) for name in names)
+    return top, logarithm
 
 
 def _is_negative(term: Expr) -> bool:
@@ -111,6 +141,7 @@ def _mul(node: Any, context: Context) -> Node:
         return Map("neg", (lower(rest, context),))
     factors = node.args
     brackets = [factor for factor in factors if is_bracket(factor)]
+    context = context.within(sympy.And(*(bracket.args[0] for bracket in brackets)))
     above: list[Node] = []
     below: list[Node] = []
     for factor in factors:
@@ -118,7 +149,7 @@ def _mul(node: Any, context: Context) -> Node:
         if is_bracket(factor):
             continue
         if power.is_Rational and power < 0:
-            below.append(lower(base**-power, context))
+            below.append(_divisor(base, -power, context))
         elif isinstance(factor, sympy.Rational) and factor.q & (factor.q - 1):
             # A fraction that is no binary number stays a division.
             above.append(Literal(int(factor.p)))
@@ -137,21 +168,46 @@ def _mul(node: Any, context: Context) -> Node:
 def _pow(node: Any, context: Context) -> Node:
     base, power = node.args
     if power.is_Rational and power < 0:
-        return quotient([ONE], [lower(base**-power, context)])
+        return quotient([ONE], [_divisor(base, -power, context)])
     if power == Rational(1, 2):
-        return Map("sqrt", (lower(base, context),))
+        return Map("sqrt", (tamed(base, lower(base, context), context),))
     if power.is_Rational and power.q == 2:
-        return Map("mul", (lower(base ** (power - Rational(1, 2)), context), Map("sqrt", (lower(base, context),))))
+        root = Map("sqrt", (tamed(base, lower(base, context), context),))
+        return Map("mul", (lower(base ** (power - Rational(1, 2)), context), root))
     if power == 2:
         return Map("square", (lower(base, context),))
-    return Map("power", (lower(base, context), lower(power, context)))
+    value = lower(base, context)
+    return Map("power", (value if power.is_Integer else tamed(base, value, context), lower(power, context)))
+
+
+def _divisor(base: Expr, power: Expr, context: Context) -> Node:
+    """What something is divided by: base^power, harmless outside the domain."""
+    if isinstance(base, sympy.Sum) and all(is_bracket(factor) for factor in Mul.make_args(base.function)):
+        count = lower(base**power, context)  # of an index set; a mean over the empty one is 0
+        return count if count.is_host else Map("at_least_one", (count,))
+    return tamed(base**power, lower(base**power, context), context)
+
+
+def tamed(expression: Expr, value: Node, context: Context) -> Node:
+    """The argument of a function with a pole: the value where it is wanted, else 1, at which every function is finite.
+
+    Without it the branch that is not taken warns of a division by 0, or overflows. What is positive by its structure
+    needs no care, and a number of the caller's is not worth an array.
+    """
+    held = [*context.domain, *(part for part in context.around if free_indices(part) <= set(value.axes))]
+    if not held or value.is_host or reasons_positive(expression) is not None:
+        return value
+    return Select(lower_condition(sympy.And(*held), context.everywhere()), value, ONE)
 
 
 def _function(node: Any, context: Context) -> Node:
     name = FUNCTIONS.get(type(node))
     if name is None:
         raise KernelError(f"{context.program}: {node}: the function {type(node).__name__} cannot be compiled")
-    return Map(name, tuple(lower(argument, context) for argument in node.args))
+    values = [lower(argument, context) for argument in node.args]
+    if name in STEEP:
+        values = [tamed(argument, value, context) for argument, value in zip(node.args, values, strict=True)]
+    return Map(name, tuple(values))
 
 
 FUNCTIONS: dict[type, str] = {
@@ -167,6 +223,7 @@ FUNCTIONS: dict[type, str] = {
     sympy.sign: "sign",
     Softplus: "softplus",
 }
+STEEP = frozenset({"log", "sinh", "cosh"})  # functions that warn at some finite argument
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -174,7 +231,11 @@ FUNCTIONS: dict[type, str] = {
 
 
 def lower_condition(node: Any, context: Context) -> Node:
-    """The node for a condition, an array of truth values; flags stay on the host."""
+    """The node for a condition, an array of truth values; flags stay on the host.
+
+    It decides where other values are wanted, so that its own are wanted everywhere.
+    """
+    context = context.everywhere()
     if isinstance(node, Flag):
         return Option(str(node.name))
     if isinstance(node, (sympy.And, sympy.Or, sympy.Not)):
@@ -187,9 +248,12 @@ def lower_condition(node: Any, context: Context) -> Node:
             result = Map(name, (result, operand))
         return result
     if isinstance(node, Relational):
-        # Written so that the indices come in the order of the result's axes: i >= j for a result over (i, j).
+        # Written so that the indices come in the order of the result's axes: i >= j for a result over (i, j), and a
+        # number last: x > 0.
         ranks = [
-            min((context.order.index(i) for i in free_indices(s) if i in context.order), default=-1) for s in node.args
+            min((context.order.index(i) for i in free_indices(s) if i in context.order), default=len(context.order))
+            + (0 if free_indices(s) else 1)
+            for s in node.args
         ]
         relation = node.reversed if ranks[0] > ranks[1] else node
         return Map(COMPARISONS[type(relation)], tuple(_position(side, context) for side in relation.args))
@@ -208,11 +272,24 @@ COMPARISONS: dict[type, str] = {
 
 def _where(node: Any, context: Context) -> Node:
     condition, yes, no = node.args
-    return Select(lower_condition(condition, context), lower(yes, context), lower(no, context))
+    branches = lower(yes, context.within(condition)), lower(no, context.within(sympy.Not(condition)))
+    return Select(lower_condition(condition, context), *branches)
+
+
+def _largest(node: Any, context: Context) -> Node:
+    first, *rest = (lower(argument, context) for argument in node.args)
+    for other in rest:
+        first = Select(Map("ge", (first, other)), first, other)
+    return first
 
 
 def _delta(node: Any, context: Context) -> Node:
-    return Select(Map("eq", tuple(_position(side, context) for side in node.args[:2])), ONE, ZERO)
+    row, column = node.args[:2]
+    if isinstance(row, Index) and isinstance(column, Index) and row.extent == column.extent:
+        size(row.extent, context)
+        return Identity(row, column)
+    sides = sorted(node.args[:2], key=lambda side: not free_indices(side))
+    return Select(Map("eq", tuple(_position(side, context) for side in sides)), ONE, ZERO)
 
 
 Rule = Callable[[Any, Context], Node]
@@ -232,5 +309,7 @@ RULES: tuple[tuple[Any, Rule], ...] = (
     (sympy.Product, contractions.lower_product),
     (KroneckerDelta, _delta),
     (Where, _where),
+    (Largest, _largest),
+    (Weight, lambda node, context: lower(node.args[0], context)),
     (sympy.Function, _function),
 )

@@ -111,6 +111,19 @@ class Position(Node):
         return (self.index,)
 
 
+@dataclass(frozen=True)
+class Identity(Node):
+    """The identity matrix over two indices of one range: 1 where they agree, else 0."""
+
+    row: Index
+    column: Index
+    __hash__ = Node.__hash__
+
+    @property
+    def axes(self) -> Axes:
+        return self.row, self.column
+
+
 def merged_axes(nodes: tuple[Node, ...]) -> Axes:
     """All indices of the nodes, each once: those of the node with most of them first, the rest where they are met."""
     order: list[Index] = []

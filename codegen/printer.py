@@ -16,6 +16,7 @@ from codegen.nodes import (
     Axes,
     Contract,
     Gather,
+    Identity,
     Literal,
     Map,
     Node,
@@ -27,7 +28,7 @@ from codegen.nodes import (
     Select,
     Size,
 )
-from codegen.schedule import COMPARISONS, Statement
+from codegen.sharing import COMPARISONS, Statement
 from derive.language import Index
 
 WIDTH = 112  # of a line inside a function
@@ -146,7 +147,7 @@ class Printer:
         if isinstance(node, Select):
             return self._select(node, order)
         text, axes = self._structural(node)
-        if axes == order:
+        if axes == order or (isinstance(node, Identity) and set(axes) == set(order)):
             return text
         if len(axes) != len(order):
             raise KernelError(f"axes {[str(i) for i in axes]} cannot be laid out as {[str(i) for i in order]}")
@@ -162,6 +163,8 @@ class Printer:
             return Text(node.name, ATOM), node.axes
         if isinstance(node, Position):
             return Text(self.library.arange_number.format(size=self._extent(node.index)), POSTFIX), node.axes
+        if isinstance(node, Identity):
+            return Text(self.library.eye.format(size=self._extent(node.row)), POSTFIX), node.axes
         if isinstance(node, Reduce):
             return self._reduce(node), node.axes
         if isinstance(node, Contract):

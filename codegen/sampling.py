@@ -82,8 +82,8 @@ class Case:
 # Shapes.
 
 
-def sizes_of(program: Program) -> tuple[tuple[str, ...], tuple[str, ...], int]:
-    """The names of the ordinary sizes, those of the leading sizes, and the least size that fixed positions allow."""
+def sizes_of(program: Program) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, int]]:
+    """The names of the ordinary sizes, those of the leading sizes, and what fixed positions ask of some of them."""
     plain: dict[str, None] = {}
     for symbol in program.all_inputs():
         for extent in (*symbol.shape, symbol.into) if isinstance(symbol, Tensor) else ():
@@ -91,7 +91,7 @@ def sizes_of(program: Program) -> tuple[tuple[str, ...], tuple[str, ...], int]:
                 plain.setdefault(str(extent.name))
     found: set[str] = set()
     leading: set[str] = set()
-    least = 1
+    least: dict[str, int] = {}
     for definition in program:
         found |= {str(size.name) for size in definition.body.atoms(Dim)}
         for index in (*definition.indices, *definition.body.atoms(Index)):
@@ -99,7 +99,9 @@ def sizes_of(program: Program) -> tuple[tuple[str, ...], tuple[str, ...], int]:
             if index.leading:
                 leading.add(str(index.extent))
         for entry in definition.body.atoms(Indexed):
-            least = max(least, *(int(part) + 1 for part in entry.indices if isinstance(part, sympy.Integer)), 1)
+            for part, size in zip(entry.indices, entry.base.shape, strict=True):
+                if isinstance(part, sympy.Integer) and isinstance(size, Dim):
+                    least[str(size.name)] = max(least.get(str(size.name), 1), int(part) + 1)
     for name in sorted(found):
         plain.setdefault(name)
     return tuple(name for name in plain if name not in leading), tuple(name for name in plain if name in leading), least
@@ -110,21 +112,21 @@ def shape_plan(program: Program) -> tuple[Shape, ...]:
     plain, leading, least = sizes_of(program)
     turn = len(plain) // 2
     numbers = list(range(len(plain)))
-    start = max(2, least)
+    start = max([2, *least.values()])
     shapes = []
     for rank, order in ((1, numbers[turn:] + numbers[:turn]), (2, numbers[::-1]), (0, numbers)):
         # The leading dimensions come first and so are the smallest; over them most of the work is repeated.
         above = start + rank * len(leading)
         lengths = [tuple(range(first, first + rank))[::-1] for first in range(start, above, rank)] if rank else []
         shapes.append(_shape(plain, [above + place for place in order], leading, lengths or [()] * len(leading)))
-    if least > 1:
-        return tuple(shapes)
     for one in plain:
-        others = {name: 3 + place for place, name in enumerate(name for name in plain if name != one)}
+        if least.get(one, 1) > 1:
+            continue
+        others = {name: start + 1 + place for place, name in enumerate(name for name in plain if name != one)}
         shapes.append(_shape(plain, [others.get(name, 1) for name in plain], leading, [(2,)] * len(leading)))
     for one in leading:
         lengths = [(1,) if name == one else (2,) for name in leading]
-        shapes.append(_shape(plain, [2 + place for place in numbers], leading, lengths))
+        shapes.append(_shape(plain, [start + place for place in numbers], leading, lengths))
     return tuple(shapes)
 
 
@@ -172,7 +174,7 @@ def draw(program: Program, case: Case, seed: int, attempt: int = 0) -> tuple[dic
         if isinstance(known, Flag):
             values[name] = case.flags[name]
         elif isinstance(known, Tensor):
-            values[name] = _tensor(known, case, generator)
+            values[name] = _tensor(known, case, generator, structured=attempt == 0)
         elif case.bare and name in defaults:
             values[name] = defaults[name]
         else:
@@ -180,19 +182,32 @@ def draw(program: Program, case: Case, seed: int, attempt: int = 0) -> tuple[dic
     return values, generator
 
 
-def _tensor(known: Tensor, case: Case, generator: np.random.Generator) -> Array:
+def _tensor(known: Tensor, case: Case, generator: np.random.Generator, *, structured: bool) -> Array:
     shape = case.shape.of(known)
     if known.into is not None:
-        table = generator.integers(0, case.shape.number(known.into), size=shape)
-        if table.size > 1:
-            table.flat[-1] = table.flat[0]  # a look-up whose rows are all different hides a lost accumulation
-        return table
+        limit = case.shape.number(known.into)
+        # A statement may have no value at such a table, if it asks for an entry of each kind: then any will do.
+        return _table(shape, limit, case.number, generator) if structured else generator.integers(0, limit, size=shape)
     if known.label.is_integer:
         return generator.integers(1, 6, size=shape)
     # In (0.4, 1.6): far enough from 0 for logarithms, roots and quotients to be smooth within a step.
     values = generator.uniform(0.4, 1.6, size=shape) if known.positive else generator.standard_normal(shape)
     # Users pass transposed views, so every other case has an unusual layout in memory.
     return np.asarray(values, dtype=np.float64, order="F" if case.number % 2 else "C")
+
+
+def _table(shape: tuple[int, ...], limit: int, number: int, generator: np.random.Generator) -> Array:
+    """A table of indices below `limit`: every value occurs where there is room, in this case or in the next ones."""
+    table = generator.integers(0, limit, size=shape)
+    room = table.size - 1
+    if room > 0:
+        # A mask that happens to be 0 throughout would hide everything behind it.
+        chosen = generator.permutation(room)[:limit]
+        table.flat[chosen] = (number + np.arange(len(chosen))) % limit
+        table.flat[-1] = table.flat[0]  # a look-up whose rows are all different hides a lost accumulation
+    elif table.size:
+        table.flat[0] = number % limit
+    return table
 
 
 def _scalar(known: Scalar, generator: np.random.Generator) -> float | int:

@@ -11,26 +11,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sympy import Integer
+
 from codegen.context import Context
 from codegen.errors import KernelError
+from codegen.lowering import logsumexp_parts
 from codegen.nodes import (
-    Axes,
-    Contract,
-    Gather,
-    Literal,
-    Map,
-    Node,
     Option,
-    Position,
-    Read,
-    Reduce,
-    Scatter,
-    Select,
     Size,
     walk,
 )
 from codegen.scattering import lower_definition
+from codegen.sharing import Statement, fresh_name, hoisted, read_later, reads, shrunk
 from codegen.stability import stable
+from derive.exceptional import masked_functions
+from derive.functions import Defined
 from derive.gradient import depends_on
 from derive.language import Dim, Flag, Index, Scalar, Tensor
 from derive.program import Definition, Program
@@ -39,7 +34,6 @@ from derive.writing import written_definition
 RESERVED = frozenset(
     {"np", "torch", "math", "saved", "leading", "bind", "incoming", "restore", "erf", "dtype", "device"}
 )
-TRIVIAL = (Read, Literal, Size, Option, Position)
 
 
 @dataclass(frozen=True)
@@ -50,16 +44,6 @@ class Parameter:
     sizes: tuple[str, ...]
     leading: bool = False
     into: str | None = None
-
-
-@dataclass(frozen=True)
-class Statement:
-    """One named value: the node that computes it, its axes in order, and the formula that it comes from."""
-
-    name: str
-    node: Node
-    axes: Axes
-    formula: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,18 +80,21 @@ def plan(program: Program) -> Kernel:
     if request is None:
         raise KernelError(f"{program.name}: asks for no kernel; say {program.name}.kernel(output, wrt=[...])")
     inputs = program.all_inputs()
+    if not any(isinstance(symbol, Tensor) for symbol in inputs):
+        raise KernelError(f"{program.name}: has no array among its inputs; a kernel is a function of arrays")
     _check_names(program, inputs)
     options = {str(symbol.name) for symbol in inputs if isinstance(symbol, (Scalar, Flag))}
     outputs = [str(output.name) for output in request.outputs]
     forward_names = _needed(program, outputs)
     forward = [definition for definition in program.definitions if definition.name in forward_names]
-    lowered = _lowered(program, forward, tuple(program.definitions), options)
+    parts = _parts(program)
+    lowered = _lowered(program, forward, tuple(program.definitions), options, parts)
     shapes = {definition.name: definition for definition in program.definitions}
     if not request.wrt:
-        statements = _hoisted(_shrunk(lowered, outputs))
+        statements = hoisted(shrunk(read_later(lowered, outputs), outputs))
         routine = _routine(program.name, program, statements, [_parameter(s) for s in inputs if isinstance(s, Tensor)],
                            [_defined_parameter(shapes[name]) for name in outputs], inputs)  # fmt: skip
-        return Kernel(program, routine, None, (), request.defaults, tuple(program.assumptions))
+        return Kernel(program, routine, None, (), request.defaults, _hypotheses(program.assumptions, forward))
     if len(request.outputs) != 1:
         raise KernelError(f"{program.name}: a differentiated kernel has one output, found {outputs}")
 
@@ -116,17 +103,19 @@ def plan(program: Program) -> Kernel:
     backward_names = _needed(gradient, wanted)
     known = {definition.name for definition in program.definitions}
     adjoints = [d for d in gradient.definitions if d.name in backward_names and d.name not in known]
-    adjoint_nodes = _lowered(gradient, adjoints, tuple(program.definitions), options)
-    backward_statements = _hoisted(_shrunk(adjoint_nodes, wanted))
+    adjoint_nodes = _lowered(gradient, adjoints, tuple(program.definitions), options, parts)
+    backward_statements = hoisted(shrunk(read_later(adjoint_nodes, wanted), wanted))
     upstream = gradient.upstream
     computed = {statement.name for statement in backward_statements}
-    read = {name for statement in backward_statements for name in _reads(statement.node)}
-    saved = [name for name in [*map(_name, inputs), *program.names()]
-             if name in read - computed and name not in options]  # fmt: skip
-    forward_names |= _needed(program, [name for name in saved if name in known])
+    read = {name for statement in backward_statements for name in reads(statement.node)}
+    made = [part for name in program.names() for part in (name, *parts.get(name, ()))]
+    saved = [name for name in [*map(_name, inputs), *made] if name in read - computed and name not in options]
+    whole = {part: name for name, both in parts.items() for part in both}
+    forward_names |= _needed(program, [whole.get(name, name) for name in saved if whole.get(name, name) in known])
     forward = [definition for definition in program.definitions if definition.name in forward_names]
-    nodes = _lowered(program, forward, tuple(program.definitions), options)
-    forward_statements = _hoisted(_shrunk(nodes, [*outputs, *saved]))
+    nodes = _lowered(program, forward, tuple(program.definitions), options, parts)
+    kept = [*outputs, *saved]
+    forward_statements = hoisted(shrunk(read_later(nodes, kept), kept))
 
     taken = [_parameter(symbol) for symbol in inputs if isinstance(symbol, Tensor)]
     given = _upstream_parameter(upstream, shapes[outputs[0]])
@@ -139,8 +128,23 @@ def plan(program: Program) -> Kernel:
                  [_defined_parameter(by_adjoint[name]) for name in wanted], inputs),
         tuple(saved),
         request.defaults,
-        tuple(dict.fromkeys([*program.assumptions, *gradient.assumptions])),
+        _hypotheses([*program.assumptions, *gradient.assumptions], forward),
     )  # fmt: skip
+
+
+OVER_NOTHING: Mapping[str, str] = {
+    "softmax": "0", "log_softmax": "inf", "logsumexp": "-inf", "mean": "0", "variance": "0",
+}  # fmt: skip
+
+
+def _hypotheses(stated: Sequence[str], forward: Sequence[Definition]) -> tuple[str, ...]:
+    """The hypotheses that a file repeats; of an index set that may be empty it says what the kernel then gives."""
+    policies: dict[str, list[str]] = {}
+    for definition in forward:
+        for name, text in masked_functions(definition):
+            policies.setdefault(text, []).append(f"{name} is {OVER_NOTHING[name]}")
+    told = {text: f"{text}; without any, {' and '.join(dict.fromkeys(said))}" for text, said in policies.items()}
+    return tuple(dict.fromkeys(told.get(text, text) for text in [*stated, *told]))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -159,6 +163,13 @@ def _check_names(program: Program, inputs: Iterable[Any]) -> None:
             raise KernelError(f"{program.name}: the name {name} has a meaning of its own in generated code; rename it")
         if name in sizes:
             raise KernelError(f"{program.name}: {name} names both a size and an array; rename one")
+    for symbol in inputs:
+        for size in symbol.shape if isinstance(symbol, Tensor) else ():
+            if not isinstance(size, (Dim, Integer)):
+                raise KernelError(
+                    f"{program.name}: input {symbol.name} has an axis of size {size}; a kernel takes arrays whose "
+                    "sizes are letters or numbers"
+                )
 
 
 def _parameter(symbol: Tensor) -> Parameter:
@@ -241,134 +252,36 @@ def _needed(program: Program, names: Sequence[str]) -> set[str]:
 
 
 def _lowered(
-    program: Program, definitions: Sequence[Definition], known: tuple[Definition, ...], options: set[str]
-) -> list[Statement]:
+    program: Program, definitions: Sequence[Definition], known: tuple[Definition, ...], options: set[str],
+    parts: Mapping[str, tuple[str, str]],
+) -> list[Statement]:  # fmt: skip
     made = []
     for definition in definitions:
-        earlier = tuple(other for other in known if other.name != definition.name)
+        names = [other.name for other in known]
+        earlier = known[: names.index(definition.name)] if definition.name in names else known
         body = stable(definition.body, earlier)
-        node = lower_definition(body, Context(program.name, frozenset(options), definition.indices))
-        made.append(Statement(definition.name, node, definition.indices, _formula(definition)))
+        context = Context(program.name, frozenset(options), definition.indices, parts=parts)
+        formula = _formula(definition)
+        both = logsumexp_parts(body, context) if isinstance(body, Defined) else None
+        if both is not None and definition.name in parts:
+            # A logsumexp keeps its parts: who subtracts from it subtracts from the maximum first.
+            called = parts[definition.name]
+            for name, node, text in zip(called, both, (f"{formula} = {' + '.join(called)}", ""), strict=True):
+                made.append(Statement(name, node, definition.indices, text))
+        made.append(Statement(definition.name, lower_definition(body, context), definition.indices, formula))
     return made
+
+
+def _parts(program: Program) -> dict[str, tuple[str, str]]:
+    """The names of the two parts of each definition that is a logsumexp: the maximum, and the logarithm added to it."""
+    taken = {*program.names(), *map(_name, program.all_inputs()), *RESERVED}
+    return {
+        definition.name: (fresh_name(f"{definition.name}_top", taken), fresh_name(f"{definition.name}_log", taken))
+        for definition in program.definitions
+        for body in [stable(definition.body)]
+        if isinstance(body, Defined) and body.name == "logsumexp"
+    }
 
 
 def _formula(definition: Definition) -> str:
     return written_definition(definition.left, definition.body)
-
-
-def _reads(node: Node) -> set[str]:
-    return {inner.name for inner in walk(node) if isinstance(inner, (Read, Gather))}
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Each value once, and no larger than it is.
-
-
-def _shrunk(statements: Sequence[Statement], kept: Sequence[str]) -> list[Statement]:
-    """The statements with values that are constant along an index stored without it, but for those named in `kept`."""
-    places: dict[str, list[int]] = {}
-
-    def narrowed(node: Node) -> Node:
-        if isinstance(node, Read) and node.name in places:
-            return Read(node.name, tuple(node.where[place] for place in places[node.name]))
-        return _with_children(node, [narrowed(child) for child in node.children])
-
-    result: list[Statement] = []
-    for statement in statements:
-        node = narrowed(statement.node)
-        axes = tuple(index for index in statement.axes if index in node.axes)
-        if axes != statement.axes and statement.name not in kept:
-            places[statement.name] = [statement.axes.index(index) for index in axes]
-            statement = replace(statement, axes=axes)
-        result.append(replace(statement, node=node))
-    return result
-
-
-COMPARISONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
-LABELS = {"exp": "exp", "max": "top", "sum": "sum", "prod": "prod"} | dict.fromkeys(
-    [*sorted(COMPARISONS), "or", "and", "not"], "mask"
-)
-
-
-def _hoisted(statements: Sequence[Statement]) -> list[Statement]:
-    """The statements with every value that is used twice computed once, under a name of its own."""
-    uses: dict[Node, int] = {}
-    seen: set[Node] = set()
-
-    def count(node: Node) -> None:
-        uses[node] = uses.get(node, 0) + 1
-        if node not in seen:
-            seen.add(node)
-            for child in node.children:
-                count(child)
-
-    for statement in statements:
-        count(statement.node)
-    taken = {statement.name for statement in statements}.union(*(_reads(statement.node) for statement in statements))
-    named: dict[Node, Read] = {}
-    result: list[Statement] = []
-    for statement in statements:
-
-        def place(node: Node, statement: Statement = statement) -> Node:
-            if node in named:
-                return named[node]
-            rebuilt = _with_children(node, [place(child) for child in node.children])
-            if isinstance(node, TRIVIAL) or node.is_host or node is statement.node:
-                return rebuilt
-            if uses[node] < 2 and not _wants_name(node):
-                return rebuilt
-            name = _fresh_name(f"{statement.name}_{_label(node)}", taken)
-            result.append(Statement(name, rebuilt, rebuilt.axes))
-            named[node] = Read(name, rebuilt.axes)
-            return named[node]
-
-        root = place(statement.node)
-        result.append(replace(statement, node=root))
-        if not isinstance(root, (*TRIVIAL, Scatter)) and set(root.axes) == set(statement.axes):
-            named.setdefault(statement.node, Read(statement.name, statement.axes))
-    return result
-
-
-def _wants_name(node: Node) -> bool:
-    """Whether a value is too much to read inside another expression: a product that regroups axes, a mask."""
-    if isinstance(node, Contract):
-        return len(node.left_only) > 1 or len(node.right_only) > 1
-    return isinstance(node, Map) and node.operation in COMPARISONS and len(node.axes) > 1
-
-
-def _label(node: Node) -> str:
-    if isinstance(node, Select):
-        return "masked"
-    if isinstance(node, Contract):
-        return "product"
-    operation = getattr(node, "operation", "part")
-    return LABELS.get(operation, "part")
-
-
-def _fresh_name(stem: str, taken: set[str]) -> str:
-    name, number = stem, 1
-    while name in taken:
-        number += 1
-        name = f"{stem}_{number}"
-    taken.add(name)
-    return name
-
-
-def _with_children(node: Node, children: Sequence[Node]) -> Node:
-    if tuple(children) == node.children:
-        return node
-    if isinstance(node, Map):
-        return Map(node.operation, tuple(children))
-    if isinstance(node, Select):
-        return Select(*children)
-    if isinstance(node, Reduce):
-        return Reduce(node.operation, children[0], node.over)
-    if isinstance(node, Contract):
-        return Contract(children[0], children[1], node.over)
-    if isinstance(node, Gather):
-        return Gather(node.name, tuple(children))
-    if isinstance(node, Scatter):
-        count = len(node.positions)
-        base = children[count + 1] if node.base is not None else None
-        return Scatter(node.targets, tuple(children[:count]), children[count], base)
-    raise KernelError(f"{type(node).__name__}: a leaf has no children")

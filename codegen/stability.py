@@ -7,28 +7,35 @@ replays them):
     Sum(exp(f), j)            = exp(logsumexp(f, j))
     Sum(exp(f) * x, j)        = exp(logsumexp(f, j)) * Sum(exp(f - logsumexp(f, j)) * x, j)
     1 + exp(u)                = exp(softplus(u))          softplus(u) = log(1 + exp(u))
+    a exp(u) + b exp(v)       = exp(m) (a exp(u - m) + b exp(v - m))     m = max(u, v); in a denominator or a logarithm
+    exp(u) (a exp(v) + b)     = a exp(u + v) + b exp(u)                  where u has no bound: apart, both may overflow
     exp(u) exp(v)             = exp(u + v)
     log(exp(u))               = u
     log(x y)                  = log x + log y             where one factor is an exponential
 
 After them an exponential is only ever taken of a difference such as S - logsumexp(S), which is at most 0. The kernel
 for logsumexp subtracts the row's maximum; softplus is the elementwise case. Nothing is recognised by name: a
-statement that spells out exp(s)/Sum(exp(s)) gets what `softmax` gets.
+statement that spells out exp(s)/Sum(exp(s)) gets what `softmax` gets. What a definition already holds is read from it,
+exp(y) for y = s - logsumexp(s). At last `codegen.guards` sees to it that 0 log 0 is 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sympy
-from sympy import Add, Expr, Mul, Pow, S
+from sympy import Add, Expr, Indexed, Mul, S
 
+from codegen.guards import Definitions, exponent_of, guarded
 from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
-from derive.folding import same
+from derive.folding import same, unify
 from derive.functions import Defined, unfold
-from derive.language import Index, is_bracket
+from derive.language import Index, entry, is_bracket
 from derive.program import Definition
+
+MOST_TERMS = 4  # of a sum of exponentials that is written relative to the largest
 
 
 class Softplus(sympy.Function):
@@ -37,15 +44,30 @@ class Softplus(sympy.Function):
     nargs = 1
 
 
-def stable(expression: Expr, known: tuple[Definition, ...] = ()) -> Expr:
+class Largest(sympy.Function):
+    """The largest of some numbers."""
+
+    nargs = tuple(range(2, MOST_TERMS + 1))
+
+
+def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     """The expression rewritten so that no intermediate value overflows where the result does not.
 
     `known` are definitions already computed: a logsumexp that one of them is defined as is read from it.
     """
-    return _rewrite(unfold(expression), known)
+    by_name = {definition.symbol: definition for definition in known}
+    in_full = {definition.symbol: _spelled(definition) for definition in known}
+    rewritten = _read_exponents(_rewrite(unfold(expression), by_name), in_full)
+    return guarded(rewritten, in_full)
 
 
-def _rewrite(node: Any, known: tuple[Definition, ...]) -> Any:
+@lru_cache(maxsize=2_000)
+def _spelled(definition: Definition) -> Definition:
+    """The definition with a stable body in which nothing is read from others."""
+    return Definition(definition.symbol, definition.indices, _rewrite(unfold(definition.body), {}))
+
+
+def _rewrite(node: Any, known: Definitions) -> Any:
     if isinstance(node, Defined):
         node = unfold(node)
     inner = map_children(node, lambda part: _rewrite(part, known))
@@ -57,28 +79,73 @@ def _rewrite(node: Any, known: tuple[Definition, ...]) -> Any:
     return inner
 
 
-def _exponential_parts(product: Expr) -> tuple[Expr, list[Expr], list[Expr]]:
+# ---------------------------------------------------------------------------------------------------------------------
+# What is known by name.
+
+
+def _instances(definition: Definition, wanted: Expr) -> Iterator[Expr]:
+    """The entries of a definition that are the wanted expression, up to the names of indices."""
+    for binding in unify(definition.body, wanted, {}):
+        if binding.keys() >= set(definition.indices):
+            yield entry(definition.symbol, [binding[index] for index in definition.indices])
+
+
+def _logsumexp(body: Expr, index: Index, condition: Any, known: Definitions) -> Expr:
+    made = Defined("logsumexp", body, index, index, condition)
+    for definition in known.values():
+        if isinstance(definition.body, Defined) and definition.body.name == "logsumexp":
+            for found in _instances(definition, made):
+                return found
+    return made
+
+
+def _read_exponents(node: Any, known: Definitions) -> Any:
+    """Exponentials of what a definition already holds, taken of its name."""
+    inner = map_children(node, lambda part: _read_exponents(part, known))
+    if isinstance(inner, sympy.exp) and isinstance(inner.args[0], Add):
+        for definition in known.values():
+            if isinstance(definition.body, Add) and definition.body.has(Defined):
+                for found in _instances(definition, inner.args[0]):
+                    return sympy.exp(found)
+    return inner
+
+
+def _exponential_parts(product: Expr, known: Definitions) -> tuple[Expr, list[Expr], list[Expr]]:
     """(exponent, brackets, other factors) of a product with an exponential among its factors."""
     exponent, brackets, others = S.Zero, [], []
     for factor in Mul.make_args(product):
-        base, power = factor.as_base_exp() if isinstance(factor, Pow) else (factor, S.One)
-        if isinstance(factor, sympy.exp):
-            exponent += factor.args[0]
-        elif isinstance(base, sympy.exp):
-            exponent += base.args[0] * power
+        raised = exponent_of(factor, known)
+        if raised is not None:
+            exponent += raised
         elif is_bracket(factor):
             brackets.append(factor)
         else:
             others.append(factor)
-    return exponent, brackets, others
+    return _cancelled(exponent), brackets, others
 
 
-def _sum(node: Any, known: tuple[Definition, ...]) -> Expr | None:
+def _cancelled(exponent: Expr) -> Expr:
+    """A sum in which a logsumexp has one name for its bound index, so that equal ones cancel."""
+    found: list[Any] = []
+    for scale in sorted(exponent.atoms(Defined), key=sympy.default_sort_key):
+        known = next((other for other in found if same(other, scale)), None)
+        if known is None:
+            found.append(scale)
+        else:
+            exponent = substitute(exponent, {scale: known})
+    return exponent
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The rules. What a name stands for is looked at only where an exponential is already there to meet it.
+
+
+def _sum(node: Any, known: Definitions) -> Expr | None:
     """A sum with an exponential factor that depends on the index becomes a scaled sum."""
     if len(node.limits) != 1:
         return None
     index: Index = node.limits[0][0]
-    exponent, brackets, others = _exponential_parts(node.function)
+    exponent, brackets, others = _exponential_parts(node.function, {})
     moving = Add(*(term for term in Add.make_args(exponent) if index in free_indices(term)))
     if moving == 0:
         return None
@@ -88,39 +155,16 @@ def _sum(node: Any, known: tuple[Definition, ...]) -> Expr | None:
     outside = Mul(*(factor for factor in others if index not in free_indices(factor)))
     inside = [factor for factor in others if index in free_indices(factor)]
     if not inside:
-        return outside * sympy.exp(fixed + scale)
+        return outside * sympy.exp(_cancelled(fixed + scale))
     # Under the remaining sum the inner index gets a name of its own: no index is bound inside its own scope.
     apart = fresh_index(index, all_names(node))
     inner_body, inner_condition = substitute(moving, {index: apart}), substitute(condition, {index: apart})
     scale = _logsumexp(inner_body, apart, inner_condition, known)
     weighted = Mul(*brackets, sympy.exp(moving - scale), *inside)
-    return outside * sympy.exp(fixed + scale) * sympy.Sum(weighted, *node.limits)
+    return outside * sympy.exp(_cancelled(fixed + scale)) * sympy.Sum(weighted, *node.limits)
 
 
-def _logsumexp(body: Expr, index: Index, condition: Any, known: tuple[Definition, ...]) -> Expr:
-    made = Defined("logsumexp", body, index, index, condition)
-    for definition in known:
-        for binding in _instances(definition, made):
-            return binding
-    return made
-
-
-def _instances(definition: Definition, wanted: Defined) -> list[Expr]:
-    """The entry of a definition that is this very logsumexp, up to the names of its indices."""
-    body = definition.body
-    if not (isinstance(body, Defined) and body.name == wanted.name):
-        return []
-    if len(definition.indices) != len(free_indices(wanted)):
-        return []
-    by_extent = {index.name: index for index in free_indices(wanted)}
-    names = {index: by_extent.get(index.name, index) for index in definition.indices}
-    if not all(value in free_indices(wanted) for value in names.values()):
-        return []
-    moved = substitute(body, names)
-    return [substitute(definition.left, names)] if same(moved, wanted) else []
-
-
-def _add(node: Any, _known: tuple[Definition, ...]) -> Expr | None:
+def _add(node: Any, _known: Definitions) -> Expr | None:
     """1 + exp(u) is exp(softplus(u))."""
     if len(node.args) == 2 and S.One in node.args:
         other = node.args[1] if node.args[0] == S.One else node.args[0]
@@ -129,28 +173,64 @@ def _add(node: Any, _known: tuple[Definition, ...]) -> Expr | None:
     return None
 
 
-def _pow(node: Any, _known: tuple[Definition, ...]) -> Expr | None:
+def _relative(node: Expr, known: Definitions) -> tuple[Expr, Expr] | None:
+    """(m, rest) with node = exp(m) * rest for a sum of exponentials, m the largest exponent; None for any other."""
+    if not isinstance(node, Add) or len(node.args) > MOST_TERMS:
+        return None
+    parts = [_exponential_parts(term, known) for term in node.args]
+    if not any(free_indices(exponent) for exponent, _, _ in parts) or any(brackets for _, brackets, _ in parts):
+        return None
+    largest = Largest(*(exponent for exponent, _, _ in parts))
+    return largest, Add(*(Mul(*others, sympy.exp(exponent - largest)) for exponent, _, others in parts))
+
+
+def _pow(node: Any, known: Definitions) -> Expr | None:
     base, power = node.args
-    return sympy.exp(base.args[0] * power) if isinstance(base, sympy.exp) and power != S.One else None
+    if isinstance(base, sympy.exp):
+        return sympy.exp(base.args[0] * power) if power != S.One else None
+    relative = _relative(base, known) if power.is_negative else None
+    return None if relative is None else sympy.exp(power * relative[0]) * relative[1] ** power
 
 
-def _mul(node: Any, _known: tuple[Definition, ...]) -> Expr | None:
-    exponent, brackets, others = _exponential_parts(node)
-    count = sum(isinstance(f, sympy.exp) or (isinstance(f, Pow) and isinstance(f.base, sympy.exp)) for f in node.args)
-    if count < 2:
+def _mul(node: Any, known: Definitions) -> Expr | None:
+    explicit = _has_exponential(node)
+    exponent, brackets, others = _exponential_parts(node, known if explicit else {})
+    if explicit and not _is_bounded(exponent, known):
+        for place, factor in enumerate(others):
+            if isinstance(factor, Add) and any(_has_exponential(term) for term in factor.args):
+                rest = Mul(*brackets, *others[:place], *others[place + 1 :], sympy.exp(exponent))
+                return Add(*(_mul(rest * term, known) or rest * term for term in factor.args))
+    if len(node.args) - len(brackets) - len(others) < 2:
         return None
     return Mul(*brackets, *others, sympy.exp(exponent))
 
 
-def _log(node: Any, _known: tuple[Definition, ...]) -> Expr | None:
-    exponent, brackets, others = _exponential_parts(node.args[0])
+def _has_exponential(product: Expr) -> bool:
+    return any(exponent_of(factor, {}) is not None for factor in Mul.make_args(product))
+
+
+def _is_bounded(exponent: Expr, known: Definitions) -> bool:
+    """Whether a scale has been taken away from an exponent: a logsumexp, by itself or by name, or its like."""
+    for term in Add.make_args(exponent):
+        number, scale = term.as_coeff_Mul()
+        definition = known.get(scale.base if isinstance(scale, Indexed) else scale)
+        if number.is_negative and isinstance(definition.body if definition else scale, (Softplus, Largest, Defined)):
+            return True
+    return False
+
+
+def _log(node: Any, known: Definitions) -> Expr | None:
+    relative = _relative(node.args[0], known)
+    if relative is not None:
+        return relative[0] + sympy.log(relative[1])
+    exponent, brackets, others = _exponential_parts(node.args[0], {})
     if exponent == 0 or brackets:
         return None
     rest = Mul(*others)
     return exponent if rest == 1 else exponent + sympy.log(rest)
 
 
-RULES: tuple[tuple[type, Callable[[Any, tuple[Definition, ...]], Expr | None]], ...] = (
+RULES: tuple[tuple[type, Callable[[Any, Definitions], Expr | None]], ...] = (
     (sympy.Sum, _sum),
     (sympy.Add, _add),
     (sympy.Pow, _pow),

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from codegen.array_library import ArrayLibrary
-from codegen.reference import run_program
+from codegen.reference import Setting, evaluate, run_program
 from codegen.sampling import Shape
+from derive.exceptional import open_roots
+from derive.functions import unfold
 from derive.language import Flag
 from derive.program import KernelRequest, Program
 
-__all__ = ["autograd_gradients", "statement_values"]
+__all__ = ["autograd_gradients", "roots_met", "statement_values"]
 
 Array = np.ndarray[Any, Any]
 
@@ -28,15 +30,41 @@ def statement_values(
     program: Program, request: KernelRequest, inputs: Mapping[str, Any], shape: Shape, library: ArrayLibrary
 ) -> tuple[Any, ...]:
     """The outputs by the statement, as arrays of the library in the shapes that kernels return."""
+    with np.errstate(all="ignore"):
+        values = run_program(program, flat_inputs(program, inputs, shape), shape.sizes, library)
+    return tuple(values[str(output.name)].reshape(shape.of(output)) for output in request.outputs)
+
+
+def flat_inputs(program: Program, inputs: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+    """The inputs as the statement has them: an axis for each index."""
     arrays: dict[str, Any] = {}
     for known in program.all_inputs():
         value = inputs[str(known.name)]
         if not isinstance(known, Flag) and not isinstance(value, (int, float)):
             value = value.reshape(shape.flat(known))
         arrays[str(known.name)] = value
+    return arrays
+
+
+def roots_met(
+    program: Program, request: KernelRequest, inputs: Mapping[str, Any], shape: Shape, library: ArrayLibrary
+) -> list[str]:
+    """The points without a derivative that these inputs are at: roots of 0 that the gradient goes through."""
+    (output,) = request.outputs
+    stated = program.gradient(output, request.wrt).assumptions
+    roots = [
+        (text, radicand)
+        for definition in program.definitions
+        for text, radicand in open_roots(definition, program)
+        if text in stated
+    ]
+    if not roots:
+        return []
+    arrays = flat_inputs(program, inputs, shape)
     with np.errstate(all="ignore"):
-        values = run_program(program, arrays, shape.sizes, library)
-    return tuple(values[str(output.name)].reshape(shape.of(output)) for output in request.outputs)
+        setting = Setting(library, shape.sizes, arrays | run_program(program, arrays, shape.sizes, library))
+        met = [text for text, radicand in roots if bool((evaluate(unfold(radicand), setting).array == 0).any())]
+    return sorted(set(met))
 
 
 def autograd_gradients(

@@ -110,6 +110,7 @@ class Library:
     arange: str
     arange_number: str
     zeros: str
+    eye: str
     clone: str
     expand: str
     as_number: str
@@ -129,6 +130,7 @@ LIBRARIES: dict[str, Library] = {
         arange="np.arange({size})",
         arange_number="np.arange({size}, dtype=dtype)",
         zeros="np.zeros(({shape}), dtype)",
+        eye="np.eye({size}, dtype=dtype)",
         clone=".copy()",
         expand="np.broadcast_to({value}, ({shape})).copy()",
         as_number=".astype(dtype)",
@@ -154,6 +156,7 @@ LIBRARIES: dict[str, Library] = {
         arange="torch.arange({size}, device=device)",
         arange_number="torch.arange({size}, dtype=dtype, device=device)",
         zeros="torch.zeros(({shape}), dtype=dtype, device=device)",
+        eye="torch.eye({size}, dtype=dtype, device=device)",
         clone=".clone()",
         expand="torch.broadcast_to({value}, ({shape})).clone()",
         as_number=".to(dtype)",

@@ -70,6 +70,10 @@ def bind(kernel: str, *arguments: Array) -> Bound:
                     f"{kernel}: {argument.name}: expected {axis} = {expected}, found {found} in shape {shape} = "
                     f"({_shown(axes)})"
                 )
+            if found == 0:
+                raise ValueError(
+                    f"{kernel}: {argument.name}: expected {axis} >= 1, found 0 in shape {shape} = ({_shown(axes)})"
+                )
         if value.dtype.kind not in ("iu" if argument.into is not None else "f"):
             wanted = "integers" if argument.into is not None else "floating-point numbers"
             raise TypeError(f"{kernel}: {argument.name}: expected {wanted}, found {value.dtype}")
