@@ -137,6 +137,7 @@ def as_json(results: Sequence[CheckResult], skipped: Sequence[str]) -> dict[str,
                 "shapes": result.shapes,
                 "ok": result.ok,
                 "detail": result.detail,
+                **({"note": result.note} if result.note else {}),
             }
             for result in results
         ],
@@ -173,6 +174,8 @@ def show(results: Sequence[CheckResult]) -> None:
     for result in results:
         if not result.ok:
             render.show_line(failure(result))
+        if result.note:
+            render.show_line(f"note: {result.target} kernel {result.kernel}: {result.note}")
     render.show_line(tally(results))
 
 

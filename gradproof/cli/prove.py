@@ -41,8 +41,8 @@ Exit codes:
 def prove(ctx: click.Context, form: str, seed: int, names: tuple[str, ...]) -> None:
     """Prove or refute claims for all sizes.
 
-    NAME is the id of a claim (E6), the name of a program, or the path of a .py file that states programs. Without
-    names, every claim of the library is decided.
+    NAME is the id of a claim (E6), the name of a program, a module that states programs (package.module), or the path
+    of a .py file that does. Without names, every claim of the library is decided.
     """
     claims = chosen_claims(names)
     with meter(["prove"], lines=False) as progress:
@@ -63,13 +63,17 @@ def decide(claims: Sequence[Claim], *, seed: int, progress: Meter) -> list[Verdi
         AlarmError: the two engines disagree about a claim.
         StatementError: a claim cannot be given a meaning.
     """
+    from derive.errors import AlarmError, StatementError
     from derive.prove import prove as verdict_on
 
     progress.start("prove", len(claims))
     verdicts = []
     for number, claim in enumerate(claims):
         progress.move(number, claim.id)
-        verdicts.append(verdict_on(claim, seed=seed))
+        try:
+            verdicts.append(verdict_on(claim, seed=seed))
+        except (AlarmError, StatementError) as error:
+            raise type(error)(f"{error}   ({claim.source})" if claim.source else str(error)) from error
     progress.finish(tally(verdicts))
     return verdicts
 
@@ -101,6 +105,7 @@ def as_json(verdicts: Sequence[Verdict], elapsed: float) -> dict[str, Any]:
                 "laws": list(verdict.laws),
                 "seconds": round(verdict.seconds, 6),
                 "counterexample": verdict.counterexample and verdict.counterexample.as_dict(),
+                **({"advice": list(verdict.advice)} if verdict.advice else {}),
             }
             for verdict in verdicts
         ],
@@ -118,6 +123,8 @@ def show(verdicts: Sequence[Verdict], elapsed: float) -> None:
             render.show_note(f"hypotheses: {'; '.join(verdict.hypotheses)}", indent=width + 2)
         if verdict.laws:
             render.show_note(f"laws: {'; '.join(verdict.laws)}", indent=width + 2)
+        if verdict.claim.note:
+            render.show_note(f"note: {verdict.claim.note}", indent=width + 2)
         for line in grounds(verdict):
             render.show_line(f"{'':<{width}}  {line}")
     render.show_line(f"{tally(verdicts)}, in {render.seconds(elapsed)}")
@@ -143,6 +150,7 @@ def grounds(verdict: Verdict) -> list[str]:
             f"    right side = {found.right}",
             f"reproduce with: {found.command}",
         ]
+    lines += verdict.advice
     if verdict.reason:
         lines.append(f"reason: {verdict.reason}")
     return lines

@@ -1,15 +1,21 @@
 """What the names on a command line mean: claims and programs of the library, or of the user's own files.
 
-A name is a claim's id (E6), a program's name (attention), or the path of a Python file that states programs. A name
-that means nothing is an error with the nearest names that do.
+A name is a claim's id (E6), a program's name (attention), the path of a Python file that states programs, or a module
+that does (package.module, found as `python -m` would find it). A name that means nothing is an error with the nearest
+names that do.
 """
 
 from __future__ import annotations
 
 import difflib
+import importlib
+import importlib.util
+import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,8 +34,7 @@ def chosen_claims(names: Sequence[str]) -> list[Claim]:
     Raises:
         InputError: a name is neither a claim, a program nor a usable file, or there is no claim under it.
     """
-    library, files = _sources(names)
-    wanted = [name for name in names if not _is_path(name)]
+    library, files, wanted = _sources(names)
     ids = {claim.id for program in library for claim in program.claims}
     _check_known(wanted, ids | {program.name for program in library}, "a claim or a program of the library")
     claims = [
@@ -50,8 +55,7 @@ def chosen_programs(names: Sequence[str]) -> list[Program]:
     Raises:
         InputError: a name is neither a program nor a usable file, or no kernel is asked for under it.
     """
-    library, files = _sources(names)
-    wanted = [name for name in names if not _is_path(name)]
+    library, files, wanted = _sources(names)
     library = [program for program in library if program.request is not None]
     _check_known(wanted, {program.name for program in library}, "a program of the library with a kernel")
     programs = [program for program in library if not names or program.name in wanted]
@@ -77,6 +81,46 @@ def programs_of(path: Path) -> list[Program]:
         raise InputError(_failure_in(path, error)) from error
 
 
+def programs_in(name: str) -> list[Program]:
+    """The programs that a module of the user's states.
+
+    Raises:
+        InputError: the module cannot be imported, or states no program.
+    """
+    from derive.library import programs_of as programs_of_module
+
+    with _working_folder_first():
+        origin = _origin_of(name)
+        try:
+            module: ModuleType = importlib.import_module(name)
+        except Exception as error:  # the user's module may fail in any way that Python knows
+            raise InputError(_failure_in(Path(origin), error)) from error
+    found = programs_of_module(module)
+    if not found:
+        raise InputError(f"{name}: expected at least one module-level Program in {origin}, found none")
+    return found
+
+
+def _origin_of(name: str) -> str:
+    """The file of a module, empty when there is no such module."""
+    try:
+        found = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return ""
+    return found.origin or "" if found is not None else ""
+
+
+@contextmanager
+def _working_folder_first() -> Iterator[None]:
+    """Modules are looked for in the working folder, as `python -m` does."""
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
 def _failure_in(path: Path, error: Exception) -> str:
     """The error with the last line of the file that led to it."""
     if isinstance(error, SyntaxError):
@@ -93,13 +137,29 @@ def _is_path(name: str) -> bool:
     return name.endswith(".py") or "/" in name
 
 
-def _sources(names: Sequence[str]) -> tuple[list[Program], list[Program]]:
-    """The library's programs, unless only files are named, and the programs of the named files."""
+def _is_module(name: str) -> bool:
+    """Whether a name is that of a module inside a package: dotted, and there is such a module."""
+    parts = name.split(".")
+    if len(parts) < 2 or not all(part.isidentifier() for part in parts):
+        return False
+    with _working_folder_first():
+        return bool(_origin_of(name))
+
+
+def _sources(names: Sequence[str]) -> tuple[list[Program], list[Program], list[str]]:
+    """The library's programs, unless only files and modules are named; the programs of those; the remaining names."""
     from derive.library import load
 
-    paths = [name for name in names if _is_path(name)]
-    files = [program for path in dict.fromkeys(paths) for program in programs_of(Path(path))]
-    return ([] if names and len(paths) == len(names) else load()), files
+    found: list[Program] = []
+    rest = []
+    for name in dict.fromkeys(names):
+        if _is_path(name):
+            found += programs_of(Path(name))
+        elif _is_module(name):
+            found += programs_in(name)
+        else:
+            rest.append(name)
+    return (load() if rest or not names else []), found, rest
 
 
 def _check_known(wanted: Iterable[str], known: set[str], what: str) -> None:
@@ -109,4 +169,4 @@ def _check_known(wanted: Iterable[str], known: set[str], what: str) -> None:
         folded = {candidate.casefold(): candidate for candidate in sorted(known)}
         near = [folded[match] for match in difflib.get_close_matches(name.casefold(), sorted(folded), cutoff=0.5)]
         hint = f"nearest are {', '.join(near)}" if near else f"known are {', '.join(sorted(known)) or 'none'}"
-        raise InputError(f"{name!r}: expected {what}, or a path to a .py file; {hint}")
+        raise InputError(f"{name!r}: expected {what}, a module (package.module), or a path to a .py file; {hint}")

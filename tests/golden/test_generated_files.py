@@ -21,7 +21,7 @@ def test_committed_files_are_current() -> None:
     assert compare(FILES, default_folder()) == ""
 
 
-@pytest.mark.parametrize("seed", ["0", "1", "4242"])
+@pytest.mark.parametrize("seed", ["1", "4242"])
 def test_text_does_not_depend_on_the_hash_seed(seed: str) -> None:
     code = (
         "import hashlib\n"

@@ -73,6 +73,7 @@ class FakeVerdict:
     seconds: float = 0.0125
     counterexample: FakeCounterexample | None = None
     reason: str = ""
+    advice: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class FakeCheck:
     shapes: int = 4
     ok: bool = True
     detail: str = ""
+    note: str = ""
 
 
 class Stage:
@@ -257,6 +259,15 @@ def test_refuted_shows_the_counterexample_and_how_to_reproduce_it(stage: Stage) 
         assert part in outcome.stdout
 
 
+def test_refuted_says_when_it_holds(stage: Stage) -> None:
+    stage.verdicts["S2"] = lambda claim: FakeVerdict(claim, "Refuted", advice=("holds if x = 1", "holds if n = 1"))
+    lines = [line.strip() for line in said("prove").stdout.splitlines()]
+    assert "holds if x = 1" in lines
+    assert "holds if n = 1" in lines
+    report = json.loads(said("prove", "--format", "json").stdout)
+    assert [claim.get("advice") for claim in report["claims"]] == [None, ["holds if x = 1", "holds if n = 1"], None]
+
+
 def test_undecided_gives_its_reason(stage: Stage) -> None:
     stage.verdicts["S2"] = undecided
     outcome = said("prove")
@@ -319,7 +330,7 @@ def test_ill_formed_statement_is_bad_input(stage: Stage) -> None:
     stage.verdicts["S1"] = raising(StatementError("S1: size mismatch on axis 0"))
     outcome = said("prove")
     assert outcome.exit_code == 2
-    assert outcome.stderr == "gradproof: S1: size mismatch on axis 0\n"
+    assert outcome.stderr.startswith("gradproof: S1: size mismatch on axis 0   (test_cli.py:")
 
 
 STATEMENT = """\
@@ -338,6 +349,46 @@ def test_claims_of_a_file_of_ones_own(stage: Stage, tmp_path: Path) -> None:
     path.write_text(STATEMENT + 'own.claim("O1", total, Sum(x[i], i), name="mine")\n')
     outcome = said("prove", "--format", "json", str(path))
     assert [claim["id"] for claim in json.loads(outcome.stdout)["claims"]] == ["O1"]
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package of the user's, in the working folder."""
+    folder = tmp_path / "users_package"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    yield folder
+    for name in [name for name in sys.modules if name.startswith("users_package")]:
+        del sys.modules[name]
+
+
+def test_claims_of_a_module_of_ones_own(stage: Stage, package: Path) -> None:
+    (package / "own.py").write_text(STATEMENT + 'own.claim("O1", total, Sum(x[i], i), name="mine")\n')
+    outcome = said("prove", "--format", "json", "users_package.own", "I1")
+    assert [claim["id"] for claim in json.loads(outcome.stdout)["claims"]] == ["I1", "O1"]
+    assert str(package.parent) not in sys.path
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (STATEMENT + "own.claim(missing)\n", "own.py:8: NameError: name 'missing' is not defined"),
+        ("import gradproof\n", "users_package.own: expected at least one module-level Program in"),
+    ],
+)
+def test_fault_in_a_module_of_ones_own(stage: Stage, package: Path, text: str, message: str) -> None:
+    (package / "own.py").write_text(text)
+    outcome = said("prove", "users_package.own")
+    assert outcome.exit_code == 2
+    assert message in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+
+
+def test_a_module_that_is_not_there(stage: Stage, package: Path) -> None:
+    outcome = said("prove", "users_package.other")
+    assert outcome.exit_code == 2
+    assert "'users_package.other': expected a claim or a program of the library, a module" in outcome.stderr
 
 
 @pytest.mark.parametrize(

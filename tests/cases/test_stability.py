@@ -1,0 +1,269 @@
+"""Cases of numbers that overflow, cancel or are 0/0: kernels that stay finite, and proofs that the forms are equal."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from sympy import Gt, Max, Ne, exp, log, sqrt
+
+from derive.functions import log_softmax, logsumexp, mean, softmax, variance
+from derive.language import Sum, dims, index, indices, leading_index, scalar, tensor, tensors, where
+from derive.program import Program
+
+N, C, T, T_q, T_k, d = dims("N C T T_q T_k d")
+n = leading_index("n", N)
+c, e, f = indices("c e f", C)
+
+
+@pytest.fixture(autouse=True)
+def silent() -> Iterator[None]:
+    """Overflow, invalid values and division by zero are errors in this module."""
+    with warnings.catch_warnings(), np.errstate(over="raise", invalid="raise", divide="raise"):
+        warnings.simplefilter("error")
+        yield
+
+
+def on(target: str, *arrays: Any) -> list[Any]:
+    """The arrays as arrays of the target's library."""
+    if target == "numpy":
+        return [np.array(array) for array in arrays]
+    import torch
+
+    return [torch.from_numpy(np.array(array)) for array in arrays]
+
+
+TARGETS = ("numpy", "torch")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def masked_attention() -> tuple[Program, Any]:
+    """Attention in which `allowed` says which keys each query sees."""
+    i, j, a = index("i", T_q), index("j", T_k), index("a", d)
+    Q, K, V = tensor("Q", T_q, d), tensor("K", T_k, d), tensor("V", T_k, d)
+    allowed = tensor("allowed", T_q, T_k, into=2)
+    program = Program("masked_attention", "attention with a mask", [Q, K, V, allowed])
+    S = program.define("S", [i, j], Sum(Q[i, a] * K[j, a], a) / sqrt(d))
+    A = program.define("A", [i, j], softmax(S[i, j], over=j, where=Gt(allowed[i, j], 0)))
+    O = program.define("O", [i, a], Sum(A[i, j] * V[j, a], j))
+    program.kernel(O, wrt=[Q, K, V])
+    return program, O
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_c20_a_query_that_sees_no_key(target: str, compiled: Any) -> None:
+    """An empty row is 0/0 on paper; the kernel's policy is 0, with gradients 0 and never a NaN."""
+    program, _ = masked_attention()
+    kernel = compiled(program, target)
+    Q, K, V, dO = on(target, [[1.0], [3.0]], [[0.5], [2.0]], [[2.0], [5.0]], [[1.0], [1.0]])
+    (allowed,) = on(target, [[1, 0], [0, 0]])
+    O, saved = kernel.forward(Q, K, V, allowed)
+    dQ, dK, dV = kernel.backward(dO, saved)
+    for found, expected in ((O, [2, 0]), (dV, [1, 0]), (dQ, [0, 0]), (dK, [0, 0])):
+        np.testing.assert_array_equal(np.asarray(found)[:, 0], expected)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_c20_one_key(target: str, compiled: Any) -> None:
+    """With one key the weight is 1 and nothing reaches queries and keys."""
+    program, _ = masked_attention()
+    kernel = compiled(program, target)
+    Q, K, V, dO = on(target, [[1.5]], [[-2.0]], [[3.0]], [[1.0]])
+    O, saved = kernel.forward(Q, K, V, *on(target, [[1]]))
+    dQ, dK, dV = (np.asarray(part).item() for part in kernel.backward(dO, saved))
+    assert (np.asarray(O).item(), dQ, dK, dV) == (3, 0, 0, 1)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_c20_no_key_at_all(target: str, compiled: Any) -> None:
+    """A size of 0 contradicts the statement, whose sizes are at least 1: an error that names the size."""
+    program, _ = masked_attention()
+    kernel = compiled(program, target)
+    Q, K, V = on(target, np.ones((2, 3)), np.ones((0, 3)), np.ones((0, 3)))
+    with pytest.raises(ValueError, match=r"masked_attention_forward: K: expected T_k >= 1, found 0"):
+        kernel.forward(Q, K, V, *on(target, np.ones((2, 0), dtype=np.int64)))
+
+
+def test_c20_the_empty_set_is_reported(proved: Any, source_of: Any) -> None:
+    """The verdict and the kernel say that a row may be empty, and what the kernel then returns."""
+    program, O = masked_attention()
+    backward = program.gradient(O)
+    i, j, k = index("i", T_q), index("j", T_k), index("k", T_k)
+    A, dA, dS = program["A"], backward["dA"], backward["dS"]
+    (verdict,) = proved(backward.claim("dS", dS[i, j], A[i, j] * (dA[i, j] - Sum(A[i, k] * dA[i, k], k))))
+    stated = [text for text in verdict.hypotheses if "empty index set" in text]
+    assert stated == ["no empty index set: some j with allowed[i,j] > 0"]
+    assert "some j with allowed[i,j] > 0; without any, softmax is 0" in source_of(program)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_c20_a_mean_over_nothing(target: str, compiled: Any, source_of: Any) -> None:
+    """The same for means and variances over a masked axis: 0, and gradients 0."""
+    x, keep = tensor("x", N, C), tensor("keep", N, C, into=2)
+    program = Program("masked_moments", "mean plus variance over a mask", [x, keep])
+    average = program.define("average", [n], mean(x[n, c], over=c, where=Gt(keep[n, c], 0)))
+    program.kernel(program.define("y", [n], average[n] + variance(x[n, c], over=c, where=Gt(keep[n, c], 0))), wrt=[x])
+    kernel = compiled(program, target)
+    values, ones = on(target, [[1.0, 2.0, 6.0], [1.0, 2.0, np.inf]], [1.0, 1.0])
+    y, saved = kernel.forward(values, *on(target, [[1, 0, 1], [0, 0, 0]]))
+    np.testing.assert_allclose(np.asarray(y), (3.5 + 6.25, 0))
+    np.testing.assert_allclose(np.asarray(kernel.backward(ones, saved)[0]), [[-2, 0, 3], [0, 0, 0]])
+    assert "without any, mean is 0 and variance is 0" in source_of(program)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_c23_cross_entropy_with_a_masked_class_of_label_0(target: str, compiled: Any, proved: Any, agrees: Any) -> None:
+    """0 log 0 = 0: the sum is over classes whose label is not 0, which equals the plain sum wherever that is finite."""
+    z, y = tensor("z", C), tensor("y", C)
+    program = Program("soft_cross_entropy", "cross entropy for soft labels", [z, y])
+    lse = program.define("lse", [], logsumexp(z[e], over=e))
+    L = program.define("L", [], Sum(where(Ne(y[c], 0), y[c] * (lse - z[c]), 0), c))
+    program.kernel(L, wrt=[z, y])
+    proved(
+        program.claim("guarded = plain", L, -Sum(y[c] * log_softmax(z[c], over=c), c)),
+        program.claim("dz", program.derivative(L, z[c]), Sum(y[e], e) * softmax(z[c], over=c) - y[c]),
+    )
+    kernel = compiled(program, target)
+    logits, labels, one = on(target, [-np.inf, 0.0, 0.0], [0.0, 1.0, 0.0], 1.0)
+    np.seterr(invalid="ignore")  # 0 * inf is computed for the class that is selected away, and for no other
+    L_value, saved = kernel.forward(logits, labels)
+    dz, dy = kernel.backward(one, saved)
+    assert agrees(L_value, 0.693147180560)
+    assert agrees(dz, (0, -0.5, 0.5))
+    assert np.isfinite(np.asarray(dy)[1:]).all()
+    logits, labels = on(target, [-np.inf, 0.0, 0.0], [0.0, 0.0, 0.0])
+    L_value, saved = kernel.forward(logits, labels)
+    assert agrees(L_value, 0)
+    assert agrees(kernel.backward(one, saved)[0], (0, 0, 0))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_c24_cross_entropy_at_a_large_common_offset(target: str, compiled: Any, proved: Any) -> None:
+    """lse(z) - z_t at an offset of 1e8 in float32: the maximum has to leave before the logarithm comes."""
+    z, t, m = tensor("z", N, C), tensor("t", N, into=C), tensor("m", N)
+    program = Program("offset_cross_entropy", "cross entropy", [z, t])
+    loss = program.define("loss", [n], logsumexp(z[n, c], over=c) - z[n, t[n]])
+    program.kernel(loss, wrt=[z])
+    shifted = log(Sum(exp(z[n, c] - m[n]), c)) - (z[n, t[n]] - m[n])
+    proved(program.claim("shifted", loss[n], shifted))
+    kernel = compiled(program, target)
+    Z, which = on(target, np.array([[1e8, 1e8], [1e8, 1e8 - 16]], dtype=np.float32), [0, 1])
+    found, _ = kernel.forward(Z, which)
+    assert np.asarray(found).dtype == np.float32
+    np.testing.assert_allclose(np.asarray(found), (0.693147180560, 16.000000112535), rtol=1e-7)
+
+
+def test_c26_masks_are_selections(proved: Any, refuted: Any, point: Any, compiled: Any) -> None:
+    """A number added to every key of a row un-masks it, for softmax does not see it; masks do not add up to a mask."""
+    s, seen = tensor("s", C), tensor("seen", C, into=2)
+    low = scalar("low")
+    program = Program("selection", "softmax over a subset", [s, seen])
+    p = program.define("p", [c], softmax(s[c], over=c, where=Gt(seen[c], 0)))
+    program.kernel(p, wrt=[s])
+    sentinel = softmax(s[c] + low, over=c)
+    proved(program.claim("shift", sentinel, softmax(s[c], over=c)))
+    refuted(
+        program.claim("a sentinel on every key is a mask", sentinel, 0), point(program, s=(3, -1), low=-65504), [c],
+        left=(0.982013790038, 0.017986209962),
+    )  # fmt: skip
+    added = softmax(s[c] + low * where(Gt(seen[c], 0), 0, 1), over=c)
+    here = [point(program, s=(2, -1), seen=(0, 1), low=low_) for low_ in ("-1e-9", "-1e9")]
+    refuted(program.claim("a sentinel is a mask", added, p[c]), here[0], [c], left=(0.952574126777, 0.047425873223))
+    np.testing.assert_allclose(here[1](added, c), (0, 1), atol=1e-15)
+    with np.errstate(over="ignore"):
+        low_16 = np.finfo(np.float16).min
+        assert np.isneginf(low_16 + low_16)
+        assert np.isneginf(low_16 - np.float16(16))
+        assert low_16 - np.float16(15) == -65504
+    kernel = compiled(program)
+    for kind in (np.float16, np.float32, np.float64):
+        value, saved = kernel.forward(np.array([3, -1], dtype=kind), np.array([0, 1]))
+        np.testing.assert_array_equal(value, (0, 1))
+        assert np.isfinite(kernel.backward(np.ones(2, dtype=kind), saved)[0]).all()
+
+
+VARIANCES = (
+    ((10000, 10001, 10002, 10003), 1.25, 0.0),
+    ((4096, 4097, 4098, 4099), 1.25, 2.0),
+)
+
+
+def test_c29_variance_by_the_square_of_the_mean(proved: Any, compiled: Any) -> None:
+    """E[x^2] - E[x]^2 is the variance on paper and cancels in floating point: the kernel centres first."""
+    x = tensor("x", N, C)
+    program = Program("spread", "variance of each row", [x])
+    v = program.define("v", [n], variance(x[n, c], over=c))
+    program.kernel(v, wrt=[x])
+    one_pass = mean(x[n, c] ** 2, over=c) - mean(x[n, c], over=c) ** 2
+    proved(
+        program.claim("one pass", v[n], one_pass),
+        program.claim("two", v[n], mean((x[n, c] - mean(x[n, e], over=e)) ** 2, over=c)),
+    )
+    kernel = compiled(program)
+    for row, expected, cancelled in VARIANCES:
+        single = np.array([row], dtype=np.float32)
+        assert (single**2).mean() - single.mean() ** 2 == cancelled
+        value, saved = kernel.forward(single)
+        np.testing.assert_allclose(value, [expected], rtol=1e-6)
+        (dx,) = kernel.backward(np.ones(1, dtype=np.float32), saved)
+        np.testing.assert_allclose(dx[0], (np.array(row) - np.mean(row)) * 2 / len(row), rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_c30_the_shift_is_each_rows_own(target: str, compiled: Any, proved: Any) -> None:
+    """Any constant of a row may be subtracted; only the row's own maximum keeps every row away from 0/0."""
+    Z, shift = tensor("Z", N, C), tensor("shift", N)
+    program = Program("rows", "softmax of each row", [Z])
+    P = program.define("P", [n, c], softmax(Z[n, c], over=c))
+    program.kernel(P, wrt=[Z])
+    proved(program.claim("shift", softmax(Z[n, c] - shift[n], over=c), P[n, c]))
+    kernel = compiled(program, target)
+    rows, ones = on(target, [[0.0, 1.0], [1000.0, 1001.0]], np.ones((2, 2)))
+    value, saved = kernel.forward(rows)
+    np.testing.assert_allclose(np.asarray(value), [[0.268941421370, 0.731058578630]] * 2, rtol=1e-11)
+    np.testing.assert_allclose(np.asarray(kernel.backward(ones, saved)[0]), 0, atol=1e-15)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_c32_padding_and_a_learned_temperature(target: str, compiled: Any, proved: Any, agrees: Any) -> None:
+    """Padded candidates leave the sums: whatever stands there, -inf as well, is multiplied by nothing."""
+    s, valid, tau = tensor("s", C), tensor("valid", C, into=2), scalar("tau", positive=True)
+    program = Program("temperature", "a choice among candidates at a temperature", [s, valid, tau])
+    L = program.define("L", [], logsumexp(s[c] / tau, over=c, where=Gt(valid[c], 0)) - s[0] / tau)
+    program.kernel(L, wrt=[s, tau])
+    p = softmax(s[c] / tau, over=c, where=Gt(valid[c], 0))
+    proved(program.claim("dtau", program.derivative(L, tau), (s[0] - Sum(p * s[c], c)) / tau**2))
+    kernel = compiled(program, target)
+    for padding in (0.0, 7.0, -np.inf):
+        scores, one = on(target, [0.8, 0.3, padding], 1.0)
+        value, saved = kernel.forward(scores, *on(target, [1, 1, 0]), tau=0.5)
+        ds, dtau = kernel.backward(one, saved)
+        assert agrees(dtau, 0.537882842740)
+        assert np.asarray(ds)[2] == 0
+        assert np.isfinite(np.asarray(value))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_c33_cosine_with_clamped_norms(target: str, compiled: Any, proved: Any) -> None:
+    """Each vector is divided by its own clamped norm; the product of the two clamps would underflow to 0."""
+    v, w, eps = *tensors("v w", C), scalar("eps", positive=True)
+    tiny = 1.1754943508222875e-38
+    norm_v, norm_w = sqrt(Sum(v[e] ** 2, e)), sqrt(Sum(w[e] ** 2, e))
+    program = Program("cosine", "cosine similarity, each norm at least eps", [v, w, eps])
+    similarity = program.define("similarity", [], Sum(v[c] / Max(norm_v, eps) * w[c] / Max(norm_w, eps), c))
+    program.kernel(similarity, wrt=[v, w], defaults={eps: tiny})
+    product = Sum(v[c] * w[c], c) / (Max(norm_v, eps) * Max(norm_w, eps))
+    proved(program.claim("over the reals", similarity, product))
+    assert np.float32(tiny) * np.float32(tiny) == 0
+    kernel = compiled(program, target)
+    for kind in (np.float32, np.float64):
+        zero, ones, upstream = on(target, np.zeros(3, kind), np.ones(3, kind), np.ones((), kind))
+        for pair, expected in (((zero, zero), 0), ((ones, zero), 0), ((ones, ones), 1)):
+            value, saved = kernel.forward(*pair)
+            assert np.asarray(value) == pytest.approx(expected)
+            assert all(not np.isnan(np.asarray(part)).any() for part in kernel.backward(upstream, saved))

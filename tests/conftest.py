@@ -1,0 +1,47 @@
+"""The last line of a run: what the mutation suite counted, however many workers decided the mutants.
+
+A test leaves counts and remarks in its report as `user_properties`, which reach the main process from every worker.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Any
+
+import pytest
+
+COUNTED = ("mutants", "refuted", "equivalent", "undecided", "false", "ill-formed")
+REMARK = "equivalent mutant"
+
+
+class MutantCounts:
+    """Collects the counts of all reports, and prints their sum when everything else has been printed."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.remarks: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call":
+            for name, value in report.user_properties:
+                if name in COUNTED and isinstance(value, int):
+                    self.counts[name] += value
+                elif name == REMARK:
+                    self.remarks.append(str(value))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self.remarks:
+            terminalreporter.write_sep("=", "mutants that are equal to what they came from, by both engines")
+            for remark in sorted(self.remarks):
+                terminalreporter.write_line(remark)
+
+    def pytest_unconfigure(self) -> None:
+        if self.counts:
+            sys.stdout.write(" ".join(f"{name}: {self.counts[name]}" for name in COUNTED) + "\n")
+            sys.stdout.flush()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(MutantCounts(), "mutant-counts")
