@@ -55,8 +55,9 @@ class Confirmation:
 def find_counterexample(claim: Claim, *, seed: int = 0, budget_s: float = 2.0) -> Counterexample | None:
     """The simplest point found where the two sides of the claim differ, or None when the search comes up empty.
 
-    The search stops after a fixed plan of sizes, magnitudes and flags, or after `budget_s` seconds of computing, so that
-    it finds the same on a busy machine. A difference too small to show in floats is reported only when no larger one turns up; its digits are in `left` and `right`.
+    The search stops after a fixed plan of sizes, magnitudes and flags, or after `budget_s` seconds of computing, so
+    that it finds the same on a busy machine. A difference too small to show in floats is reported only when no larger
+    one turns up; its digits are in `left` and `right`.
     """
     deadline = time.thread_time() + budget_s
     trial = Trial(claim)

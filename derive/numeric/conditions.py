@@ -3,8 +3,8 @@
 Part of the numeric side. Almost no random point meets a condition such as Sum(y[k], k) = 1 or A B = I. Where it is
 affine in the entries of one input, for all positions at once, they are solved for exactly. Else, and where an input
 would not stay positive, the inputs that it depends on are scaled, all together, or those of one input, or a single
-entry, by the rational factor that makes it hold. A condition that is not rational in the inputs, or not affine in any of these,
-is left to chance.
+entry, by the rational factor that makes it hold. A condition that is not rational in the inputs, or not affine in any
+of these, is left to chance.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ from derive.program import Claim, Program
 
 Recipe = Callable[[], Any]
 Proposal = tuple[str, Recipe]  # the operator's name, and how to make what it proposes
-CHEAP = 10  # a program with so many definitions costs no more than one without
+CHEAP = 8  # a program with so many definitions costs no more than one without
+STEP = 1 / 64  # in which shares grow until there are enough
 
 
 @dataclass(frozen=True)
@@ -301,17 +302,16 @@ def _not_mentioned(side: Any, program: Program) -> frozenset[Any]:
 def shares(claims: Sequence[Claim], total: int) -> list[int]:
     """How many mutants of each claim make `total` of all: as many of each, but fewer where one costs more to decide.
 
-    What a mutant costs goes by the number of definitions that its sides are computed from. One recipe in ten is taken to
-    make nothing new.
+    What a mutant costs goes by the number of definitions in its program. One recipe in ten is taken to make nothing
+    new.
     """
     most = [sum(1 for _ in candidates(claim)) * 9 // 10 for claim in claims]
     costs = [max(1.0, len(claim.program.definitions) / CHEAP) for claim in claims]
-
-    def shared(each: int) -> list[int]:
-        return [min(max(1, int(each / cost)), number) for cost, number in zip(costs, most, strict=True)]
-
-    each = next((each for each in range(1, 1000) if sum(shared(each)) >= total), 1000)
-    return shared(each)
+    each, found = 0.0, [0]
+    while sum(found) < total:
+        each += STEP
+        found = [min(max(1, int(each / cost)), number) for cost, number in zip(costs, most, strict=True)]
+    return found
 
 
 def mutants_of(claim: Claim, wanted: int, first: int = 0) -> tuple[list[Mutant], int]:
