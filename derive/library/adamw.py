@@ -38,3 +38,10 @@ adamw.claim(
     / (sqrt((beta_2 * v[n] + (1 - beta_2) * g[n] ** 2) / (1 - beta_2**t)) + eps),
     name="the update as published: decoupled decay, bias-corrected moments",
 )  # fmt: skip
+
+adamw.steps(
+    "adamw-chain", theta_next[n],
+    theta[n] - lr * m_hat[n] / (sqrt(v_hat[n]) + eps) - lr * weight_decay * theta[n],
+    (1 - lr * weight_decay) * theta[n] - lr * m_hat[n] / (sqrt(v_hat[n]) + eps),
+    because=["the step as published", "the decay shrinks the weight and does not pass through the moments"],
+)  # fmt: skip

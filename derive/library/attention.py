@@ -8,7 +8,7 @@ The sizes T_q, T_k, d_k, d_v are different letters, so a transposed factor is a 
 from sympy import exp, sqrt
 
 from derive.functions import logsumexp, softmax
-from derive.language import Sum, dims, flag, implies, index, indices, leading_index, tensor
+from derive.language import Sum, delta, dims, flag, implies, index, indices, leading_index, tensor
 from derive.matrices import Matrix, matrices, matrix, row_softmax, row_sum
 from derive.program import Program
 
@@ -53,9 +53,17 @@ backward.claim(
     "row-sum", Sum(dA[i, j] * A[i, j], j), Sum(dO[i, c] * O[i, c], c), name="row_sum(dA * A) = row_sum(dO * O)"
 )
 
+backward.steps(
+    "attention-chain", dS[i, j],
+    Sum(dA[i, l] * A[i, l] * (delta(l, j) - A[i, j]), l),
+    A[i, j] * dA[i, j] - A[i, j] * Sum(dA[i, l] * A[i, l], l),
+    A[i, j] * (dA[i, j] - Sum(dO[i, c] * O[i, c], c)),
+    because=["the chain rule through the Jacobian a_l (delta_lj - a_j)", "the delta contracts",
+             "row_sum(dA * A) is row_sum(dO * O)"],
+)  # fmt: skip
 
-# --------------------------------------------------------------------------------------------------------------------
-# - End to end: the output is one definition with nothing named in between, and its gradient is compared with the
+# ---------------------------------------------------------------------------------------------------------------------
+# End to end: the output is one definition with nothing named in between, and its gradient is compared with the
 # document's five formulas composed. What the chain rule finds and what the document says are thus derived apart.
 
 
@@ -101,8 +109,8 @@ projected_backward.claim(
     name="dX = dQ W_Q^T + dK W_K^T + dV W_V^T",
 )  # fmt: skip
 
-# --------------------------------------------------------------------------------------------------------------------
-# - The kernel: any leading dimensions, and a causal mask that the caller switches on. A masked sum is a sum over the
+# ---------------------------------------------------------------------------------------------------------------------
+# The kernel: any leading dimensions, and a causal mask that the caller switches on. A masked sum is a sum over the
 # index set that is left; query i sees the keys j <= i.
 
 N = dims("N")[0]

@@ -57,3 +57,11 @@ backward.claim(
                              - xhat[n, i, c] * mean(dz[n, i, c] * gamma[c] * xhat[n, i, c], over=c)),
     name="the residual path adds dy",
 )  # fmt: skip
+
+backward.steps(
+    "block-chain", backward["dW_V"][h, a, c],
+    Sum(backward["dV"][n, h, j, a] * z[n, j, c], n, j),
+    Sum(A[n, h, i, j] * backward["dO"][n, h, i, a] * z[n, j, c], n, i, j),
+    Sum(Sum(A[n, h, i, j] * z[n, j, c], j) * backward["dO"][n, h, i, a], n, i),
+    because=["dW_V = dV^T z", "dV = A^T dO", "the sum over keys taken first: A z"],
+)  # fmt: skip

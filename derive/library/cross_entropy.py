@@ -1,6 +1,6 @@
 """Softmax cross entropy from logits with integer targets: the mean over rows of logsumexp(z) - z[target]."""
 
-from sympy import log
+from sympy import exp, log
 
 from derive.functions import logsumexp, softmax
 from derive.language import Sum, delta, dims, index, leading_index, tensor
@@ -25,4 +25,12 @@ backward = cross_entropy.gradient(loss)
 backward.claim(
     "cross-entropy-backward", backward["dz"][n, v],
     backward["dloss"] * (softmax(z[n, v], over=v) - delta(v, target[n])) / N, name="dz = (p - y) / N",
+)  # fmt: skip
+
+backward.steps(
+    "cross-entropy-chain", backward["dz"][n, v],
+    backward["dloss"] / N * (exp(z[n, v]) / exp(L[n]) - delta(v, target[n])),
+    backward["dloss"] / N * (exp(z[n, v] - L[n]) - delta(v, target[n])),
+    backward["dloss"] * (softmax(z[n, v], over=v) - delta(v, target[n])) / N,
+    because=["the gradient of logsumexp is e^z / e^L", "exponentials merge", "e^(z - L) is the softmax"],
 )  # fmt: skip

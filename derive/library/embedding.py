@@ -33,3 +33,10 @@ positioned_backward.claim(
     "position-backward", positioned_backward["dP"][t, c], Sum(positioned_backward["dx"][n, t, c], n),
     name="dP sums over the leading dimensions",
 )  # fmt: skip
+
+backward.steps(
+    "embedding-chain", backward["dE"][w, c],
+    Sum(backward["dx"][n, c] * Sum(delta(v, token[n]) * delta(v, w), v), n),
+    Sum(delta(w, token[n]) * backward["dx"][n, c], n),
+    because=["the chain rule through the one-hot product", "the inner delta contracts"],
+)  # fmt: skip

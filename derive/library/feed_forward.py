@@ -67,3 +67,11 @@ block_backward.claim(
               - xhat[n, c] * mean(block_backward["dxhat"][n, c] * xhat[n, c], over=c)),
     name="the residual path adds dy",
 )  # fmt: skip
+
+dy = block_backward["dy"]
+block_backward.steps(
+    "feed-forward-chain", block_backward["dW_1"][f, c],
+    Sum(block_backward["du"][n, f] * z[n, c], n),
+    Sum(Sum(dy[n, k] * W_2[k, f], k) * (Phi[n, f] + u[n, f] * exp(-(u[n, f] ** 2) / 2) / sqrt(2 * pi)) * z[n, c], n),
+    because=["dW_1 = du^T z", "du is dh times the slope of GELU, and dh = dy W_2"],
+)  # fmt: skip

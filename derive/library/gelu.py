@@ -21,3 +21,11 @@ backward.claim(
     "gelu-backward", backward["dx"][n], backward["dy"][n] * (Phi[n] + x[n] * exp(-(x[n] ** 2) / 2) / sqrt(2 * pi)),
     name="GELU' = Phi + x phi",
 )  # fmt: skip
+
+density = exp(-(x[n] ** 2) / 2) / sqrt(2 * pi)
+backward.steps(
+    "gelu-chain", backward["dx"][n],
+    backward["dy"][n] * Phi[n] + backward["dy"][n] * x[n] * density,
+    backward["dy"][n] * (Phi[n] + x[n] * density),
+    because=["the product rule, and Phi' is the density", "dy factored out"],
+)  # fmt: skip

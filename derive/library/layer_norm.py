@@ -31,3 +31,12 @@ backward.claim(
     "layer-norm-backward", backward["dx"][n, c],
     r[n] * (g - mean(g, over=c) - xhat[n, c] * mean(g * xhat[n, c], over=c)), name="dx in three reductions",
 )  # fmt: skip
+
+dxc = g * r[n] - xc[n, c] * r[n] ** 3 * mean(dy[n, k] * gamma[k] * xc[n, k], over=k)
+backward.steps(
+    "layer-norm-chain", backward["dx"][n, c],
+    dxc - mean(dxc, over=c),
+    r[n] * g - r[n] * mean(g, over=c) - r[n] * xhat[n, c] * mean(g * xhat[n, c], over=c),
+    r[n] * (g - mean(g, over=c) - xhat[n, c] * mean(g * xhat[n, c], over=c)),
+    because=["through the centring, which subtracts the mean", "centred values have mean 0", "r factored out"],
+)  # fmt: skip

@@ -36,6 +36,14 @@ jacobian.claim(
 jacobian.claim("E5", J[i, j], -a[i] * a[j], given=[Ne(i, j)], name="different position: -a_i a_j")
 jacobian.claim("softmax-jacobian", J[i, j], a[i] * (delta(i, j) - a[j]), name="E4 and E5 together")
 
+jacobian.steps(
+    "softmax-chain", J[i, j],
+    (delta(i, j) * exp(s[i]) * Z - exp(s[i]) * exp(s[j])) / Z**2,
+    delta(i, j) * exp(s[i]) / Z - exp(s[i]) / Z * exp(s[j]) / Z,
+    a[i] * (delta(i, j) - a[j]),
+    because=["the quotient rule", "the fraction taken apart", "e^s / Z is a"],
+)  # fmt: skip
+
 # The kernel, over the last axis of an array with any leading dimensions.
 N = dims("N")[0]
 n = leading_index("n", N)
