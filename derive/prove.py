@@ -71,7 +71,7 @@ class Verdict:
 
 
 def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0) -> Verdict:
-    """The verdict on a claim, within a budget of `seconds` for the proof.
+    """The verdict on a claim, within a budget of `seconds` of processor time for the proof.
 
     Cheap attempts come first, then numbers, then the attempts that write everything in: a false claim is refuted before
     much is spent on proving it.
@@ -82,14 +82,15 @@ def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0) -> Verdict:
     if claim.by is not None and claim.left != claim.right:  # what says 1 = 1 needs no rule
         return _prove_by_rule(claim, claim.by, seconds, seed)
     started = time.monotonic()
+    deadline = time.thread_time() + seconds
     reasons: list[str] = []
     attempts = _attempts(claim)
-    proof = _first_proof(claim, islice(attempts, CHEAP), started + seconds, reasons)
+    proof = _first_proof(claim, islice(attempts, CHEAP), deadline, reasons)
     found = find_counterexample(claim, seed=seed) if proof is None else None
     if found is not None:
         return Verdict(claim, REFUTED, _hypotheses(claim, None), (), time.monotonic() - started, found)
     if proof is None:
-        proof = _first_proof(claim, attempts, started + seconds, reasons)
+        proof = _first_proof(claim, attempts, deadline, reasons)
     if proof is None:
         reason = "; ".join(dict.fromkeys([*reasons, "no counterexample found at small sizes"]))
         return Verdict(claim, UNDECIDED, _hypotheses(claim, None), (), time.monotonic() - started, None, reason)
@@ -139,7 +140,7 @@ def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int) -> Verdi
 
 def proof_of(claim: Claim, *, seconds: float, attempts: int) -> Ledger | None:
     """The ledger of a proof by the normal form alone, unconfirmed; None when so many attempts find none."""
-    proof = _first_proof(claim, islice(_attempts(claim), attempts), time.monotonic() + seconds, [])
+    proof = _first_proof(claim, islice(_attempts(claim), attempts), time.thread_time() + seconds, [])
     return proof[0] if proof is not None else None
 
 
@@ -148,7 +149,7 @@ def _first_proof(
 ) -> tuple[Ledger, tuple[Any, Any]] | None:
     """The ledger and the sides of the first attempt that gives zero; None, with reasons added, when none does."""
     for left, right in attempts:
-        remaining = deadline - time.monotonic()
+        remaining = deadline - time.thread_time()
         if remaining <= 0:
             reasons.append("the time for the proof is used up")
             return None

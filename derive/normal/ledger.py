@@ -35,7 +35,7 @@ class Ledger:
     settled: set[str] = field(default_factory=set)
     written: dict[str, str] = field(default_factory=dict)
     rewrites: tuple[Rewrite, ...] = ()
-    started: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=time.thread_time)
     spent: int = 0
     fresh: int = 0
 
@@ -90,7 +90,7 @@ class Ledger:
         self.spent += amount
         if self.spent > self.terms:
             raise BudgetExceededError(f"more than {self.terms} terms")
-        if self.spent % 64 < amount and time.monotonic() - self.started > self.seconds:
+        if self.spent % 64 < amount and time.thread_time() - self.started > self.seconds:
             raise BudgetExceededError(f"more than {self.seconds:g} s")
 
     def fresh_var(self, extent: Polynomial) -> Var:

@@ -29,7 +29,7 @@ __all__ = ["simplified"]
 CLEAR = 1e-2  # a simpler draft may not make the difference smaller than this, neither relatively nor absolutely
 DRAFTS = 3  # how often each palette is drawn from
 WORK, TRY = 40_000, 200  # terms to sum for drafts altogether; what a draft costs besides
-DISTINCT_WORK = 10_000  # ... and for drafts with distinct sizes
+DISTINCT_LIMIT = 4_000  # terms to sum at a point with distinct sizes, where the search had too many letters for that
 FEW = 8  # with at most so many entries in all inputs together, all of them are distinct
 LARGE = 6  # an input with more entries than this uses numbers again, so that they stay small
 SPARE = 2  # numbers to choose among beyond those needed
@@ -65,14 +65,10 @@ def _with_distinct_sizes(point: Point, place: Place, least: Gap, seed: int) -> P
     if len(set(sizes.values())) == len(sizes) or not larger:
         return point
     flags = {name: value for name, value in point.sample.inputs.items() if isinstance(value, bool)}
-    work = DISTINCT_WORK
-    for draft in _drafts(trial.sample(distinct, flags, REGIMES[0], seed), trial, seed):
-        made = Point(trial, trial.met(draft))
+    for draft in islice(_drafts(trial.sample(distinct, flags, REGIMES[0], seed), trial, seed), DRAFTS):
+        made = Point(trial, trial.met(draft), DISTINCT_LIMIT)
         if _shows(made, place, least):
             return made
-        work -= TRY + SEARCH_LIMIT - made.coarse.work
-        if work <= 0:
-            break
     return point
 
 

@@ -94,20 +94,21 @@ class Trial:
 class Point:
     """A claim at a point, in reals: with few digits, with more, and with the inputs moved a little, each on demand."""
 
-    def __init__(self, trial: Trial, sample: Sample) -> None:
+    def __init__(self, trial: Trial, sample: Sample, limit: int = SEARCH_LIMIT) -> None:
         self.trial = trial
         self.sample = sample
+        self.limit = limit  # terms to sum
         self.compared = 0  # positions where both sides had a value
 
     @cached_property
     def coarse(self) -> Environment:
         """The point with as many digits as usual."""
-        return self.trial.at(self.sample, reals(COARSE))
+        return self.trial.at(self.sample, reals(COARSE), self.limit)
 
     @cached_property
     def fine(self) -> Environment:
         """The point with more digits, and bounds of the errors."""
-        return self.trial.at(self.sample, bounded_reals(FINE))
+        return self.trial.at(self.sample, bounded_reals(FINE), self.limit)
 
     @cached_property
     def nearby(self) -> list[Environment]:
@@ -118,7 +119,8 @@ class Point:
                 (name, path): value * (1 + Fraction(direction * (number + 7), 10**9))
                 for number, (name, path, value) in enumerate(entries(self.sample))
             }
-            found.append(self.trial.at(self.trial.met(with_entry(self.sample, changes)), reals(COARSE)))
+            moved = self.trial.met(with_entry(self.sample, changes))
+            found.append(self.trial.at(moved, reals(COARSE), self.limit))
         return found
 
     def gap(self, environment: Environment, place: Place) -> tuple[float, float]:

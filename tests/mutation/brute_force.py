@@ -32,10 +32,16 @@ class NoValueError(ArithmeticError):
 
 
 class BruteForce:
-    """A program at the sizes and inputs of a counterexample."""
+    """A program at the sizes and inputs of a counterexample.
 
-    def __init__(self, program: Program, sizes: Mapping[str, int], inputs: Mapping[str, Any]) -> None:
-        self.sizes, self.inputs = sizes, inputs
+    A bracket or delta that is 0 ends a product, so that what a mask excludes need not have a value; with `strict`, every
+    factor needs one.
+    """
+
+    def __init__(
+        self, program: Program, sizes: Mapping[str, int], inputs: Mapping[str, Any], *, strict: bool = False
+    ) -> None:
+        self.sizes, self.inputs, self.strict = sizes, inputs, strict
         self.definitions = {definition.name: definition for definition in program.definitions}
         self.real = mpmath.MPContext()
         self.real.dps = DIGITS
@@ -122,9 +128,9 @@ class BruteForce:
         return base ** (int(exponent) if whole else exponent)
 
     def product(self, node: Any, places: Places) -> Any:
-        # A bracket or delta that is 0 ends a product: what a mask excludes need not have a value.
-        for factor in sorted(node.args, key=lambda part: not isinstance(part, (KroneckerDelta, Where))):
-            if isinstance(factor, (KroneckerDelta, Where)) and self.value(factor, places) == 0:
+        for factor in node.args:
+            bracket = isinstance(factor, (KroneckerDelta, Where)) and not self.strict
+            if bracket and self.value(factor, places) == 0:
                 return self.real.mpf(0)
         return self.real.fprod(self.value(factor, places) for factor in node.args)
 
