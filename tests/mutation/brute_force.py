@@ -34,7 +34,7 @@ class NoValueError(ArithmeticError):
 class BruteForce:
     """A program at the sizes and inputs of a counterexample.
 
-    A bracket or delta that is 0 ends a product, so that what a mask excludes need not have a value; with `strict`, every
+    A bracket or delta that is 0 ends a product, so that what a mask excludes need not have a value; with `strict`, each
     factor needs one.
     """
 

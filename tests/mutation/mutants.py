@@ -10,6 +10,7 @@ whose sizes do not fit is refused by the language itself, and is counted, not te
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -314,11 +315,13 @@ def shares(claims: Sequence[Claim], total: int) -> list[int]:
     return found
 
 
-def mutants_of(claim: Claim, wanted: int, first: int = 0) -> tuple[list[Mutant], int]:
+def mutants_of(claim: Claim, wanted: int) -> tuple[list[Mutant], int]:
     """Up to `wanted` distinct mutants of a claim, and how many recipes made nothing well-formed.
 
-    The operators take turns, beginning with number `first`, so that over many claims each has its share.
+    The operators take turns. Which one begins goes by the claim's text, so that over many claims each has its share,
+    and a claim keeps its mutants when others are added.
     """
+    first = zlib.crc32(f"{claim.program.name} {claim.id} {claim}".encode())
     over = _indices(claim)
     groups: dict[str, list[Recipe]] = {}
     for name, recipe in candidates(claim):

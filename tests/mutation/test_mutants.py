@@ -41,7 +41,7 @@ def name_of(number: int) -> str:
 @pytest.mark.parametrize("number", range(len(CLAIMS)), ids=name_of)
 def test_mutants(number: int, shares: list[int], mutants: Any, brute_force: Any, record_property: Any) -> None:
     original = CLAIMS[number]
-    made, ill_formed = mutants.mutants_of(original, shares[number], sum(shares[:number]))
+    made, ill_formed = mutants.mutants_of(original, shares[number])
     counts = dict.fromkeys(("refuted", "equivalent", "undecided", "false"), 0)
     problems = []
     for mutant in made:
