@@ -38,6 +38,7 @@ from derive.wellformed import is_equation
 
 PROVED, REFUTED, UNDECIDED = "Proved", "Refuted", "Undecided"
 CHEAP = 4  # attempts made before numbers are asked
+SEARCH = 5.0  # seconds of processor time for a counterexample before everything is written in
 WHOLE = 100  # definitions of a program that the second engine evaluates from its inputs on
 NEAR = 12  # definitions behind a name that are written in together
 LEVELS = 2  # levels of definitions that are written in together
@@ -86,11 +87,13 @@ def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0) -> Verdict:
     reasons: list[str] = []
     attempts = _attempts(claim)
     proof = _first_proof(claim, islice(attempts, CHEAP), deadline, reasons)
-    found = find_counterexample(claim, seed=seed) if proof is None else None
+    found = find_counterexample(claim, seed=seed, budget_s=min(seconds, SEARCH)) if proof is None else None
+    if found is None and proof is None:
+        proof = _first_proof(claim, attempts, deadline, reasons)
+        if proof is None and seconds > SEARCH:
+            found = find_counterexample(claim, seed=seed, budget_s=seconds)
     if found is not None:
         return Verdict(claim, REFUTED, _hypotheses(claim, None), (), time.monotonic() - started, found)
-    if proof is None:
-        proof = _first_proof(claim, attempts, deadline, reasons)
     if proof is None:
         reason = "; ".join(dict.fromkeys([*reasons, "no counterexample found at small sizes"]))
         return Verdict(claim, UNDECIDED, _hypotheses(claim, None), (), time.monotonic() - started, None, reason)
