@@ -77,6 +77,12 @@ def all_names(expression: Any) -> frozenset[str]:
     return bound.union(*map(all_names, expression.args))
 
 
+@lru_cache(maxsize=50_000)
+def node_count(expression: Any) -> int:
+    """How many nodes the expression has when it is written out, a part that is shared counted wherever it stands."""
+    return 1 + sum(map(node_count, expression.args))
+
+
 def fresh_index(like: Index, taken: Iterable[str]) -> Index:
     """An index over the same range whose name is not taken: i, i_1, i_2, ..."""
     used = set(taken)

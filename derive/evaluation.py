@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from derive.binders import free_indices
 from derive.errors import StatementError
 from derive.language import Dim, Flag, Index, Scalar, Tensor
-from derive.numeric.arithmetic import Arithmetic, reals
+from derive.numeric.arithmetic import Arithmetic, UnsupportedError, reals
 from derive.numeric.closures import ARITHMETIC, WORK, Code, Frame, Inputs
 from derive.numeric.compilation import Compiler, ordered_indices
 from derive.program import Definition, symbols_of
@@ -110,7 +111,10 @@ class Environment:
             return self._evaluator.codes[number](self._frame)
         except RecursionError:  # a long chain of definitions: computed in order, none asks for more than the one before
             self._evaluator.warm(self._frame)
+        try:
             return self._evaluator.codes[number](self._frame)
+        except RecursionError:  # one of them has no value in this arithmetic, and all that build on it ask again
+            raise UnsupportedError("nested too deeply") from None
 
     @property
     def arithmetic(self) -> Arithmetic:
@@ -147,9 +151,12 @@ class Evaluator:
         return self._extents[index]
 
     def at(
-        self, arithmetic: Arithmetic, sizes: Mapping[str, int], inputs: Inputs, *, limit: int = DEFAULT_LIMIT
-    ) -> Environment:
+        self, arithmetic: Arithmetic, sizes: Mapping[str, int], inputs: Inputs, *, limit: int = DEFAULT_LIMIT,
+        deadline: float = inf,
+    ) -> Environment:  # fmt: skip
         """The environment at a point. Tables are nested sequences of integers and Fractions.
+
+        At most `limit` terms are summed there, and none after `deadline`, by the processor time of this thread.
 
         Raises:
             StatementError: a size or an input is missing.
@@ -160,7 +167,7 @@ class Evaluator:
         for known in self.needs.inputs:
             if str(known.name) not in inputs:
                 raise StatementError(f"input {known.name}: no value given; given are {', '.join(inputs) or 'none'}")
-        frame: Frame = [arithmetic, limit]
+        frame: Frame = [arithmetic, limit, deadline]
         frame.extend(fill(arithmetic, sizes, inputs) for fill in self._fillers)
         return Environment(self, frame)
 

@@ -10,17 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
+from math import inf
+from time import thread_time
 from typing import Any
 
 from sympy import Add, Expr, Indexed, Pow, S
 
 from derive.binders import fresh_index, map_children, substitute, unshadowed
 from derive.differentiation import Contribution, placed, pull_back
-from derive.errors import StatementError
+from derive.errors import BudgetExceededError, StatementError
 from derive.exceptional import is_differentiable, is_root, points_without_derivative
 from derive.folding import Known, fold
 from derive.language import Index, Scalar, Tensor, axis_sizes, entry
 from derive.program import Definition, Name, Program, symbols_of
+
+MOST_NODES = 100_000  # of an expression with definitions written in
 
 
 @dataclass
@@ -202,10 +206,25 @@ def _indices_for(symbol: Name, received: list[Contribution]) -> tuple[Index, ...
 # The derivative of one entry, for statements about Jacobians.
 
 
-def inline(expression: Any, program: Program, keep: frozenset[Any] = frozenset()) -> Any:
-    """The expression with every name that the program defines replaced by its definition, except those to keep."""
+def inline(
+    expression: Any, program: Program, keep: frozenset[Any] = frozenset(), *, most: int = MOST_NODES, until: float = inf
+) -> Any:
+    """The expression with every name that the program defines replaced by its definition, except those to keep.
+
+    Raises:
+        BudgetExceededError: more than `most` different nodes are met on the way, or it is later than `until` by the
+            processor time of this thread.
+    """
+    known: dict[Any, Any] = {}  # a part that occurs many times is written once
 
     def replaced(node: Any) -> Any:
+        if node not in known:
+            if len(known) >= most or thread_time() > until:
+                raise BudgetExceededError("too much time or too many nodes with definitions written in")
+            known[node] = written_in(node)
+        return known[node]
+
+    def written_in(node: Any) -> Any:
         base = node.base if isinstance(node, Indexed) else node
         definition = program.definition(str(base.name)) if isinstance(base, (Tensor, Scalar)) else None
         if definition is None or definition.symbol != base or base in keep:

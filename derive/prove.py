@@ -21,7 +21,7 @@ from typing import Any
 
 from sympy import Indexed
 
-from derive.binders import free_indices
+from derive.binders import free_indices, node_count
 from derive.errors import AlarmError, BudgetExceededError, NoLawError
 from derive.exceptional import empty_index_sets
 from derive.gradient import Gradient, depends_on, inline
@@ -40,6 +40,7 @@ PROVED, REFUTED, UNDECIDED = "Proved", "Refuted", "Undecided"
 CHEAP = 4  # attempts made before numbers are asked
 SEARCH = 5.0  # seconds of processor time for a counterexample before everything is written in
 WHOLE = 100  # definitions of a program that the second engine evaluates from its inputs on
+WRITTEN = 2_000  # nodes that a side or a hypothesis may grow to when definitions are written in
 NEAR = 12  # definitions behind a name that are written in together
 LEVELS = 2  # levels of definitions that are written in together
 
@@ -85,7 +86,7 @@ def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0) -> Verdict:
     started = time.monotonic()
     deadline = time.thread_time() + seconds
     reasons: list[str] = []
-    attempts = _attempts(claim)
+    attempts = _attempts(claim, deadline)
     proof = _first_proof(claim, islice(attempts, CHEAP), deadline, reasons)
     found = find_counterexample(claim, seed=seed, budget_s=min(seconds, SEARCH)) if proof is None else None
     if found is None and proof is None:
@@ -143,7 +144,8 @@ def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int) -> Verdi
 
 def proof_of(claim: Claim, *, seconds: float, attempts: int) -> Ledger | None:
     """The ledger of a proof by the normal form alone, unconfirmed; None when so many attempts find none."""
-    proof = _first_proof(claim, islice(_attempts(claim), attempts), time.thread_time() + seconds, [])
+    deadline = time.thread_time() + seconds
+    proof = _first_proof(claim, islice(_attempts(claim, deadline), attempts), deadline, [])
     return proof[0] if proof is not None else None
 
 
@@ -151,7 +153,14 @@ def _first_proof(
     claim: Claim, attempts: Iterator[tuple[Any, Any]], deadline: float, reasons: list[str]
 ) -> tuple[Ledger, tuple[Any, Any]] | None:
     """The ledger and the sides of the first attempt that gives zero; None, with reasons added, when none does."""
-    for left, right in attempts:
+    while True:
+        try:
+            left, right = next(attempts)
+        except StopIteration:
+            return None
+        except (BudgetExceededError, RecursionError) as error:
+            reasons.append(f"proof stopped: {error}")
+            return None
         remaining = deadline - time.thread_time()
         if remaining <= 0:
             reasons.append("the time for the proof is used up")
@@ -174,7 +183,6 @@ def _first_proof(
             reasons.append(f"a side has no value: {error}")
         except NoLawError as error:
             reasons.append(str(error))
-    return None
 
 
 def _as_proved(claim: Claim, sides: tuple[Any, Any]) -> Claim:
@@ -184,9 +192,12 @@ def _as_proved(claim: Claim, sides: tuple[Any, Any]) -> Claim:
 
 
 def _equations(ledger: Ledger, claim: Claim, reasons: list[str]) -> tuple[Rewrite, ...]:
-    """The claim's equational hypotheses, each written with the ones before it and solved for one atom."""
+    """The claim's equational hypotheses, each written with the ones before it and solved for one atom.
+
+    One that mentions defined names counts twice: as it stands, and with their definitions written in.
+    """
     found: list[Rewrite] = []
-    for condition in claim.given:
+    for condition in dict.fromkeys([*claim.given, *_written_in(ledger, claim)]):
         if is_equation(condition):
             ledger.rewrites = tuple(found)
             left, right = (normal_form(ledger, side) for side in condition.args)
@@ -198,7 +209,16 @@ def _equations(ledger: Ledger, claim: Claim, reasons: list[str]) -> tuple[Rewrit
     return tuple(found)
 
 
-def _attempts(claim: Claim) -> Iterator[tuple[Any, Any]]:
+def _written_in(ledger: Ledger, claim: Claim) -> list[Any]:
+    """The claim's conditions with definitions written in, where that does not make them too large."""
+    try:
+        until = ledger.started + ledger.seconds
+        return [inline(condition, claim.program, most=WRITTEN, until=until) for condition in claim.given]
+    except BudgetExceededError:
+        return []
+
+
+def _attempts(claim: Claim, deadline: float) -> Iterator[tuple[Any, Any]]:
     """The two sides with more and more definitions written in, so that what need not be expanded is not.
 
     1. nothing; 2. the names that stand on one side only, the last defined first, until the sides share all names
@@ -211,7 +231,11 @@ def _attempts(claim: Claim) -> Iterator[tuple[Any, Any]]:
     defined = frozenset(order)
 
     def written_in(sides: tuple[Any, Any], names: frozenset[Any]) -> tuple[Any, Any]:
-        return inline(sides[0], program, defined - names), inline(sides[1], program, defined - names)
+        left, right = (inline(side, program, defined - names, most=WRITTEN, until=deadline) for side in sides)
+        nodes = max(node_count(left), node_count(right))
+        if nodes > WRITTEN:
+            raise BudgetExceededError(f"a side of {nodes} nodes with its definitions written in")
+        return left, right
 
     def mentioned(side: Any) -> frozenset[Any]:
         return defined & symbols_of(side)

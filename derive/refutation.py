@@ -9,9 +9,9 @@ What counts as a difference is a matter of `derive.numeric.trial`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 
 from derive.errors import BudgetExceededError
 from derive.evaluation import Environment
@@ -26,13 +26,14 @@ from derive.numeric.sampling import (
     size_plan,
 )
 from derive.numeric.simplification import simplified
-from derive.numeric.trial import COARSE, VISIBLE, Point, Trial
+from derive.numeric.trial import COARSE, VISIBLE, Place, Point, Trial
 from derive.program import Claim
 
 __all__ = ["Confirmation", "Counterexample", "confirm", "find_counterexample"]
 
 ROUNDS = 2  # how often the plan of sizes and magnitudes is gone through, with other inputs ...
 MORE_ROUNDS, FEW = 12, 200  # ... and how often at most while fewer positions than this have been compared
+PATIENCE = 0.3  # the share of the time that one point may take, so that a costly one does not keep others from a try
 CONFIRM_SAMPLES = 4  # points that a proved claim is evaluated at, if its sizes and flags do not ask for more
 CONFIRM_LIMIT = 20_000  # terms to sum at one point ...
 CONFIRM_WORK = 3_000  # ... and at all points together, after which no new one is begun
@@ -60,22 +61,40 @@ def find_counterexample(claim: Claim, *, seed: int = 0, budget_s: float = 2.0) -
     one turns up; its digits are in `left` and `right`.
     """
     deadline = time.thread_time() + budget_s
-    trial = Trial(claim)
+    try:
+        trial = Trial(claim)
+    except RecursionError:  # nested too deeply to be compiled
+        return None
     faint: Counterexample | None = None
+    too_large: list[Mapping[str, int]] = []
     for point in _points(trial, seed):
-        if time.thread_time() > deadline:
+        now, sizes = time.thread_time(), point.sample.sizes
+        if now > deadline:
             break
+        if any(all(sizes[name] >= size for name, size in large.items()) for large in too_large):
+            continue
+        trial.deadline = min(deadline, now + PATIENCE * budget_s)
         try:
             found = point.first_refuted()
-            if found is not None and found[1] >= VISIBLE:
-                simple = simplified(point, found[0], seed)
-                again = simple.first_refuted() or found
-                return simple.counterexample(again[0])
-            if found is not None and faint is None:
-                faint = point.counterexample(found[0], digits=40)
-        except BudgetExceededError:
+        except (BudgetExceededError, RecursionError):
+            too_large.append(sizes)
             continue
+        if found is not None and found[1] >= VISIBLE:
+            trial.deadline = deadline
+            return _simplest(point, found[0], seed)
+        if found is not None and faint is None:
+            faint = point.counterexample(found[0], digits=40)
     return faint
+
+
+def _simplest(point: Point, place: Place, seed: int) -> Counterexample:
+    """The counterexample at a point where the sides differ, or a simpler one where there is time to find one."""
+    simple = simplified(point, place, seed)
+    try:
+        again = simple.first_refuted()
+    except BudgetExceededError:
+        again = None
+    return simple.counterexample(again[0] if again is not None else place)
 
 
 def _points(trial: Trial, seed: int) -> Iterator[Point]:
@@ -108,8 +127,10 @@ def confirm(claim: Claim, *, seed: int = 0) -> Confirmation:
 
 def _confirmed(trial: Trial, field: Arithmetic, seed: int) -> Confirmation:
     points, samples, work = 0, 0, CONFIRM_WORK
-    plan = list(product(confirmation_sizes(trial.size_names), flag_settings(trial.needs)))
-    for turn, (sizes, flags) in product(range(CONFIRM_SAMPLES), plan):
+    flags_tried = flag_settings(trial.needs)
+    plan = product(range(CONFIRM_SAMPLES), confirmation_sizes(trial.size_names), flags_tried)
+    more = product(range(CONFIRM_SAMPLES), size_plan(trial.size_names), flags_tried)
+    for turn, sizes, flags in chain(plan, (step for step in more if samples == 0)):
         if work <= 0 or (turn > 0 and samples >= CONFIRM_SAMPLES):
             break
         for regime in REGIMES[:3]:  # the next one only where no position was compared with the last

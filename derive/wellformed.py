@@ -17,7 +17,7 @@ from sympy.core.symbol import Str
 from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.logic.boolalg import And, BooleanAtom, Not, Or
 
-from derive.binders import Scope, free_indices, scope_of
+from derive.binders import Scope, free_indices, node_count, scope_of
 from derive.errors import StatementError
 from derive.functions import DEFINITIONS, Defined
 from derive.language import Dim, Flag, Index, Scalar, Tensor, Where, check_entry, extent_of
@@ -31,6 +31,7 @@ STRUCTURE: tuple[type, ...] = (
     sympy.Add, sympy.Mul, sympy.Pow, sympy.Sum, sympy.Product, KroneckerDelta, Piecewise, ExprCondPair, Relational,
     And, Or, Not, Defined, Indexed, Where, OverInput,
 )  # fmt: skip
+LARGEST = 50_000  # nodes of an expression; what is larger is refused before anything walks through it
 LEAVES: tuple[type, ...] = (Dim, Scalar, Flag, Index, Tensor, BooleanAtom, Str)
 
 
@@ -132,8 +133,17 @@ RULES: tuple[tuple[str, Rule], ...] = (
 
 def check_expression(expression: Any, what: str) -> None:
     """Raise StatementError, its message starting with `what`, unless the expression is well-formed."""
-    _check(expression, what, ())
-    check_names(expression, what)
+    try:
+        nodes = node_count(expression)
+        if nodes > LARGEST:
+            raise StatementError(
+                f"{what}: an expression of {nodes} nodes, expected at most {LARGEST}; give names to its parts with "
+                "define(...)"
+            )
+        _check(expression, what, ())
+        check_names(expression, what)
+    except RecursionError:
+        raise StatementError(f"{what}: nested too deeply; give names to its parts with define(...)") from None
 
 
 def _check(node: Any, what: str, bound: tuple[Index, ...]) -> None:

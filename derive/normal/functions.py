@@ -15,6 +15,7 @@ ODD = frozenset({"erf", "sin", "atan"})
 EVEN = frozenset({"cos"})
 MAX_ANGLES = 6  # of a sum under sine or cosine that is taken apart; each doubles the number of terms
 MAX_MULTIPLE = 8  # of an angle that is written with the angle itself
+TEXT = 64  # letters of an angle that count as one term: sines within sines stay few and grow long
 
 
 def applied(ledger: Ledger, function: str, argument: Polynomial) -> Polynomial:
@@ -43,6 +44,7 @@ def _sine_and_cosine(ledger: Ledger, angle: Polynomial) -> tuple[Polynomial, Pol
 
     sin(x + y) = sin x cos y + cos x sin y and cos(x + y) = cos x cos y - sin x sin y.
     """
+    ledger.spend(1 + len(angle.key) // TEXT)
     monomial, coefficient = angle.ordered()[0]
     multiple = abs(coefficient.numerator)
     if 1 < len(angle.terms) <= MAX_ANGLES:

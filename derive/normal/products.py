@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from itertools import combinations, permutations
 from typing import TypeGuard
 
 from derive.normal import ranges, renaming
@@ -86,9 +87,12 @@ def normal_monomial(ledger: Ledger, coefficient: Fraction, factors: Iterable[tup
         plain = plain and not isinstance(atom, (Delta, Base, Prime, Apply)) and not is_idempotent(atom)
     if plain:
         return Polynomial({sorted_monomial(powers): coefficient}) if coefficient else ZERO
-    if _excludes_itself(powers):
-        ledger.use("[p > 0] [-p > 0] = 0")
+    if _exclude_each_other(powers):
+        ledger.use("[p > 0] [q > 0] = 0 where p + q is at most 0, for integers at most 1")
         return ZERO
+    for bracket in _implied(powers):
+        del powers[bracket]
+        ledger.use("[p > 0] [q > 0] = [p > 0] where q is at least p")
     expanded: list[Polynomial] = []
     for atom, power in list(powers.items()):
         if is_idempotent(atom) and power > 1:
@@ -125,13 +129,32 @@ def is_sine(atom: Atom) -> TypeGuard[Apply]:
     return isinstance(atom, Apply) and atom.function == "sin"
 
 
-def _excludes_itself(powers: Mapping[Atom, Exponent]) -> bool:
-    """Whether two of the brackets cannot hold together, because one quantity would be positive and negative."""
-    insides = [atom.inside for atom, power in powers.items() if isinstance(atom, Bracket) and power > 0]
-    if len(insides) < 2:
-        return False
-    keys = {inside.key for inside in insides}
-    return any(inside.scaled(-ONE).key in keys for inside in insides)
+def _exclude_each_other(powers: Mapping[Atom, Exponent]) -> bool:
+    """Whether two of the brackets cannot hold together: where they do, p and q are positive, integers at least 1."""
+    for p, q in combinations(_brackets(powers), 2):
+        whole = is_integer_valued(p.inside) and is_integer_valued(q.inside)
+        both = p.inside + q.inside
+        highest, most = (ranges.greatest(both), 1) if whole else (both.constant(), 0)
+        if highest is not None and highest <= most:
+            return True
+    return False
+
+
+def _implied(powers: Mapping[Atom, Exponent]) -> list[Bracket]:
+    """The brackets that hold wherever another one does."""
+    found: list[Bracket] = []
+    for p, q in permutations(_brackets(powers), 2):
+        apart = q.inside - p.inside
+        lowest = ranges.least(apart) if is_integer_valued(apart) else apart.constant()
+        if lowest is not None and lowest >= 0 and p not in found and q not in found:
+            found.append(q)
+    return found
+
+
+def _brackets(powers: Mapping[Atom, Exponent]) -> list[Bracket]:
+    """The brackets among the factors, in the order of their keys."""
+    held = [atom for atom, power in powers.items() if isinstance(atom, Bracket) and power > 0]
+    return sorted(held, key=lambda atom: atom.key)
 
 
 def _follow_delta(ledger: Ledger, monomial: Monomial) -> Polynomial | None:

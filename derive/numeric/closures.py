@@ -1,8 +1,9 @@
 """The frame that compiled expressions run on, and the closures they are made of.
 
 Bottom of the numeric side's compiler (`derive.numeric.compilation`). A *frame* is a flat list that holds everything a
-point fixes: the arithmetic, how many terms may still be summed, and in places handed out by the compiler the sizes, the
-input tables, the current value of every index, the constants, and memos. *Code* is a function of the frame.
+point fixes: the arithmetic, how many terms may still be summed and until when, and in places handed out by the compiler
+the sizes, the input tables, the current value of every index, the constants, and memos. *Code* is a function of the
+frame.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from operator import itemgetter
+from time import thread_time
 from typing import Any
 
 from derive.errors import BudgetExceededError
@@ -22,7 +24,8 @@ Scope = Mapping[Index, int]  # where the frame holds the value of each index in 
 Inputs = Mapping[str, Any]
 Filler = Callable[[Arithmetic, Mapping[str, int], Inputs], Any]  # what a place holds at a point
 
-ARITHMETIC, WORK, FIRST_FREE = 0, 1, 2  # places in the frame
+ARITHMETIC, WORK, DEADLINE, FIRST_FREE = 0, 1, 2, 3  # places in the frame
+LOOK = 64  # terms between two looks at the clock
 LONGEST = 10_000  # binary digits of an exact power
 
 
@@ -105,6 +108,8 @@ def looped(slot: int, extent: Code, body: Code, *, adds: bool) -> Code:
         frame[WORK] -= length
         if frame[WORK] < 0:
             raise BudgetExceededError("evaluation: the sums at this point have more terms than the limit allows")
+        if frame[WORK] % LOOK < length and thread_time() > frame[DEADLINE]:
+            raise BudgetExceededError("evaluation: the time is used up")
         values = []
         for position in range(length):
             frame[slot] = position
@@ -129,7 +134,7 @@ def warmer(
         key = tuple(frame[slot] for slot in slots)
         try:
             value = body(frame)
-        except ArithmeticError:
+        except (ArithmeticError, RecursionError):
             return
         frame[memo][key] = value
 

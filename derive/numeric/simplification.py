@@ -6,9 +6,9 @@ inputs are drawn once more from palettes of small numbers, integers first where 
 that still shows the difference is kept.
 
 A draft is as generic as what it replaces. No entry is 0, 1 or -1, so that no factor and no power can hide; the entries
-of one input are distinct in magnitude (a large one uses eight numbers again and again, in another order each time), so
-that no axis and no upstream gradient is constant; no two inputs have the same entries, so that exchanged tensors show,
-and where there are few entries all are distinct. Beyond four letters the search uses some size twice; a last draft has
+of one input are distinct in magnitude (a large one uses the same few in each row, and differs from row to row), so that
+no axis and no upstream gradient is constant; no two inputs have the same entries, so that exchanged tensors show, and
+where there are few entries all are distinct. Beyond four letters the search uses some size twice; a last draft has
 all sizes distinct.
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from itertools import count, islice, product
+from itertools import count, groupby, islice, product
 from math import gcd
 
 from derive.errors import BudgetExceededError
@@ -124,17 +124,19 @@ def _drafts(sample: Sample, trial: Trial, seed: int) -> Iterator[Sample]:
 def _drawn(
     owned: dict[str, list[Path]], positive: frozenset[str], palette: Palette, generator: random.Random
 ) -> dict[tuple[str, Path], Fraction]:
-    """A number from the palette for every entry: other magnitudes within an input, and no two inputs alike."""
+    """A number from the palette for every entry: other magnitudes within a row of an input, and no two inputs alike."""
     magnitudes, signed = palette
     total = sum(map(len, owned.values()))
     found: dict[tuple[str, Path], Fraction] = {}
     drawn: list[Sequence[Fraction]] = []
     for name, paths in owned.items():
         taken = set(map(abs, found.values())) if total <= FEW else set()
+        rows = [len(list(row)) for _, row in groupby(paths, key=lambda path: path[:-1])]
         spare = SPARE
         while True:
             free = (number for number in magnitudes() if number not in taken)
-            chosen = _chosen(list(islice(free, min(len(paths), LARGE) + spare)), len(paths), generator)
+            pool = list(islice(free, max(min(len(paths), LARGE), *rows) + spare))
+            chosen = generator.sample(pool, len(paths)) if len(paths) <= LARGE else _in_rows(pool, rows, generator)
             if chosen not in drawn:
                 break
             spare += 1
@@ -145,9 +147,14 @@ def _drawn(
     return found
 
 
-def _chosen(pool: Sequence[Fraction], count: int, generator: random.Random) -> list[Fraction]:
-    """So many numbers, none a second time before all have come."""
+def _in_rows(pool: Sequence[Fraction], rows: Sequence[int], generator: random.Random) -> list[Fraction]:
+    """Numbers for a large table, row by row: distinct in a row, and in no place the same as in the row before."""
     found: list[Fraction] = []
-    while len(found) < count:
-        found += generator.sample(pool, min(len(pool), count - len(found)))
+    before: list[Fraction] = []
+    for length in rows:
+        row = generator.sample(pool, length)
+        while any(new == old for new, old in zip(row, before, strict=False)):
+            row = generator.sample(pool, length)
+        found += row
+        before = row
     return found

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cached_property
+from math import inf
 from typing import Any
 
 import sympy
@@ -42,6 +43,7 @@ class Trial:
     def __init__(self, claim: Claim) -> None:
         definitions = claim.program.definitions
         self.claim = claim
+        self.deadline = inf  # after which nothing more is evaluated, by the processor time of this thread
         # A condition on indices (i < j) is met position by position, one on values (Sum(y[n, v], v) = 1) everywhere.
         placed = [free_indices(condition) for condition in claim.given if not condition.atoms(Tensor)]
         self.indices = ordered_indices(free_indices(claim.left).union(free_indices(claim.right), *placed))
@@ -65,7 +67,7 @@ class Trial:
 
     def at(self, sample: Sample, arithmetic: Arithmetic, limit: int = SEARCH_LIMIT) -> Environment:
         """The environment at a point."""
-        return self.evaluator.at(arithmetic, sample.sizes, sample.inputs, limit=limit)
+        return self.evaluator.at(arithmetic, sample.sizes, sample.inputs, limit=limit, deadline=self.deadline)
 
     def admits(self, environment: Environment, place: Place) -> bool:
         """Whether the claim's conditions hold at a position; an index that is not the claim's own stands for all."""

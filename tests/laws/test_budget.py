@@ -1,18 +1,24 @@
-"""A hostile expression ends in a verdict within its budget of processor time: never a hang, never a traceback."""
+"""A hostile expression ends in a verdict within its budget of processor time: never a hang, never a traceback.
+
+What is too large even to be walked through, or nested too deeply, is refused when it is stated.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
-from sympy import Expr, cos, exp, log, sqrt
+from sympy import Abs, Eq, Expr, Max, Mul, Rational, cos, exp, log, sin, sqrt, tanh
 
-from derive.language import Product, Sum, dims, index, indices, scalars, tensor
+from derive.errors import StatementError
+from derive.functions import softmax
+from derive.language import Index, Product, Sum, delta, dims, index, indices, iverson, scalars, tensor
 from derive.program import Program
 from derive.prove import PROVED, prove
 
 SECONDS = 1.0
-SLACK = 6.0  # for the numbers that are asked beside the proof, and for the step at which time runs out
+SLACK = 2.0  # for the numbers that are asked beside the proof, and for the step at which time runs out
 
 T, d = dims("T d")
 i, j, k = indices("i j k", T)
@@ -22,12 +28,23 @@ x = tensor("x", T)
 a, b, s = scalars("a b s")
 
 
+def repeated(step: Callable[[Expr], Expr], times: int, start: Expr = s) -> Expr:
+    """A step, applied so many times."""
+    result = start
+    for _ in range(times):
+        result = step(result)
+    return result
+
+
 def nested(depth: int) -> Expr:
     """exp of exp of ... of a scalar."""
-    result: Expr = s
-    for _ in range(depth):
-        result = exp(result / 10)
-    return result
+    return repeated(lambda z: exp(z / 10), depth)
+
+
+def over_many(count: int, factor: Callable[[list[Index], int], Expr]) -> Expr:
+    """A sum over so many indices of a product of factors, one for each index."""
+    bound = [index(f"m_{number}", T) for number in range(count)]
+    return Sum(Mul(*(factor(bound, number) for number in range(count))), *bound)
 
 
 def walk(length: int) -> Expr:
@@ -59,6 +76,27 @@ HOSTILE = {
     ),
     "a product over a product": (Product(Product(X[i, j] + a, j) + b, i), Product(Product(X[j, i] + a, j) + b, i)),
     "a cosine of many angles": (cos(a + b + s + Sum(x[i], i) + 2 * a * b + 3 * b * s), cos(a)),
+    "a sine in a sine": (repeated(lambda z: sin(z + a), 40), s),
+    "a hyperbolic tangent in another": (repeated(tanh, 30), s),
+    "a logarithm in a logarithm": (repeated(lambda z: log(1 + exp(z)), 40), s),
+    "a continued fraction": (repeated(lambda z: 1 / (1 + z), 60), s),
+    "a quadratic map": (repeated(lambda z: z * (1 - z), 9), s),
+    "absolute values of differences": (repeated(lambda z: Abs(z - a), 14), s),
+    "a maximum of maxima": (repeated(lambda z: Max(z + a, z * b), 6), s),
+    "brackets in an exponent": (exp(Mul(*(1 + iverson(x[j] > number) * x[k] for number in range(12)))), s),
+    "sums of differences": (over_many(12, lambda n, at: x[n[at]] - x[n[at - 1]]), s),
+    "deltas or entries": (over_many(12, lambda n, at: delta(n[at], n[at - 1]) + x[n[at]]), s),
+    "a chain of conditions": (over_many(10, lambda n, at: iverson(n[at] <= n[at - 1] + at)), s),
+    "every index with every other": (
+        over_many(9, lambda n, at: Mul(*(X[n[at], other] for other in n if other != n[at]))),
+        s,
+    ),
+    "a large power of a sum": ((1 + s) ** 100_000, s),
+    "a root of a large number": (sqrt(10**60 + 7) * s, s),
+    "a tower of exponents": ((1 + a**2) ** ((1 + b**2) ** ((1 + s**2) ** (1 + a**2))), s),
+    "fractional powers": (((a + b) ** 2) ** Rational(1, 97) * ((a + b) ** 3) ** Rational(1, 89), s),
+    "softmax of a polynomial": (softmax(repeated(lambda z: z**2 + z, 5, X[i, j]), over=j), x[i] * x[j]),
+    "a product over the power of a sum": (Product((a + b + x[i]) ** 9, i) ** 5, s),
     "a root in a root": (sqrt(1 + sqrt(1 + sqrt(1 + Sum(x[i] ** 2, i)))), 1 + Sum(x[i] ** 2, i)),
 }
 
@@ -71,3 +109,45 @@ def test_a_hostile_claim_ends(name: str) -> None:
     verdict = prove(claim, seconds=SECONDS)
     assert verdict.status != PROVED
     assert time.thread_time() - started < SECONDS + SLACK
+
+
+def chain(length: int) -> Program:
+    """Definitions that use the one before twice: written in, they double in size every time."""
+    program = Program("chain")
+    current = program.define("v0", [i], x[i] * s)
+    for number in range(1, length):
+        current = program.define(f"v{number}", [i], tanh(current[i]) + Sum(current[j] * X[i, j], j))
+    return program
+
+
+@pytest.mark.parametrize("given", [(), (Eq(Sum(x[i], i), 1),)])
+@pytest.mark.parametrize("other", ["v3", "v298"])
+def test_a_long_chain_of_definitions_ends(other: str, given: tuple[Eq, ...]) -> None:
+    program = chain(300)
+    claim = program.claim("c", program["v299"][i], program[other][i], given=given)
+    started = time.thread_time()
+    assert prove(claim, seconds=SECONDS).status != PROVED
+    assert time.thread_time() - started < SECONDS + SLACK
+
+
+def test_a_hypothesis_that_grows_what_it_is_applied_to_ends() -> None:
+    claim = Program("grows").claim("c", Sum(x[i] ** 7, i), s, given=[Eq(x[i], 1 + Sum(X[i, j] * X[j, k], j, k))])
+    started = time.thread_time()
+    assert prove(claim, seconds=SECONDS).status != PROVED
+    assert time.thread_time() - started < SECONDS + SLACK
+
+
+@pytest.mark.parametrize(
+    ("left", "message"),
+    [
+        (repeated(lambda z: z * (1 - z), 40), "nodes, expected at most"),
+        (repeated(lambda z: 1 / (1 + z + z**2), 40), "nodes, expected at most"),
+        (repeated(lambda z: 1 + s * exp(z), 400), "nested too deeply"),
+    ],
+    ids=["a quadratic map", "a continued fraction", "four hundred levels"],
+)
+def test_what_is_too_large_is_refused_at_once(left: Expr, message: str) -> None:
+    started = time.thread_time()
+    with pytest.raises(StatementError, match=message):
+        Program("large").claim("c", left, s)
+    assert time.thread_time() - started < 1

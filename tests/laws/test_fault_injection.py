@@ -1,46 +1,76 @@
 """A fault in a law of the normal form is not a false proof: the second engine disagrees, and the alarm goes off.
 
 Each row breaks one function of `derive.normal` in a way a slip could, and claims something that is false and that the
-broken law proves. Without the fault the claim is not proved; with it `prove` raises AlarmError, whose exit code is 70.
+broken law proves. Without the fault the claim is not proved; with it the law is used, and `prove` raises AlarmError,
+which the command line turns into exit code 70. Every law that the normal form can record has a row.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sympy import Eq, exp, log, sqrt
+import sympy
+from click.testing import CliRunner
+from sympy import Eq, Max, cos, erf, exp, log, sin, sqrt, tanh
 
 from derive.errors import AlarmError
 from derive.language import Product, Sum, delta, dims, index, indices, iverson, scalar, scalars, tensor
-from derive.normal import comparisons, inner_sums, powers, products, sums
-from derive.normal.terms import UNIT, UNITY, Polynomial, Total, number, total
+from derive.normal import comparisons, form, functions, inner_sums, powers, products, sums
+from derive.normal.ledger import Ledger
+from derive.normal.terms import (
+    ONE,
+    UNIT,
+    UNITY,
+    ZERO,
+    Apply,
+    Bracket,
+    Delta,
+    Exp,
+    Fixed,
+    Log,
+    Polynomial,
+    Total,
+    from_atom,
+    number,
+    total,
+)
 from derive.program import Claim, Program
 from derive.prove import PROVED, prove
+from gradproof.cli.main import main
 
+NORMAL = Path(form.__file__).parent
 verdicts = importlib.import_module("derive.prove")  # the package's attribute of that name may be the function
 T, V = dims("T V")
 i, j, k = indices("i j k", T)
-v = index("v", V)
 x, y, z = tensor("x", T), tensor("y", T), tensor("z", T)
 F = tensor("F", T + 1)
 P, R = tensor("P", T, positive=True), tensor("R", T, positive=True)
-X, Y = tensor("X", T, T), tensor("Y", T, T)
+X = tensor("X", T, T)
+three = index("three", 3)
+h = tensor("h", 3)
 s, r = scalars("s r")
 p, q = scalar("p", positive=True), scalar("q", positive=True)
+
+Function = Callable[..., Any]
+TWO = Fraction(2)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What is broken, by what, and the false statement that it proves."""
+    """The law as it is recorded, what is broken, by what, and the false statement that it proves."""
 
+    law: str
     module: Any
     name: str
-    broken: Callable[[Callable[..., Any]], Callable[..., Any]]
+    broken: Callable[[Function], Any]
     left: Any
     right: Any
     given: tuple[Any, ...] = ()
@@ -51,107 +81,347 @@ def first_term(polynomial: Polynomial) -> Polynomial:
     return Polynomial(dict(polynomial.ordered()[:1]))
 
 
-def without_ends(reindexed: Polynomial | None) -> Polynomial | None:
+def changed(change: Callable[[Polynomial], Polynomial]) -> Callable[[Function], Function]:
+    """The function with what it returns changed, where it returns anything."""
+
+    def broken(original: Function) -> Function:
+        def wrong(*arguments: Any, **options: Any) -> Any:
+            result = original(*arguments, **options)
+            return result if result is None else change(result)
+
+        return wrong
+
+    return broken
+
+
+def fed(change: Callable[..., tuple[Any, ...]]) -> Callable[[Function], Function]:
+    """The function at work on changed arguments, after it has recorded its law for the right ones."""
+
+    def broken(original: Function) -> Function:
+        def wrong(*arguments: Any, **options: Any) -> Any:
+            result = original(*arguments, **options)
+            return result if result is None else original(*change(*arguments), **options)
+
+        return wrong
+
+    return broken
+
+
+def reader(kind: Any, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The table of readers, one kind of node read as another one."""
+
+    def broken(table: Any) -> Any:
+        read = {row[0]: row[1] for row in table}[kind]
+
+        def wrong(ledger: Ledger, node: Any, scope: Any) -> Any:
+            read(ledger, node, scope)
+            return form._read(ledger, change(node), scope) if change(node) != node else read(ledger, node, scope)
+
+        return tuple((row[0], wrong if row[0] == kind else row[1]) for row in table)
+
+    return broken
+
+
+def without_ends(reindexed: Polynomial) -> Polynomial:
     """A re-indexed sum without the terms at its two ends."""
-    if reindexed is None:
-        return None
-    kept = {m: c for m, c in reindexed.terms.items() if any(isinstance(atom, Total) for atom, _ in m)}
-    return Polynomial(kept)
+    return Polynomial({m: c for m, c in reindexed.terms.items() if any(isinstance(atom, Total) for atom, _ in m)})
 
 
-def first_factor_only(original: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda ledger, monomial, coefficient: original(ledger, monomial[:1], coefficient)
+def taken_twice(original: Function) -> Function:
+    """What leaves the sum is multiplied to it a second time."""
+
+    def wrong(ledger: Ledger, bound: Any, monomial: Any) -> Polynomial:
+        names = {var.name for var in bound}
+        outside = tuple(pair for pair in monomial if not pair[0].free & names)
+        return products.product(ledger, [original(ledger, bound, monomial), Polynomial({outside: ONE})])
+
+    return wrong
 
 
-FAULTS: dict[str, Fault] = {
-    "sums are linear": Fault(
-        sums,
-        "sum_over",
-        lambda f: lambda ledger, bound, body: f(ledger, bound, first_term(body)),
-        Sum(x[i] + y[i], i),
-        Sum(x[i], i),
+def without_one_factor(ledger: Ledger, bound: Any, names: Any, monomial: Any) -> tuple[Any, ...]:
+    """A product with a delta that has lost its last factor."""
+    rest = [pair for pair in monomial if not isinstance(pair[0], Delta)]
+    return ledger, bound, names, tuple(pair for pair in monomial if pair != rest[-1])
+
+
+def with_powers_of_one(ledger: Ledger, bound: Any, names: Any, monomial: Any) -> tuple[Any, ...]:
+    """A product whose sums have lost their powers."""
+    return ledger, bound, names, tuple((a, ONE if isinstance(a, Total) else e) for a, e in monomial)
+
+
+def logs_once(argument: Polynomial) -> Polynomial:
+    """An exponent in which log x stands once, however often it did."""
+    logs = {m: isinstance(m[0][0], Log) if m else False for m in argument.terms}
+    return Polynomial({m: ONE if logs[m] else c for m, c in argument.terms.items()})
+
+
+def exponentials_once(monomial: Any) -> Any:
+    """A product in which exp x stands once, however often it did."""
+    return tuple((atom, ONE if isinstance(atom, Exp) else power) for atom, power in monomial)
+
+
+def quotient_without_rest(of: Callable[[Any], bool]) -> Callable[[Function], Function]:
+    """L / B = 1 for B = L + R, the rest of the base forgotten."""
+
+    def broken(original: Function) -> Function:
+        def wrong(ledger: Ledger, base: Any, kept: Any, term: Any, c: Any) -> Polynomial:
+            if not of(term):
+                return original(ledger, base, kept, term, c)
+            return products.normal_monomial(ledger, 1 / c, (*kept, (base, ONE)))
+
+        return wrong
+
+    return broken
+
+
+def of_twice_the_content(original: Function) -> Function:
+    """Where 2 is to be taken out, 4 is."""
+
+    def wrong(ledger: Ledger, polynomial: Polynomial, *, fractional: bool) -> tuple[Polynomial, Polynomial]:
+        content, primitive = original(ledger, polynomial, fractional=fractional)
+        return content.scaled(TWO if content.constant() == 2 else ONE), primitive
+
+    return wrong
+
+
+def has_delta(polynomial: Polynomial) -> bool:
+    return any(isinstance(atom, Delta) for monomial in polynomial.terms for atom, _ in monomial)
+
+
+FAULTS = [
+    # sums
+    Fault(
+        "sums are linear", sums, "sum_over", fed(lambda ledger, bound, body: (ledger, bound, first_term(body))),
+        Sum(x[i] + y[i], i), Sum(x[i], i),
     ),
-    "sum of 1 over i gives the extent of i": Fault(
-        sums,
-        "sum_over",
-        lambda f: (
-            lambda ledger, bound, body: (
-                f(ledger, bound, body) + (UNITY if body.constant() == 1 and bound else number(0))
-            )
+    Fault(
+        "factors that do not depend on the index leave the sum", sums, "_sum_monomial", taken_twice,
+        Sum(s * x[i], i), s**2 * Sum(x[i], i),
+    ),
+    Fault(
+        "sum of 1 over i gives the extent of i", sums, "sum_over",
+        lambda f: lambda ledger, bound, body: f(ledger, bound, body) + number(int(body.key == "1" and bool(bound))),
+        Sum(delta(i, i), i) * x[j], (T + 1) * x[j],
+    ),
+    Fault(
+        "delta contraction", sums, "_contract", fed(without_one_factor),
+        Sum(delta(i, j) * x[i] * y[i], i), x[j],
+    ),
+    Fault(
+        "nested sums are one sum", sums, "_merge", fed(with_powers_of_one),
+        Sum(X[i, j] * Sum(X[i, k], k) ** 2, i, j), Sum(X[i, j] * X[i, k], i, j, k),
+    ),
+    Fault(
+        "a sum over a short range is the sum of its terms", inner_sums, "total", lambda f: lambda terms: f(terms[:-1]),
+        Sum(h[three], three), h[0] + h[1],
+    ),
+    Fault(
+        "a sum beside its own inverse", inner_sums, "cancelled", changed(lambda result: result.scaled(TWO)),
+        Sum(X[i, j] * x[i] / Sum(X[i, k], k), i, j), 2 * Sum(x[i], i),
+    ),
+    Fault(
+        "re-indexing: Sum f(t+1) = Sum f(t) + f(T) - f(0)", inner_sums, "reindexed", changed(without_ends),
+        Sum(F[i + 1] - F[i], i), 0,
+    ),
+    Fault(
+        "a product of positive factors is exp of the sum of their logs", sums, "product_over",
+        fed(lambda ledger, bound, _body: (ledger, bound, UNITY)), Product(P[i], i), 1,
+    ),
+    # deltas and positions
+    Fault(
+        "delta(i, i) = 1", products, "delta", lambda f: lambda ledger, left, _right: f(ledger, left, left),
+        Sum(delta(i, j) * x[i], i), Sum(x[i], i),
+    ),
+    Fault("an index lies in its range", comparisons, "_from_ranges", lambda f: lambda _: UNITY, iverson(i < j), 1),
+    Fault(
+        "an index of a short range is at one of its positions", products, "_at_fixed_position",
+        lambda f: lambda ledger, var, place: f(ledger, var, place)
+        + (from_atom(Delta(*sorted((var, Fixed(0)), key=str))) if place.value == 2 else ZERO),
+        delta(three, 2) * h[three], h[three] - delta(three, 1) * h[three],
+    ),
+    Fault(
+        "an index of a short range, position by position", form, "all", lambda f: any,
+        delta(three, 0) * h[three], h[three],
+    ),
+    # brackets
+    Fault(
+        "[p > 0] [q > 0] = 0 where p + q is at most 0, for integers at most 1", products, "_exclude_each_other",
+        lambda f: lambda powers_: sum(isinstance(atom, Bracket) for atom in powers_) > 1,
+        iverson(s > 0) * iverson(r > 0), 0,
+    ),
+    Fault(
+        "[p > 0] [q > 0] = [p > 0] where q is at least p", products, "_implied",
+        lambda f: lambda powers_: sorted((atom for atom in powers_ if isinstance(atom, Bracket)), key=str)[1:],
+        iverson(s > 0) * iverson(r > 0), iverson(r > 0),
+    ),
+    Fault("brackets are idempotent", products, "is_idempotent", lambda f: lambda _: True, x[i] ** 2, x[i]),
+    Fault(
+        "x [-x > 0] = x - x [x > 0]", products, "_turn_bracket", changed(lambda turned: turned.scaled(-ONE)),
+        s * iverson(s < 0), s * iverson(s > 0) - s,
+    ),
+    Fault(
+        "integers: [p > 0] = 1 - [1 - p > 0]", comparisons, "number",
+        lambda f: lambda value: f(0 if value == 1 else value),
+        iverson(i < j) + iverson(i > j), 1,
+    ),
+    Fault(
+        "integers: [q > -1] = [q > 0] + [q = 0]", comparisons, "total", lambda f: lambda parts: next(iter(parts)),
+        Sum(iverson(j <= i) * x[j], j), Sum(iverson(j < i) * x[j], j),
+    ),
+    Fault(
+        "integers: [g q + c > 0] = [q + ceil(c/g) > 0]", comparisons, "_divided",
+        lambda f: lambda ledger, argument: f(ledger, argument) - number(int(f(ledger, argument).key != argument.key)),
+        iverson(2 * i + 1 > 2 * j), iverson(i > j),
+    ),
+    Fault(
+        "[q > 0] = 1 - [q = 0] where q is at least 0", comparisons, "_above_zero",
+        changed(lambda result: UNITY if has_delta(result) else result), iverson(i > 0), 1,
+    ),
+    Fault(
+        "log is strictly increasing", comparisons, "_as_logs", changed(lambda logs: ZERO - logs),
+        iverson(p > q), iverson(log(q) > log(p)),
+    ),
+    Fault(
+        "[c p > 0] = [p > 0] for c > 0", powers, "content_of",
+        lambda f: lambda ledger, polynomial, *, fractional: f(ledger, polynomial, fractional=False),
+        iverson(s * r > 0), 1,
+    ),
+    Fault(
+        "p [p > 0] = p - p [p < 0]", form, "_difference", changed(lambda difference: ZERO - difference),
+        Max(s, r), r + iverson(r > s) * (s - r),
+    ),
+    Fault(
+        "case split on a bracket", powers, "_cases", lambda f: lambda *arguments: (f(*arguments)[0],) * 2,
+        exp(iverson(s > 0) * r), exp(r),
+    ),
+    # powers, exponentials, functions
+    Fault(
+        "exp(a + b) = exp(a) exp(b)", powers, "exponential",
+        fed(lambda ledger, argument: (ledger, first_term(argument))), exp(s + r), exp(r),
+    ),
+    Fault(
+        "exp(log x) = x", powers, "exponential", fed(lambda ledger, argument: (ledger, logs_once(argument))),
+        exp(Sum(2 * delta(i, j) * log(P[i]), i)), P[j],
+    ),
+    Fault(
+        "log(x y) = log x + log y for x, y > 0", powers, "_log_of_monomial",
+        fed(lambda ledger, monomial, coefficient: (ledger, monomial[:1], coefficient)),
+        log(p * q * Sum(P[i], i)), log(p),
+    ),
+    Fault(
+        "log(exp x) = x", powers, "_log_of_monomial",
+        fed(lambda ledger, monomial, coefficient: (ledger, exponentials_once(monomial), coefficient)),
+        log(p * exp(2 * s)), log(p) + s,
+    ),
+    Fault(
+        "(x y)^c = x^c y^c for x, y > 0", powers, "factor_is_positive", lambda f: lambda _atom, _power: True,
+        sqrt(Sum(x[i], i) * Sum(x[j], j)), Sum(x[i], i),
+    ),
+    Fault(
+        "x^y = exp(y log x) for x > 0", form, "READERS",
+        reader(sympy.Pow, lambda node: node if node.exp.is_number else exp(node.exp)), p**s, exp(s),
+    ),
+    Fault("content of a power", powers, "content_of", of_twice_the_content, 1 / (2 * p + 2 * q), 1 / (p + q) / 4),
+    Fault(
+        "quotient: B / B = 1", products, "_without", quotient_without_rest(lambda term: term != UNIT),
+        s**2 / (s**2 + r), 1,
+    ),
+    Fault(
+        "partial fractions: 1/(x B) = (1/x - Q/B)/c for B = c + x Q", products, "_without",
+        quotient_without_rest(lambda term: term == UNIT), 1 / (s * (1 + s)), 1 / s,
+    ),
+    Fault("common denominator", form, "_cleared", changed(lambda _: ZERO), 1 / (s + r), s),
+    Fault(
+        "tanh by its definition in exp", form, "READERS",
+        reader((sympy.tanh, sympy.sinh, sympy.cosh), lambda node: sympy.sinh(*node.args)),
+        tanh(s), (exp(s) - exp(-s)) / 2,
+    ),
+    Fault(
+        "erf is odd", functions, "_by_parity",
+        changed(lambda result: Polynomial({m: abs(c) for m, c in result.terms.items()})),
+        erf(Sum(x[i] - s, i)), erf(Sum(s - x[i], i)),
+    ),
+    Fault(
+        "cos is even", functions, "_by_parity",
+        lambda f: lambda ledger, function, argument: f(ledger, function, argument).scaled(
+            number(-1 if function == "cos" and argument.ordered()[0][1] < 0 else 1).terms[UNIT]
         ),
-        Sum(delta(i, i) * x[j] ** 0, i),
-        T + 1,
+        cos(s - r), sin(s) * sin(r) - cos(s) * cos(r),
     ),
-    "delta contraction": Fault(
-        sums,
-        "_contract",
-        lambda f: (
-            lambda ledger, bound, names, m: UNITY if any(a.key.startswith("delta") for a, _ in m) and bound else None
-        ),
-        Sum(delta(i, j) * x[i] * y[i], i),
-        1,
+    Fault(
+        "sine and cosine of a sum", functions, "_sine_and_cosine",
+        lambda f: lambda ledger, angle: f(ledger, angle) if len(angle.terms) == 1 else (f(ledger, angle)[0],) * 2,
+        cos(s + r), sin(s) * cos(r) + cos(s) * sin(r),
     ),
-    "exp(a + b) = exp(a) exp(b)": Fault(
-        powers, "exponential", lambda f: lambda ledger, argument: f(ledger, first_term(argument)), exp(s + r), exp(r)
+    Fault(
+        "sin^2 = 1 - cos^2", products, "from_atom",
+        lambda f: lambda atom, *power: f(atom) if isinstance(atom, Apply) and power else f(atom, *power),
+        sin(s) ** 2, 1 - cos(s),
     ),
-    "log(x y) = log x + log y": Fault(powers, "_log_of_monomial", first_factor_only, log(p * q * Sum(P[i], i)), log(p)),
-    "(x y)^c = x^c y^c needs positive factors": Fault(
-        powers,
-        "factor_is_positive",
-        lambda f: lambda atom, power: True,
-        sqrt(Sum(x[i], i) ** 2),
-        Sum(x[i], i),
+    # hypotheses
+    Fault(
+        "hypothesis Eq(Sum(x[i], (i, 0, T - 1)), 1)", verdicts, "solved",
+        lambda f: lambda left, *rest: f(total((left, number(1))), *rest),
+        Sum(x[i], i), 0, (Eq(Sum(x[i], i), 1),),
     ),
-    "re-indexing": Fault(
-        inner_sums,
-        "reindexed",
-        lambda f: lambda ledger, variables, factors: without_ends(f(ledger, variables, factors)),
-        Sum(F[i + 1] - F[i], i),
-        0,
-    ),
-    "integers: [q > -1] = [q > 0] + [q = 0]": Fault(
-        comparisons,
-        "_whole",
-        lambda f: lambda ledger, argument: f(ledger, total((argument, number(-argument.terms.get(UNIT, Fraction(0)))))),
-        Sum(iverson(j <= i) * x[j], j),
-        Sum(iverson(j < i) * x[j], j),
-    ),
-    "delta(i, i) = 1": Fault(
-        products, "delta", lambda f: lambda ledger, left, right: UNITY, Sum(delta(i, j) * x[i], i), Sum(x[i], i)
-    ),
-    "hypothesis": Fault(
-        verdicts,
-        "solved",
-        lambda f: lambda difference, *rest: f(total((difference, number(1))), *rest),
-        Sum(x[i], i),
-        0,
-        (Eq(Sum(x[i], i), 1),),
-    ),
-    "a product of positive factors": Fault(
-        sums, "product_over", lambda f: lambda ledger, bound, body: f(ledger, bound, UNITY), Product(P[i], i), 1
-    ),
-    "content of a power": Fault(
-        powers,
-        "content_of",
-        lambda f: lambda ledger, polynomial, *, fractional: (UNITY, f(ledger, polynomial, fractional=fractional)[1]),
-        1 / (2 * p + 2 * q),
-        1 / (p + q),
-    ),
-}
+]  # fmt: skip
 
 
 def claim_of(fault: Fault) -> Claim:
-    return Program("fault").claim("c", fault.left, fault.right, given=fault.given, over=[i, j, k])
+    return Program("fault").claim("c", fault.left, fault.right, given=fault.given, over=[i, j, k, three])
 
 
-@pytest.mark.parametrize("law", sorted(FAULTS))
-def test_a_fault_raises_the_alarm(law: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    fault = FAULTS[law]
+def inject(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = getattr(fault.module, fault.name, None)
+    monkeypatch.setattr(fault.module, fault.name, fault.broken(original), raising=False)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.law)
+def test_a_fault_raises_the_alarm(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     assert prove(claim_of(fault)).status != PROVED
-    monkeypatch.setattr(fault.module, fault.name, fault.broken(getattr(fault.module, fault.name)))
-    with pytest.raises(AlarmError):
+    used: set[str] = set()
+    monkeypatch.setattr(Ledger, "use", lambda _ledger, law: used.add(law))
+    inject(fault, monkeypatch)
+    with pytest.raises(AlarmError, match="proved by the normal form and contradicted"):
         prove(claim_of(fault))
+    assert fault.law in used
 
 
-def test_the_alarm_has_its_own_exit_code() -> None:
-    assert AlarmError.exit_code == 70
+def recordable_laws() -> Iterator[re.Pattern[str]]:
+    """Every text that a call of `Ledger.use` in the normal form can record, what is formatted into it left open."""
+    for path in sorted(NORMAL.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "use":
+                (law,) = node.args
+                parts = law.values if isinstance(law, ast.JoinedStr) else [law]
+                texts = [re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".+" for part in parts]
+                yield re.compile("".join(texts))
+
+
+def test_every_law_has_a_fault() -> None:
+    laws = {fault.law for fault in FAULTS}
+    assert len(laws) == len(FAULTS)
+    patterns = list(recordable_laws())
+    assert not [pattern.pattern for pattern in patterns if not any(map(pattern.fullmatch, laws))]
+    assert not [law for law in laws if not any(pattern.fullmatch(law) for pattern in patterns)]
+
+
+STATEMENT = """
+from gradproof import Program, Sum, delta, dims, indices, tensor
+
+(T,) = dims("T")
+i, j = indices("i j", T)
+x = tensor("x", T)
+program = Program("faulty")
+program.claim("c", Sum(delta(i, j) * x[i], i), Sum(x[i], i), over=[j])
+"""
+
+
+def test_the_command_line_exits_with_70(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "faulty.py"
+    path.write_text(STATEMENT, encoding="utf-8")
+    fault = next(fault for fault in FAULTS if fault.law == "delta(i, i) = 1")
+    inject(fault, monkeypatch)
+    ran = CliRunner().invoke(main, ["prove", str(path)])
+    assert ran.exit_code == AlarmError.exit_code == 70
+    assert "internal alarm" in ran.output

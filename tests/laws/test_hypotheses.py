@@ -1,16 +1,22 @@
-"""Hypotheses are complete: without one that a proof needed, the claim is not proved, or says what it needs."""
+"""Hypotheses are complete: without one that a proof needed, the claim is not proved, or says what it needs.
+
+Some small statements first, then the whole library: every declaration (`positive=True`) that a verdict lists is taken
+back, and every condition of a claim dropped, one at a time.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from sympy import Eq, Ne, log, sqrt
 
+from derive import library
 from derive.functions import log_softmax, logsumexp
-from derive.language import Product, Sum, delta, dims, indices, scalar, tensor
-from derive.program import Claim, Program
+from derive.language import Product, Scalar, Sum, Tensor, delta, dims, indices, scalar, tensor
+from derive.program import Claim, Definition, Program
 from derive.prove import PROVED, REFUTED, prove
 
 T, V = dims("T V")
@@ -60,3 +66,79 @@ def test_a_division_says_what_must_not_be_zero() -> None:
     verdict = prove(claimed(Sum(x[i], i) / (1 + Sum(x[j], j)) + 1 / (1 + Sum(x[k], k)), 1))
     assert verdict.status == PROVED
     assert any("!= 0" in hypothesis for hypothesis in verdict.hypotheses), verdict.hypotheses
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The library.
+
+SECONDS = 5.0
+PROGRAMS = {program.name: program for program in library.load()}
+
+
+def decided(program: Program) -> list[Claim]:
+    """The claims that the normal form decides."""
+    return [claim for claim in program.claims if claim.by is None]
+
+
+def declared_positive(program: Program) -> list[Tensor | Scalar]:
+    """The real inputs that are declared positive."""
+    inputs = program.all_inputs(*(side for claim in program.claims for side in (claim.left, claim.right)))
+    tensors = [known for known in inputs if isinstance(known, Tensor) and known.positive and known.into is None]
+    return tensors + [known for known in inputs if isinstance(known, Scalar) and known.is_positive]
+
+
+def undeclared(claim: Claim, symbol: Any) -> Claim:
+    """The claim and its program with an input that is no longer declared positive."""
+    if isinstance(symbol, Tensor):
+        plain: Any = tensor(str(symbol.name), *symbol.shape)
+    else:
+        plain = scalar(symbol.name, integer=bool(symbol.is_integer))
+    left, right, *given = (part.xreplace({symbol: plain}) for part in (claim.left, claim.right, *claim.given))
+    definitions = [
+        Definition(known.symbol, known.indices, known.body.xreplace({symbol: plain}))
+        for known in claim.program.definitions
+    ]
+    inputs = [plain if known == symbol else known for known in claim.program.inputs]
+    program = replace(claim.program, definitions=definitions, inputs=inputs, claims=[])
+    return replace(claim, left=left, right=right, given=tuple(given), program=program)
+
+
+def with_declarations() -> Iterator[str]:
+    for name, program in PROGRAMS.items():
+        if declared_positive(program) and decided(program):
+            yield name
+
+
+@pytest.mark.parametrize("name", list(with_declarations()))
+def test_a_declaration_of_the_library_that_is_taken_back_is_missed_or_listed(name: str) -> None:
+    for symbol in declared_positive(PROGRAMS[name]):
+        listing = (claim for claim in decided(PROGRAMS[name]) if f"{symbol.name} > 0" in prove(claim).hypotheses)
+        claim = next(listing, None)
+        if claim is not None:
+            verdict = prove(undeclared(claim, symbol), seconds=SECONDS)
+            said = any(str(symbol.name) in hypothesis for hypothesis in verdict.hypotheses)
+            assert verdict.status != PROVED or said, f"{claim.id}: {symbol.name} > 0 is used and not said"
+
+
+CONDITIONS = {
+    f"{program.name}-{claim.id}-{place}": (claim, place)
+    for program in PROGRAMS.values()
+    for claim in decided(program)
+    for place in range(len(claim.given))
+}
+# Without these conditions the claims hold as well: their two sides mention what the condition says in the same way, or
+# it follows from the definitions.
+HOLDS_ANYWAY = {
+    "chain_rule-A1.1-0",
+    "chain_rule-A1.2-0",
+    "attention_alibi_backward-alibi-slope.3-0",
+    "determinant-logdet.2-0",
+    "simplex_backward-simplex-free-0",
+}
+
+
+@pytest.mark.parametrize("name", sorted(CONDITIONS))
+def test_a_condition_of_the_library_that_is_dropped_is_missed(name: str) -> None:
+    claim, place = CONDITIONS[name]
+    verdict = prove(replace(claim, given=(*claim.given[:place], *claim.given[place + 1 :])), seconds=SECONDS)
+    assert (verdict.status == PROVED) is (name in HOLDS_ANYWAY)
