@@ -37,12 +37,12 @@ $(VENV)/bin/python:
 # The build backend is installed first and used as it stands, so that it is pinned like everything else.
 $(INSTALLED): $(REQUIREMENTS) | $(VENV)/bin/python
 	$(PIP) install --quiet --constraint constraints.txt setuptools
-	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable .
+	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable ".[plot]"
 	@touch $@
 
 # constraints.txt pins torch; where pip knows a CPU build of that version, it is the one that is taken.
 $(INSTALLED_FOR_TESTS): $(INSTALLED)
-	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable ".[torch,test]"
+	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable ".[plot,torch,test]"
 	@touch $@
 
 clean:

@@ -25,7 +25,8 @@ class Context:
     """What lowering knows: names of host scalars, the preferred order of axes, and where the value is wanted.
 
     `domain` are conditions of the expression at hand, `around` those from outside the sums that it stands in. `parts`
-    names the two parts of each defined logsumexp: its maximum, and the logarithm of the scaled sum.
+    names the two parts of each defined logsumexp: its maximum, and the logarithm of the scaled sum. `nonempty` are the
+    sizes that are never 0, `sizes` typical values for those that have one.
     """
 
     program: str
@@ -34,6 +35,8 @@ class Context:
     domain: tuple[Any, ...] = ()
     around: tuple[Any, ...] = ()
     parts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    nonempty: frozenset[str] = frozenset()
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def within(self, condition: Any) -> Context:
         """The context where, in addition, a condition holds."""

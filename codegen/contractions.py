@@ -1,13 +1,13 @@
-"""Sums of products: pairwise contractions in an order chosen by size.
+"""Sums of products: pairwise contractions in the cheapest order.
 
-Part of lowering. The factors of a summand become nodes; then the pair that leaves the smallest array is contracted,
-again and again. An index of one operand alone is summed before the product, a bracket selects inside a factor.
+Part of lowering. Sums of products inside a summand are opened, so that all factors stand side by side; a number among
+them scales the smallest array. The factors become nodes, which `codegen.ordering` puts in order. An index of one
+operand alone is summed before the product, a bracket selects inside a factor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
 import sympy
@@ -16,7 +16,9 @@ from sympy import Add, Expr, Indexed, Mul, Pow, S
 from codegen import lowering
 from codegen.context import ONE, ZERO, Context, multiplied, quotient
 from codegen.errors import KernelError
+from codegen.networks import opened_sums
 from codegen.nodes import Axes, Contract, Node, Reduce, Select
+from codegen.ordering import cheapest
 from derive.binders import free_indices
 from derive.differentiation import contracted_sum
 from derive.language import Where, is_bracket
@@ -25,19 +27,31 @@ from derive.language import Where, is_bracket
 def lower_sum(node: Any, context: Context) -> Node:
     """The node for a sum."""
     over = tuple(limit[0] for limit in node.limits)
-    body = contracted_sum(node.function, over)
+    numbers, function = _split(node.function, context)
+    body = contracted_sum(function, over)
     if not isinstance(body, sympy.Sum) or set(body.limits) != set(node.limits):
-        return lowering.lower(body, context)
+        return lowering.lower(Mul(*numbers, body), context)
+    if isinstance(function, Mul):
+        factors, inner = opened_sums(function, over, of_sums=False)
+        function, over = Mul(*factors), (*over, *inner)
     for index in over:
         lowering.size(index.extent, context)
     inside = context.under(over)
-    if isinstance(node.function, Add):
-        terms = [_sum_factors(term, over, inside) for term in node.function.args]
+    if isinstance(function, Add):
+        terms = [_sum_factors(term, over, inside) for term in function.args]
         # Differences are summed, not sums subtracted: a large part that the terms share leaves before it is added up.
-        if any(sum(not factor.is_host for factor in term) > 1 for term in terms):
-            return lowering.lower(Add(*(contracted_sum(term, over) for term in node.function.args)), context)
-        return Reduce("sum", lowering.lower(node.function, inside), over)
-    return _contracted(_sum_factors(node.function, over, inside), over, context)
+        if numbers or any(sum(not factor.is_host for factor in term) > 1 for term in terms):
+            return lowering.lower(Mul(*numbers, Add(*(contracted_sum(term, over) for term in function.args))), context)
+        return Reduce("sum", lowering.lower(function, inside), over)
+    scale = [lowering.lower(Mul(*numbers), context)] if numbers else []
+    return _contracted([*scale, *_sum_factors(function, over, inside)], over, context)
+
+
+def _split(product: Expr, context: Context) -> tuple[list[Expr], Expr]:
+    """The factors that are numbers before any array is touched, and the product of the others."""
+    factors = Mul.make_args(product)
+    numbers = [factor for factor in factors if not free_indices(factor) and lowering.lower(factor, context).is_host]
+    return numbers, Mul(*(factor for factor in factors if factor not in numbers))
 
 
 def lower_product(node: Any, context: Context) -> Node:
@@ -102,12 +116,12 @@ def _masked(product: Expr, brackets: Sequence[Any], context: Context) -> Node:
 
 
 def _contracted(nodes: list[Node], over: Axes, context: Context) -> Node:
-    """The sum of a product of nodes, pairwise: the pair that leaves the smallest array first."""
+    """The sum of a product of nodes, pairwise in the cheapest order."""
     left = list(nodes)
-    while len(left) > 1:
-        first, second = min(combinations(range(len(left)), 2), key=lambda pair: _cost(left, pair, over))
-        others = [node for place, node in enumerate(left) if place not in (first, second)]
-        left = [*others, _pair(left[first], left[second], others, over, context)]
+    for pair in cheapest([frozenset(node.axes) for node in nodes], frozenset(over), context.sizes).pairs:
+        first, second = (left[place] for place in pair)
+        others = [node for place, node in enumerate(left) if place not in pair]
+        left = [*others, _pair(first, second, others, over, context)]
     (result,) = left
     remaining = tuple(index for index in result.axes if index in over)
     if remaining:
@@ -121,13 +135,6 @@ def _finished(nodes: Sequence[Node], others: Sequence[Node], over: Axes) -> Axes
     return tuple(
         i for i in over if any(i in node.axes for node in nodes) and not any(i in node.axes for node in others)
     )
-
-
-def _cost(nodes: Sequence[Node], pair: tuple[int, int], over: Axes) -> tuple[int, int, tuple[int, int]]:
-    chosen = [nodes[place] for place in pair]
-    others = [node for place, node in enumerate(nodes) if place not in pair]
-    indices = {index for node in chosen for index in node.axes}
-    return len(indices - set(_finished(chosen, others, over))), len(indices), pair
 
 
 def _pair(first: Node, second: Node, others: Sequence[Node], over: Axes, context: Context) -> Node:

@@ -20,9 +20,12 @@ import jinja2
 from codegen.backends.tables import LIBRARIES
 from codegen.errors import KernelError
 from codegen.printer import Printer
-from codegen.schedule import Kernel, Parameter, Routine, plan
+from codegen.registration import as_forward, differentiated_numbers, registration, result_type, summary
+from codegen.schedule import RESERVED, Kernel, Parameter, Routine, plan
+from codegen.sharing import reads
+from codegen.sweeps import Step, Sweep, options_of, steps, sweep_lines
 from codegen.wrapping import wrapped
-from derive.language import Flag
+from derive.language import Flag, Tensor
 from derive.program import Program
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -72,30 +75,37 @@ def kernel_text(kernel: Kernel, target: str) -> str:
         raise KernelError(f"target {target}: expected one of {', '.join(sorted(LIBRARIES))}")
     program = kernel.program
     library = LIBRARIES[target]
-    printer = Printer(library)
-    forward_lines = _lines(printer, kernel.forward)
-    backward_lines = _lines(printer, kernel.backward) if kernel.backward is not None else ()
-    saved = _saved(kernel, backward_lines)
+    registers = "operators" in library.has
+    kernel = as_forward(kernel) if registers else kernel
+    printer = Printer(library, nonempty=frozenset(kernel.needs))
+    forward_steps, backward_steps = steps(kernel, library)
+    forward_lines = _lines(printer, kernel.forward, forward_steps)
+    backward_lines = _lines(printer, kernel.backward, backward_steps) if kernel.backward is not None else ()
+    saved = _saved(kernel, backward_lines, backward_steps)
     functions = [_forward(kernel, target, forward_lines, saved)]
     if kernel.backward is not None:
         functions.append(_backward(kernel, target, backward_lines, saved))
-    code = "\n".join(line for function in functions for line in function.lines if not line.startswith("#"))
-    words = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", code))
+    registered = registration(kernel, saved, _options(kernel), _call) if registers else None
+    code = "\n".join(line for function in functions for line in function.lines if not line.lstrip().startswith("#"))
+    words = {*re.findall(r"(?<![\w.])[A-Za-z_]\w*", code), *(["Workspace"] if "workspace" in code else [])}
     return environment().get_template("kernel.py.jinja").render(
         title=_sentence(program.title or program.name),
         name=program.name,
         formulas=[line for statement in kernel.forward.statements for line in _wrapped(statement.formula)],
-        hypotheses=kernel.hypotheses,
+        hypotheses=[*kernel.hypotheses, *(f"{size} >= {least}: {why}" for size, (least, why) in kernel.needs.items())],
         digest=statement_digest(program),
         needs_math="math" in words,
         library=library.runtime["library"],
         runtime=[*["Array"], *["Saved"] * (kernel.backward is not None),
-                 *sorted({"bind", "erf", "incoming", "restore"} & words)],
+                 *sorted({"bind", "cast", "erf", "incoming", "largest", "restore"} & words)],
+        workspace=sorted({"Room", "Workspace"} & words),
         functions=functions,
+        operator=registered.operator if registered is not None else (),
+        registered=[_registered(kernel, registered.body)] if registered is not None else [],
     )  # fmt: skip
 
 
-def _saved(kernel: Kernel, backward_lines: Sequence[str]) -> tuple[str, ...]:
+def _saved(kernel: Kernel, backward_lines: Sequence[str], backward_steps: Sequence[Step]) -> tuple[str, ...]:
     """The names that the forward kernel hands to the backward one: leading dimensions, sizes, options, arrays."""
     if kernel.backward is None:
         return ()
@@ -103,12 +113,20 @@ def _saved(kernel: Kernel, backward_lines: Sequence[str]) -> tuple[str, ...]:
     shape = upstream.sizes[1:] if upstream.leading else upstream.sizes
     sizes = dict.fromkeys([*_used(kernel.backward.sizes, backward_lines), *(n for n in shape if not n.isdigit())])
     leading = ["leading"] if any(p.leading for p in (upstream, *kernel.backward.returns)) else []
-    return (*leading, *sizes, *kernel.backward.options, *kernel.saved)
+    types = ["types"] if any(isinstance(symbol, Tensor) for symbol in kernel.variables) else []
+    rows = dict.fromkeys(step.rows for step in backward_steps if isinstance(step, Sweep) and step.given)
+    options = dict.fromkeys([*kernel.backward.options, *options_of(backward_steps)])
+    return (*leading, *types, *sizes, *rows, *options, *kernel.saved)
 
 
-def _lines(printer: Printer, routine: Routine) -> tuple[str, ...]:
+def _lines(printer: Printer, routine: Routine, planned: Sequence[Step]) -> tuple[str, ...]:
     lines: list[str] = []
-    for statement in routine.statements:
+    taken = {*RESERVED, *routine.sizes, *routine.options, *(parameter.name for parameter in routine.parameters)}
+    taken |= {statement.name for statement in routine.statements}.union(*(reads(s.node) for s in routine.statements))
+    for statement in planned:
+        if isinstance(statement, Sweep):
+            lines += [piece for line in sweep_lines(statement, printer, taken) for piece in wrapped(line, WIDTH)]
+            continue
         printed = [piece for line in printer.statement(statement) for piece in wrapped(line, WIDTH)]
         if statement.formula:
             shape = f"({', '.join(str(index.extent) for index in statement.axes)}{',' * (len(statement.axes) == 1)})"
@@ -118,24 +136,27 @@ def _lines(printer: Printer, routine: Routine) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _code(lines: Sequence[str]) -> str:
-    return "\n".join(line for line in lines if not line.startswith("#"))
+def _words(lines: Sequence[str]) -> set[str]:
+    """The names that occur in the code of the lines."""
+    return set(re.findall(r"[A-Za-z_]\w*", "\n".join(line for line in lines if not line.lstrip().startswith("#"))))
 
 
 def _used(sizes: Sequence[str], lines: Sequence[str]) -> tuple[str, ...]:
     """The sizes whose names occur in the lines."""
-    words = set(re.findall(r"[A-Za-z_]\w*", _code(lines)))
+    words = _words(lines)
     return tuple(size for size in sizes if size in words)
 
 
 def _preamble(target: str, parameters: Sequence[Parameter], lines: Sequence[str]) -> tuple[str, ...]:
     """Lines that name the element type and the device, where the body needs them."""
     source = next((parameter.name for parameter in parameters if parameter.into is None), None)
-    words = set(re.findall(r"[A-Za-z_]\w*", _code(lines)))
+    words = _words(lines)
     made = []
     for word in ("dtype", "device"):
         if word in words and source is not None:
             made.append(f"{word} = {source}.{word}")
+    if "workspace" in words:
+        made.append("workspace = workspace or Workspace()")
     return tuple(made)
 
 
@@ -170,6 +191,13 @@ def _signature(name: str, arrays: Sequence[str], options: Sequence[str], array: 
     return _call(f"def {name}(", arguments, f") -> {result}:")
 
 
+def _options(kernel: Kernel) -> list[str]:
+    """The options in the order of the signature: those without a default first."""
+    backward_options = kernel.backward.options if kernel.backward is not None else ()
+    named = dict.fromkeys([*kernel.forward.options, *backward_options])
+    return sorted(named, key=lambda name: name in kernel.defaults)
+
+
 def _option(name: str, kernel: Kernel) -> str:
     flags = {str(symbol.name) for symbol in kernel.program.all_inputs() if isinstance(symbol, Flag)}
     kind = "bool" if name in flags else "float"
@@ -187,23 +215,26 @@ def _tuple(names: Sequence[str]) -> str:
 def _forward(kernel: Kernel, target: str, lines: Sequence[str], saved: Sequence[str]) -> FunctionText:
     routine = kernel.forward
     known = {size for parameter in routine.parameters for size in parameter.sizes}
+    least = ", ".join(f'"{size}": ({number}, "{why}")' for size, (number, why) in kernel.needs.items())
     sizes = [*_used(routine.sizes, lines), *(name for name in saved if name in known)]
     wanted = {*sizes, *(p.into for p in routine.parameters if p.into is not None and not p.into.isdigit())}
     if wanted - known:
         raise KernelError(
             f"{kernel.program.name}: size {min(wanted - known)} is the size of no input, so a kernel cannot know it"
         )
-    backward_options = kernel.backward.options if kernel.backward is not None else ()
-    options = sorted(dict.fromkeys([*routine.options, *backward_options]), key=lambda name: name in kernel.defaults)
+    options = _options(kernel)
     arrays = [parameter.name for parameter in routine.parameters]
-    opening = [*_call("bound = bind(", [f'"{routine.name}"', *map(_binding, routine.parameters)], ")")]
+    bound = [f'"{routine.name}"', *map(_binding, routine.parameters), *([f"needs={{{least}}}"] if least else [])]
+    opening = [*_call("bound = bind(", bound, ")")]
     opening.append(f"{_unpacked(arrays)} = bound.arrays")
     if sizes:
         unique = list(dict.fromkeys(sizes))
         opening.append(f'{_unpacked(unique)} = bound.sizes("{" ".join(unique)}")')
     if "leading" in saved or any(parameter.leading for parameter in routine.returns):
         opening.append("leading = bound.leading")
-    results = [_restored(parameter) for parameter in routine.returns]
+    if "types" in saved:
+        opening.append("types = bound.types")
+    results = [_restored(parameter, "bound.type") for parameter in routine.returns]
     if kernel.backward is not None:
         closing = [*_call("saved = (", list(saved), "," * (len(saved) == 1) + ")"), f"return {results[0]}, saved"]
     else:
@@ -217,10 +248,11 @@ def _forward(kernel: Kernel, target: str, lines: Sequence[str], saved: Sequence[
         else f"tuple[{', '.join([array] * len(results))}{', Saved' * (kernel.backward is not None)}]"
     )
     names = ", ".join(parameter.name for parameter in routine.returns)
+    chosen = [*(_option(name, kernel) for name in options), *_workspace(lines)]
     return FunctionText(
-        _signature(routine.name, arrays, [_option(name, kernel) for name in options], array, result),
+        _signature(routine.name, arrays, chosen, array, result),
         tuple(textwrap.wrap(f"{names} of {kernel.program.title or kernel.program.name}.", WIDTH - 8)),
-        (*map(_described, routine.parameters), *(_option(name, kernel) for name in options)),
+        (*map(_described, routine.parameters), *(_option(name, kernel) for name in options), *_about_workspace(lines)),
         tuple(outputs),
         (*opening, *_preamble(target, routine.parameters, lines), *lines, *closing),
     )
@@ -250,19 +282,53 @@ def _backward(kernel: Kernel, target: str, lines: Sequence[str], saved: Sequence
         *([f"like={like}"] if like else []),
     ]
     opening += _call(f"{upstream.name} = incoming(", checked, ")")
-    results = [_restored(parameter) for parameter in routine.returns]
+    # The gradient of an array has its element type; that of a number has the type that is computed in.
+    results = [
+        _restored(parameter, f'types["{symbol.name}"]') if isinstance(symbol, Tensor) else parameter.name
+        for parameter, symbol in zip(routine.returns, kernel.variables, strict=True)
+    ]
     array = LIBRARIES[target].runtime["array"]
     names = ", ".join(parameter.name for parameter in routine.returns)
     output = kernel.forward.returns[0].name
     summary = f"{names}: the gradient of a loss of which {upstream.name} is the gradient with respect to {output}."
     return FunctionText(
-        _call(f"def {routine.name}(", [f"{upstream.name}: {array}", "saved: Saved"], f") -> tuple[{array}, ...]:"),
+        _call(
+            f"def {routine.name}(",
+            [f"{upstream.name}: {array}", "saved: Saved", *(["*"] if _workspace(lines) else []), *_workspace(lines)],
+            f") -> tuple[{array}, ...]:",
+        ),
         tuple(textwrap.wrap(summary, WIDTH - 8)),
-        (_described(upstream), f"saved: the second result of {kernel.forward.name}"),
+        (_described(upstream), f"saved: the second result of {kernel.forward.name}", *_about_workspace(lines)),
         tuple(map(_described, routine.returns)),
         (*opening, *_preamble(target, routine.parameters, lines), *lines,
          *_returned(results)),
     )  # fmt: skip
+
+
+def _workspace(lines: Sequence[str]) -> tuple[str, ...]:
+    """The argument of a kernel that works in blocks."""
+    return ("workspace: Workspace | None = None",) if "workspace" in _words(lines) else ()
+
+
+def _about_workspace(lines: Sequence[str]) -> tuple[str, ...]:
+    return ("workspace: threads and scratch memory, to be reused by later calls",) if _workspace(lines) else ()
+
+
+def _registered(kernel: Kernel, body: Sequence[str]) -> FunctionText:
+    """The function under which the library's registry of operators has the kernel."""
+    numbers = differentiated_numbers(kernel)
+    options = [
+        _option(name, kernel).replace(": float", ": float | torch.Tensor") if name in numbers else _option(name, kernel)
+        for name in _options(kernel)
+    ]
+    arrays = [parameter.name for parameter in kernel.forward.parameters]
+    return FunctionText(
+        _signature(kernel.program.name, arrays, options, "torch.Tensor", result_type(kernel)),
+        tuple(textwrap.wrap(summary(kernel), WIDTH - 8)),
+        (*map(_described, kernel.forward.parameters), *options),
+        tuple(map(_described, kernel.forward.returns)),
+        tuple(body),
+    )
 
 
 def _integer_names(kernel: Kernel) -> set[str]:
@@ -274,8 +340,8 @@ def _returned(results: Sequence[str]) -> tuple[str, ...]:
     return (flat,) if len(flat) <= WIDTH else _call("return (", results, ")")
 
 
-def _restored(parameter: Parameter) -> str:
-    return f"restore({parameter.name}, leading)" if parameter.leading else parameter.name
+def _restored(parameter: Parameter, kind: str) -> str:
+    return f"restore({parameter.name}, leading, {kind})" if parameter.leading else f"cast({parameter.name}, {kind})"
 
 
 def _sentence(text: str) -> str:

@@ -18,7 +18,7 @@ from codegen.nodes import Map, Node, Reduce, Select
 from derive.binders import free_indices, substitute
 from derive.folding import same
 from derive.functions import Defined
-from derive.language import Index
+from derive.language import Dim, Index
 
 
 def lower_exp(node: Any, context: Context) -> Node:
@@ -97,4 +97,7 @@ def logsumexp_parts(node: Any, context: Context) -> tuple[Node, Node]:
         value = Select(lowering.lower_condition(condition, context), value, MINUS_INFINITY)
     top = Reduce("max", value, (bound,))
     _, total = _scaled_sum(body, bound, condition, context)
+    if condition == sympy.true and isinstance(bound.extent, Dim) and str(bound.extent) not in context.nonempty:
+        # Over nothing there is nothing to subtract it from; only the logarithm of 0 must not be met.
+        total = Map("at_least_one", (total,))
     return top, Map("log", (total,))

@@ -197,7 +197,14 @@ def tamed(expression: Expr, value: Node, context: Context) -> Node:
     held = [*context.domain, *(part for part in context.around if free_indices(part) <= set(value.axes))]
     if not held or value.is_host or reasons_positive(expression) is not None:
         return value
-    return Select(lower_condition(sympy.And(*held), context.everywhere()), value, ONE)
+    condition = lower_condition(sympy.And(*held), context.everywhere())
+    if isinstance(value, Map) and value.operation == "sqrt" and _is_one_outside(value.operands[0], condition):
+        return value
+    return Select(condition, value, ONE)
+
+
+def _is_one_outside(value: Node, condition: Node) -> bool:
+    return isinstance(value, Select) and value.condition == condition and value.no == ONE
 
 
 def _function(node: Any, context: Context) -> Node:

@@ -9,12 +9,13 @@ Nodes are frozen and compare by structure; equal nodes are the same value and ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from sympy import Expr
 
+from codegen.errors import KernelError
 from derive.language import Index
 
 Axes = tuple[Index, ...]
@@ -97,6 +98,28 @@ class Read(Node):
     @property
     def axes(self) -> Axes:
         return self.where
+
+
+@dataclass(frozen=True)
+class View(Node):
+    """A named array inside a loop: the indices in `fixed` have one value there, and are no axes of what is seen."""
+
+    name: str
+    where: Axes
+    fixed: frozenset[Index]
+    __hash__ = Node.__hash__
+
+    @property
+    def axes(self) -> Axes:
+        return tuple(index for index in self.where if index not in self.fixed)
+
+
+@dataclass(frozen=True)
+class Counter(HostLeaf):
+    """The one value that an index has inside a loop."""
+
+    index: Index
+    __hash__ = Node.__hash__
 
 
 @dataclass(frozen=True)
@@ -288,6 +311,27 @@ class Scatter(Node):
 def descendants(node: Node) -> frozenset[Node]:
     """The node and all that it is computed from."""
     return frozenset({node}).union(*map(descendants, node.children))
+
+
+def with_children(node: Node, children: Sequence[Node]) -> Node:
+    """The node with other children; itself where they are the ones it has."""
+    if tuple(children) == node.children:
+        return node
+    if isinstance(node, Map):
+        return Map(node.operation, tuple(children))
+    if isinstance(node, Select):
+        return Select(*children)
+    if isinstance(node, Reduce):
+        return Reduce(node.operation, children[0], node.over)
+    if isinstance(node, Contract):
+        return Contract(children[0], children[1], node.over)
+    if isinstance(node, Gather):
+        return Gather(node.name, tuple(children))
+    if isinstance(node, Scatter):
+        count = len(node.positions)
+        base = children[count + 1] if node.base is not None else None
+        return Scatter(node.targets, tuple(children[:count]), children[count], base)
+    raise KernelError(f"{type(node).__name__}: a leaf has no children")
 
 
 def walk(node: Node) -> Iterator[Node]:

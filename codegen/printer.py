@@ -7,14 +7,15 @@ matrix product whenever each side has something of its own: [shared | own | summ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from codegen.backends.tables import ATOM, HOST, MUL, POSTFIX, TERNARY, UNARY, Library, Spelling
 from codegen.errors import KernelError
 from codegen.nodes import (
     Axes,
     Contract,
+    Counter,
     Gather,
     Identity,
     Literal,
@@ -27,9 +28,10 @@ from codegen.nodes import (
     Scatter,
     Select,
     Size,
+    View,
 )
 from codegen.sharing import COMPARISONS, Statement
-from derive.language import Index
+from derive.language import Dim, Index
 
 WIDTH = 112  # of a line inside a function
 JOINING = frozenset({"add", "sub", "mul", "div"})
@@ -49,9 +51,17 @@ class Text:
 
 @dataclass(frozen=True)
 class Printer:
-    """Prints nodes for one array library."""
+    """Prints nodes for one array library.
+
+    Inside a loop an index may have one value, or run over a part of its range: `variables` names the number or the
+    slice that stands for it there, `spans` are the indices of the second kind. `nonempty` are the sizes that are never
+    0: over another one, a maximum may be over nothing.
+    """
 
     library: Library
+    variables: Mapping[Index, str] = field(default_factory=dict)
+    spans: frozenset[Index] = frozenset()
+    nonempty: frozenset[str] = frozenset()
 
     # -- statements --------------------------------------------------------------------------------------------------
 
@@ -85,29 +95,40 @@ class Printer:
         return [*self._broken(left, target), f"{sign} {right_text}"]
 
     def _scatter(self, name: str, node: Scatter) -> list[str]:
-        sliced = self._sliced(node.positions)
-        plain = node.positions[: len(node.positions) - len(sliced)]
-        axes: list[Index] = []
-        for position in plain:
-            axes += [index for index in position.axes if index not in axes]
-        where = ", ".join(self._compared(position, tuple(axes)).text for position in plain)
-        value = self.aligned(node.value, (*axes, *sliced))
         if node.base is None:
             lines = [f"{name} = {self.library.zeros.format(shape=self._shape(node.targets))}"]
         elif isinstance(node.base, Scatter):
             lines = self._scatter(name, node.base)
         else:
             lines = self.statement(Statement(name, node.base, node.targets))
+        return [*lines, *self.scattered(name, node)]
+
+    def scattered(self, name: str, node: Scatter, relative: Index | None = None) -> list[str]:
+        """The lines that add the values of a scatter into an array.
+
+        The array may be a block of rows: positions along the `relative` index are then counted from its first row.
+        """
+        sliced = self._sliced(node.positions)
+        plain = node.positions[: len(node.positions) - len(sliced)]
+        axes: list[Index] = []
+        for position in plain:
+            axes += [index for index in position.axes if index not in axes]
+        counted = self if relative is None else replace(self, spans=self.spans - {relative})
+        where = ", ".join(
+            (counted if isinstance(position, Position) else self)._compared(position, tuple(axes)).text
+            for position in plain
+        )
+        value = self.aligned(node.value, (*axes, *sliced))
         placed = {position.index for position in node.positions if isinstance(position, Position)}
         if set(axes) <= placed:
             # Every place occurs once: each row of the positions is a row of the result.
             subtracted = isinstance(node.value, Map) and node.value.operation == "neg"
             amount = self.aligned(node.value.children[0] if subtracted else node.value, (*axes, *sliced))
-            return [*lines, f"{name}[{where}] {'-' if subtracted else '+'}= {amount.text}"]
+            return [f"{name}[{where}] {'-' if subtracted else '+'}= {amount.text}"]
         text = value.text
         if self.library.name == "torch" and node.value.is_host:
             text = f"torch.as_tensor({text}, dtype=dtype, device=device)"
-        return [*lines, self.library.scatter.format(array=name, where=f"({where},)", value=text)]
+        return [self.library.scatter.format(array=name, where=f"({where},)", value=text)]
 
     def _shape(self, axes: Axes) -> str:
         return (
@@ -161,8 +182,10 @@ class Printer:
     def _structural(self, node: Node) -> tuple[Text, Axes]:
         if isinstance(node, Read):
             return Text(node.name, ATOM), node.axes
+        if isinstance(node, View):
+            return self._view(node), node.axes
         if isinstance(node, Position):
-            return Text(self.library.arange_number.format(size=self._extent(node.index)), POSTFIX), node.axes
+            return Text(self.library.arange_number.format(range=self._range(node.index)), POSTFIX), node.axes
         if isinstance(node, Identity):
             return Text(self.library.eye.format(size=self._extent(node.row)), POSTFIX), node.axes
         if isinstance(node, Reduce):
@@ -172,6 +195,18 @@ class Printer:
         if isinstance(node, Gather):
             return self._gather(node), node.axes
         raise KernelError(f"{type(node).__name__}: cannot stand inside an expression")
+
+    def _view(self, node: View) -> Text:
+        shown = [self.variables.get(index, ":") for index in node.where]
+        while shown and shown[-1] == ":":
+            shown.pop()
+        return Text(f"{node.name}[{', '.join(shown)}]", POSTFIX) if shown else Text(node.name, ATOM)
+
+    def _range(self, index: Index) -> str:
+        if index not in self.spans:
+            variable = self.variables.get(index)
+            return f"{variable}.stop - {variable}.start" if variable else str(index.extent)
+        return "{0}.start, {0}.stop".format(self.variables[index])
 
     # -- elementwise -------------------------------------------------------------------------------------------------
 
@@ -194,7 +229,7 @@ class Printer:
 
     def _position(self, node: Position, target: Axes) -> Text:
         """An index as whole numbers, for comparisons and look-ups."""
-        text = self.library.arange.format(size=self._extent(node.index))
+        text = self.library.arange.format(range=self._range(node.index))
         after = target[target.index(node.index) + 1 :]
         return Text(f"{text}[:{', None' * len(after)}]" if after else text, POSTFIX)
 
@@ -219,15 +254,30 @@ class Printer:
         axis = str(places[0]) if len(places) == 1 else f"({', '.join(map(str, sorted(places)))})"
         if places == [len(inner) - 1]:
             axis = "-1"
-        phrase = self.library.reductions[node.operation]
-        return Text(self.laid_out(node.operand, inner).within(POSTFIX) + phrase.format(axis=axis), POSTFIX)
+        operation = node.operation
+        if operation == "max" and any(self._may_be_empty(index) for index in node.over):
+            operation = "max of any"
+        operand = self.laid_out(node.operand, inner).within(POSTFIX)
+        return Text(self.library.reductions[operation].format(operand=operand, axis=axis), POSTFIX)
+
+    def _may_be_empty(self, index: Index) -> bool:
+        return index in self.spans or (isinstance(index.extent, Dim) and str(index.extent) not in self.nonempty)
+
+    def matrices(self, node: Contract) -> tuple[Text, Text] | None:
+        """The two factors of a contraction that is one product of matrices, axes as they are; None for any other."""
+        if len(node.left_only) != 1 or len(node.right_only) != 1:
+            return None
+        return self._factors(node)
+
+    def _factors(self, node: Contract) -> tuple[Text, Text]:
+        left = self._matrix(node.left, node.shared, node.left_only, node.over)
+        return left, self._matrix(node.right, node.shared, node.over, node.right_only)
 
     def _contract(self, node: Contract) -> tuple[Text, Axes]:
-        shared, rows, columns, summed = node.shared, node.left_only, node.right_only, node.over
+        rows, columns = node.left_only, node.right_only
         if not rows or not columns:
             return self._einsum(node), node.axes
-        left = self._matrix(node.left, shared, rows, summed)
-        right = self._matrix(node.right, shared, summed, columns)
+        left, right = self._factors(node)
         text = Text(f"{left.within(MUL)} @ {right.within(UNARY)}", MUL)
         if len(rows) > 1 or len(columns) > 1:
             text = Text(f"({text.text}).reshape({self._shape(node.axes)})", POSTFIX)
@@ -297,6 +347,8 @@ class Printer:
             return Text(str(node.extent), ATOM)
         if isinstance(node, Option):
             return Text(node.name, ATOM)
+        if isinstance(node, Counter):
+            return Text(self.variables[node.index], ATOM)
         if isinstance(node, Map):
             return self._spelled(
                 self._spelling(HOST, node.operation), [self._host(operand) for operand in node.operands]
@@ -317,9 +369,8 @@ class Printer:
         shown = [operand.within(needed) for operand, needed in zip(operands, spelling.operands, strict=True)]
         return Text(spelling.text.format(*shown), spelling.precedence)
 
-    @staticmethod
-    def _extent(index: Index) -> str:
-        return str(index.extent)
+    def _extent(self, index: Index) -> str:
+        return "({0}.stop - {0}.start)".format(self.variables[index]) if index in self.spans else str(index.extent)
 
 
 def _optional(condition: Node) -> tuple[Option, Node] | None:

@@ -14,25 +14,30 @@ from typing import Any
 from sympy import Integer
 
 from codegen.context import Context
+from codegen.costs import typical_sizes
 from codegen.errors import KernelError
+from codegen.least_sizes import Needs, least_sizes
 from codegen.lowering import logsumexp_parts
+from codegen.roots import SLOPE_AT_ZERO, has_open_root, settled
 from codegen.nodes import (
     Option,
     Size,
     walk,
 )
 from codegen.scattering import lower_definition
+from codegen.passes import backward_stages
 from codegen.sharing import Statement, fresh_name, hoisted, read_later, reads, shrunk
 from codegen.stability import stable
-from derive.exceptional import masked_functions
+from derive.exceptional import NO_VALUE, masked_functions
 from derive.functions import Defined
 from derive.gradient import depends_on
 from derive.language import Dim, Flag, Index, Scalar, Tensor
-from derive.program import Definition, Program
+from derive.program import Definition, Name, Program
 from derive.writing import written_definition
 
 RESERVED = frozenset(
-    {"np", "torch", "math", "saved", "leading", "bind", "incoming", "restore", "erf", "dtype", "device"}
+    {"np", "torch", "math", "saved", "leading", "bind", "bound", "incoming", "restore", "cast", "types", "largest", "erf",
+     "dtype", "device"}  # fmt: skip
 )
 
 
@@ -60,7 +65,10 @@ class Routine:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A program's functions; `backward` is None for one that is not differentiated, and `saved` is then empty."""
+    """A program's functions; `backward` is None for one that is not differentiated, and `saved` is then empty.
+
+    `needs` says how small the sizes may be that cannot be 0, and why.
+    """
 
     program: Program
     forward: Routine
@@ -68,6 +76,12 @@ class Kernel:
     saved: tuple[str, ...]
     defaults: Mapping[str, float | bool]
     hypotheses: tuple[str, ...] = field(default=())
+    needs: Needs = field(default_factory=dict)
+
+    @property
+    def variables(self) -> tuple[Name, ...]:
+        """What it is differentiated for."""
+        return self.program.request.wrt if self.program.request is not None else ()
 
 
 def plan(program: Program) -> Kernel:
@@ -94,7 +108,8 @@ def plan(program: Program) -> Kernel:
         statements = hoisted(shrunk(read_later(lowered, outputs), outputs))
         routine = _routine(program.name, program, statements, [_parameter(s) for s in inputs if isinstance(s, Tensor)],
                            [_defined_parameter(shapes[name]) for name in outputs], inputs)  # fmt: skip
-        return Kernel(program, routine, None, (), request.defaults, _hypotheses(program.assumptions, forward))
+        needs = least_sizes(forward, program.definitions)
+        return Kernel(program, routine, None, (), request.defaults, _hypotheses(program.assumptions, forward), needs)
     if len(request.outputs) != 1:
         raise KernelError(f"{program.name}: a differentiated kernel has one output, found {outputs}")
 
@@ -103,6 +118,8 @@ def plan(program: Program) -> Kernel:
     backward_names = _needed(gradient, wanted)
     known = {definition.name for definition in program.definitions}
     adjoints = [d for d in gradient.definitions if d.name in backward_names and d.name not in known]
+    computed_forward = [definition for definition in program.definitions if definition.name in forward_names]
+    adjoints = list(backward_stages(gradient, adjoints, computed_forward, wanted)[-1].definitions)
     adjoint_nodes = _lowered(gradient, adjoints, tuple(program.definitions), options, parts)
     backward_statements = hoisted(shrunk(read_later(adjoint_nodes, wanted), wanted))
     upstream = gradient.upstream
@@ -129,6 +146,7 @@ def plan(program: Program) -> Kernel:
         tuple(saved),
         request.defaults,
         _hypotheses([*program.assumptions, *gradient.assumptions], forward),
+        least_sizes([*forward, *adjoints], program.definitions),
     )  # fmt: skip
 
 
@@ -144,7 +162,10 @@ def _hypotheses(stated: Sequence[str], forward: Sequence[Definition]) -> tuple[s
         for name, text in masked_functions(definition):
             policies.setdefault(text, []).append(f"{name} is {OVER_NOTHING[name]}")
     told = {text: f"{text}; without any, {' and '.join(dict.fromkeys(said))}" for text, said in policies.items()}
-    return tuple(dict.fromkeys(told.get(text, text) for text in [*stated, *told]))
+    # What a statement is over nothing, 0/0, is replaced by what the kernel makes of it.
+    named = {text: next((known for known in told if text.startswith(known)), text) for text in [*stated, *told]}
+    shown = [told.get(known, known).replace(NO_VALUE, SLOPE_AT_ZERO) for known in named.values()]
+    return tuple(dict.fromkeys(shown))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -256,11 +277,16 @@ def _lowered(
     parts: Mapping[str, tuple[str, str]],
 ) -> list[Statement]:  # fmt: skip
     made = []
+    names = [other.name for other in known]
+    nonempty = frozenset(least_sizes(definitions, known))
+    open_root = has_open_root(known, program)
+    sizes = typical_sizes(program)
     for definition in definitions:
-        names = [other.name for other in known]
         earlier = known[: names.index(definition.name)] if definition.name in names else known
         body = stable(definition.body, earlier)
-        context = Context(program.name, frozenset(options), definition.indices, parts=parts)
+        if open_root and definition.name not in names:
+            body = settled(body, program)
+        context = Context(program.name, frozenset(options), definition.indices, parts=parts, nonempty=nonempty, sizes=sizes)
         formula = _formula(definition)
         both = logsumexp_parts(body, context) if isinstance(body, Defined) else None
         if both is not None and definition.name in parts:

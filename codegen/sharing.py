@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from codegen.errors import KernelError
 from codegen.nodes import (
     Axes,
     Contract,
@@ -27,6 +26,7 @@ from codegen.nodes import (
     Select,
     Size,
     walk,
+    with_children,
 )
 from derive.language import Dim
 
@@ -70,7 +70,7 @@ def shrunk(statements: Sequence[Statement], kept: Sequence[str]) -> list[Stateme
             return _reduced(node.operation, children[0], node.over)
         if isinstance(node, Contract):
             return _contracted(children[0], children[1], node.over)
-        return _with_children(node, children)
+        return with_children(node, children)
 
     result: list[Statement] = []
     for statement in statements:
@@ -134,12 +134,12 @@ def hoisted(statements: Sequence[Statement]) -> list[Statement]:
         def place(node: Node, statement: Statement = statement) -> Node:
             if node in named:
                 return named[node]
-            rebuilt = _with_children(node, [place(child) for child in node.children])
+            rebuilt = with_children(node, [place(child) for child in node.children])
             if isinstance(node, TRIVIAL) or node.is_host or node is statement.node:
                 return rebuilt
             if uses[node] < 2 and not _wants_name(node):
                 return rebuilt
-            name = fresh_name(f"{statement.name}_{_label(node)}", taken)
+            name = fresh_name(f"{statement.name}_{label(node)}", taken)
             result.append(Statement(name, rebuilt, rebuilt.axes))
             named[node] = Read(name, rebuilt.axes)
             return named[node]
@@ -158,13 +158,16 @@ def _wants_name(node: Node) -> bool:
     return isinstance(node, Map) and node.operation in COMPARISONS and len(node.axes) > 1
 
 
-def _label(node: Node) -> str:
+def label(node: Node) -> str:
+    """A word for the value of a node, to be part of a name."""
     if isinstance(node, Select):
         return "masked"
     if isinstance(node, Identity):
         return "eye"
     if isinstance(node, Contract):
-        return "product"
+        return "product" if node.left_only and node.right_only else "sum"
+    if isinstance(node, Map) and node.operation in ("finite", "at_least_one"):
+        return label(node.operands[0])
     operation = getattr(node, "operation", "part")
     return LABELS.get(operation, "part")
 
@@ -177,23 +180,3 @@ def fresh_name(stem: str, taken: set[str]) -> str:
         name = f"{stem}_{number}"
     taken.add(name)
     return name
-
-
-def _with_children(node: Node, children: Sequence[Node]) -> Node:
-    if tuple(children) == node.children:
-        return node
-    if isinstance(node, Map):
-        return Map(node.operation, tuple(children))
-    if isinstance(node, Select):
-        return Select(*children)
-    if isinstance(node, Reduce):
-        return Reduce(node.operation, children[0], node.over)
-    if isinstance(node, Contract):
-        return Contract(children[0], children[1], node.over)
-    if isinstance(node, Gather):
-        return Gather(node.name, tuple(children))
-    if isinstance(node, Scatter):
-        count = len(node.positions)
-        base = children[count + 1] if node.base is not None else None
-        return Scatter(node.targets, tuple(children[:count]), children[count], base)
-    raise KernelError(f"{type(node).__name__}: a leaf has no children")

@@ -12,7 +12,7 @@ STEP = "    "
 
 def wrapped(line: str, width: int) -> list[str]:
     """The line, or several lines of the same meaning, none longer than the width where brackets allow it."""
-    if len(line) <= width:
+    if len(line) <= width or line.lstrip().startswith("#"):
         return [line]
     group = _widest_group(line)
     if group is None:

@@ -149,6 +149,16 @@ def unshadowed(expression: Any) -> Any:
     return _unshadowed(expression, frozenset(), set(all_names(expression)))
 
 
+def named_apart(expression: Any) -> Any:
+    """The expression with every bound index renamed that has a free one's name, so that the free ones may be bound.
+
+    What stands beside Sum(exp(x[i]), i) as x[i] can then be summed over i as well. A function that is read at its own
+    index, softmax(x[i], over=i), stays as it is.
+    """
+    free = frozenset(index.name for index in free_indices(expression))
+    return _unshadowed(expression, free, set(all_names(expression)))
+
+
 def _unshadowed(expression: Any, around: frozenset[str], taken: set[str]) -> Any:
     scope = scope_of(expression)
     if scope is None:

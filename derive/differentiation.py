@@ -230,12 +230,13 @@ def _solve_delta(body: Expr, index: Index, scope: Sequence[Index]) -> Expr | Non
 
 
 def _is_inside(value: Expr, index: Index) -> bool:
-    """Whether the index takes the value in every size: a fixed position, or T in a range of T, may lie past its end."""
+    """Whether the index takes the value in every size: a fixed position, or T in a range of T, may lie past its end.
+
+    Two rows of a ragged axis have ranges of their own, until a delta between the rows has made them one.
+    """
     if value.is_Integer:
         return value == 0 or bool(index.extent.is_Integer and value < index.extent)
-    # Ragged ranges are compared by their outer indices, which have a delta of their own.
-    found = extent_of(value)
-    return found == index.extent or (isinstance(found, Indexed) and isinstance(index.extent, Indexed))
+    return bool(extent_of(value) == index.extent)
 
 
 def _without_delta(body: Expr, index: Index, value: Expr) -> Expr:

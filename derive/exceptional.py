@@ -1,16 +1,17 @@
 """Exceptional points: where a definition has no derivative, or no value because an index set is empty.
 
 Used by `derive.gradient` and `derive.tangents`, which differentiate definitions and record what they had to leave out,
-and by `derive.prove`, whose verdicts repeat it. Nothing is computed here; a point is a sentence about the statement:
+and by `derive.prove`, whose verdicts repeat it. Nothing is computed here; a point is a sentence about the statement,
+which ends with the convention that the derived formulas follow there, if there is one:
 
-    almost everywhere: not where x[i] >= 0 switches         ReLU at 0, a tie of a maximum, |x| at 0
-    not differentiable where Sum_i(v[i]**2) = 0             a norm at the zero vector, the deviation of a constant row
-    no empty index set: some j with allowed[i,j] > 0        a masked softmax or mean over nothing, 0/0
+    almost everywhere: not where x[i] >= 0 switches ...     ReLU at 0, a tie of a maximum, |x| at 0
+    not differentiable where Sum_i(v[i]**2) = 0 ...         a norm at the zero vector, the deviation of a constant row
+    no empty index set: some j with allowed[i,j] > 0 ...    a masked softmax or mean over nothing, 0/0
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +26,9 @@ from derive.program import Definition, Program, symbols_of
 from derive.writing import written
 
 LEVELS = 2  # of definitions that are looked into for the sign of what a root is taken of
+CASE_TAKEN = "(by convention the gradient of the case that holds)"
+NO_VALUE = "(the gradient has no value there)"
+OVER_NOTHING = {"softmax": "0/0", "log_softmax": "log 0", "logsumexp": "log 0", "mean": "0/0", "variance": "0/0"}
 
 
 def is_differentiable(symbol: Any) -> bool:
@@ -34,6 +38,15 @@ def is_differentiable(symbol: Any) -> bool:
     return isinstance(symbol, Scalar) and not symbol.is_integer
 
 
+def record_points(made: Program, definitions: Sequence[Definition], program: Program) -> None:
+    """Add to `made` where derivatives of definitions of `program` may not exist, and what `program` rests on itself."""
+    made.differentiated = True
+    points = [text for known in definitions for text in points_without_derivative(known, program)]
+    found = [switch for known in definitions for switch in switches(known)]
+    made.assumptions[:] = dict.fromkeys([*made.assumptions, *program.assumptions, *points])
+    made.switches[:] = dict.fromkeys([*made.switches, *program.switches, *found])
+
+
 def points_without_derivative(definition: Definition, program: Program) -> list[str]:
     """Where the definition may have no derivative with respect to the values in it, in a fixed order."""
     return [*switching_conditions(definition), *roots_at_zero(definition, program), *empty_index_sets(definition)]
@@ -41,13 +54,18 @@ def points_without_derivative(definition: Definition, program: Program) -> list[
 
 def switching_conditions(definition: Definition) -> list[str]:
     """Conditions on real values in a definition: at their switching points there may be no derivative."""
-    found = [
+    return sorted({f"almost everywhere: not where {switch} switches {CASE_TAKEN}" for switch in switches(definition)})
+
+
+def switches(definition: Definition) -> list[Any]:
+    """The conditions on real values that a definition takes its cases by, in a fixed order."""
+    found = {
         condition
         for case in unfold(definition.body).atoms(Where)
         for condition in case.args[:1]
         if any(is_differentiable(symbol) for symbol in symbols_of(condition))
-    ]
-    return sorted({f"almost everywhere: not where {condition} switches" for condition in found})
+    }
+    return sorted(found, key=str)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -65,9 +83,9 @@ def open_roots(definition: Definition, program: Program) -> Iterator[tuple[str, 
         if (
             is_root(node)
             and any(is_differentiable(symbol) for symbol in symbols_of(node.base))
-            and not _is_positive(node.base, program)
+            and not is_positive(node.base, program)
         ):
-            yield f"not differentiable where {written(node.base)} = 0", node.base
+            yield f"not differentiable where {written(node.base)} = 0 {NO_VALUE}", node.base
 
 
 def is_root(node: Any) -> bool:
@@ -75,7 +93,7 @@ def is_root(node: Any) -> bool:
     return isinstance(node, Pow) and bool(node.exp.is_Rational) and bool(0 < node.exp < 1) and not node.base.is_number
 
 
-def _is_positive(expression: Expr, program: Program) -> bool:
+def is_positive(expression: Expr, program: Program) -> bool:
     """Whether an expression is positive by its structure, names looked into as far as LEVELS definitions deep."""
     for _ in range(LEVELS):
         if reasons_positive(unfold(expression)) is not None:
@@ -101,7 +119,9 @@ def _one_level(expression: Expr, program: Program) -> Expr:
 
 def empty_index_sets(definition: Definition) -> list[str]:
     """The index sets of masked functions that may be empty: a softmax or a mean over nothing is 0/0."""
-    return sorted({text for _, text in masked_functions(definition)})
+    return sorted(
+        {f"{text}; without any, {name} is {OVER_NOTHING[name]}" for name, text in masked_functions(definition)}
+    )
 
 
 def masked_functions(definition: Definition) -> tuple[tuple[str, str], ...]:

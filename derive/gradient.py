@@ -8,7 +8,7 @@ can be written with values already at hand is written with them, which is what m
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 from time import thread_time
@@ -16,10 +16,10 @@ from typing import Any
 
 from sympy import Add, Expr, Indexed, Pow, S
 
-from derive.binders import fresh_index, map_children, substitute, unshadowed
+from derive.binders import fresh_index, map_children, named_apart, substitute, unshadowed
 from derive.differentiation import Contribution, placed, pull_back
 from derive.errors import BudgetExceededError, StatementError
-from derive.exceptional import is_differentiable, is_root, points_without_derivative
+from derive.exceptional import is_differentiable, is_root, record_points
 from derive.folding import Known, fold
 from derive.language import Index, Scalar, Tensor, axis_sizes, entry
 from derive.program import Definition, Name, Program, symbols_of
@@ -147,18 +147,8 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
                 made, known, taken, _indices_for(symbol, received[symbol]), received[symbol], f"{prefix}{symbol.name}"
             )
             made.adjoints[str(symbol.name)] = str(adjoint.name)
-    made.assumptions += _left_out(program, differentiated)
+    record_points(made, [known for known in program.definitions if known.symbol in differentiated], program)
     return made
-
-
-def _left_out(program: Program, differentiated: Set[Any]) -> list[str]:
-    """The exceptional points of the definitions that were differentiated."""
-    return [
-        text
-        for definition in program.definitions
-        if definition.symbol in differentiated
-        for text in points_without_derivative(definition, program)
-    ]
 
 
 def _define(
@@ -258,7 +248,7 @@ def jacobian(program: Program, output: Name, variable: Name, name: str) -> Gradi
         f"{program.name}_jacobian", f"Jacobian of {program.name}", list(program.inputs), list(program.definitions),
         forward=program, output=output,
     )  # fmt: skip
-    made.assumptions += _left_out(program, depends_on(program, output))
+    record_points(made, _differentiated(program, definition.left, variable), program)
     made.definitions.append(Definition(symbol, over, body))
     return made
 
@@ -266,7 +256,8 @@ def jacobian(program: Program, output: Name, variable: Name, name: str) -> Gradi
 def derivative_of(program: Program, value: Expr, variable: Expr, *, through_definitions: bool) -> Expr:
     """The derivative of an expression with respect to one entry, as an expression with deltas.
 
-    With `through_definitions` it is the total derivative; otherwise the names that the program defines are held fixed.
+    With `through_definitions` it is the total derivative; otherwise the names that the program defines are held fixed,
+    and an entry of such a name stands for its definition. Where it may not exist is recorded in the program.
 
     Raises:
         StatementError: the variable is neither an entry nor a scalar.
@@ -277,6 +268,32 @@ def derivative_of(program: Program, value: Expr, variable: Expr, *, through_defi
             f"{program.name}: derivative with respect to {variable}: expected an entry X[i, ...] or a scalar"
         )
     target = variable.indices if isinstance(variable, Indexed) else ()
-    full = inline(value, program, frozenset({base})) if through_definitions else value
+    if through_definitions:
+        full = inline(value, program, frozenset({base}))
+        record_points(program, _differentiated(program, value, base), program)
+    else:
+        full = _definition_at(program, value) if value != variable else value
+        record_points(program, [_unnamed(full)], program)
     terms = [placed(found, target) for found in pull_back(full, S.One, (), lambda leaf: leaf == base)]
-    return unshadowed(fold(Add(*terms), [known for known in program.definitions if known.symbol != base]))
+    return named_apart(fold(Add(*terms), [known for known in program.definitions if known.symbol != base]))
+
+
+def _differentiated(program: Program, value: Expr, base: Name) -> list[Definition]:
+    """The definitions that a derivative goes through, and the value itself as one without a name."""
+    touched = influenced_by(program, [base]) - {base}
+    behind = set().union(*(depends_on(program, symbol) for symbol in symbols_of(value)))
+    return [*(known for known in program.definitions if known.symbol in touched & behind), _unnamed(value)]
+
+
+def _unnamed(value: Expr) -> Definition:
+    return Definition(Scalar("value"), (), value)
+
+
+def _definition_at(program: Program, value: Expr) -> Expr:
+    """What an entry of a defined name is defined as; any other expression as it stands."""
+    base = value.base if isinstance(value, Indexed) else value
+    known = program.definition(str(base.name)) if isinstance(base, (Tensor, Scalar)) else None
+    if known is None or known.symbol != base:
+        return value
+    where = value.indices if isinstance(value, Indexed) else ()
+    return substitute(known.body, dict(zip(known.indices, where, strict=True)))  # type: ignore[no-any-return]

@@ -25,6 +25,7 @@ from derive.symbols import (
     Lengths,
     Scalar,
     Tensor,
+    are_comparable,
     axis_sizes,
     check_entry,
     checked_extent,
@@ -110,10 +111,10 @@ def delta(left: Expr, right: Expr) -> Expr:
     Raises:
         StatementError: the two run over different extents, so that the comparison is a slip.
     """
-    sizes = extent_of(left), extent_of(right)
-    if None not in sizes and sizes[0] != sizes[1]:
+    if not are_comparable(left, right):
         raise StatementError(
-            f"delta({left}, {right}): size mismatch: {left} runs over {sizes[0]} but {right} runs over {sizes[1]}"
+            f"delta({left}, {right}): size mismatch: {left} runs over {extent_of(left)} but {right} runs over "
+            f"{extent_of(right)}"
         )
     return KroneckerDelta(left, right)
 

@@ -90,7 +90,8 @@ class Program:
     """Named definitions over given inputs.
 
     `inputs` fixes the order of the inputs, which is the order of the kernel's parameters; an input that is used but
-    not listed comes after the listed ones, by name.
+    not listed comes after the listed ones, by name. `assumptions` are hypotheses in words that every verdict on a claim
+    of the program repeats; `switches` are the conditions on values by which what was differentiated takes its cases.
     """
 
     name: str
@@ -100,6 +101,8 @@ class Program:
     claims: list[Claim] = field(default_factory=list)
     request: KernelRequest | None = None
     assumptions: list[str] = field(default_factory=list)
+    switches: list[Any] = field(default_factory=list)
+    differentiated: bool = False
     origin: str = ""
     _meaning: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     _read: int = field(default=0, init=False, repr=False, compare=False)
@@ -165,7 +168,10 @@ class Program:
             for side in sides:
                 check_free(side, over, what, exactly=False)
         elif all(free_indices(side) for side in sides):
-            check_free(sides[1], free_indices(sides[0]), what, exactly=True)
+            try:
+                check_free(sides[1], free_indices(sides[0]), what, exactly=True)
+            except StatementError as error:
+                raise StatementError(f"{error}; if that is meant, name the claim's indices with over=[...]") from None
         made = Claim(id, name, *sides, self, tuple(given), _caller()[1], note, tuple(assuming), by)
         self.claims.append(made)
         return made
@@ -230,13 +236,20 @@ class Program:
         return jacobian(self, output, variable, name or f"d{output.name}_d{variable.name}")
 
     def derivative(self, value: Expr, variable: Expr) -> Expr:
-        """The total derivative of one entry with respect to one entry, through all definitions of this program."""
+        """The total derivative of one entry with respect to one entry, through all definitions of this program.
+
+        Where it may not exist becomes an assumption of the program, which every verdict on its claims repeats.
+        """
         from derive.gradient import derivative_of
 
         return derivative_of(self, value, variable, through_definitions=True)
 
     def partial(self, value: Expr, variable: Expr) -> Expr:
-        """The partial derivative of an expression with respect to one entry, every defined name in it held fixed."""
+        """The partial derivative of an expression with respect to one entry, every defined name in it held fixed.
+
+        An entry of a defined name stands for its own definition: partial(y[i], x[j]) with y = f(x, z) and z = g(x)
+        holds z fixed. Where the derivative may not exist is recorded as by `derivative`.
+        """
         from derive.gradient import derivative_of
 
         return derivative_of(self, value, variable, through_definitions=False)
@@ -302,10 +315,10 @@ def symbols_of(expression: Any) -> frozenset[Any]:
 
 
 def _caller() -> tuple[str, str]:
-    """Module name, and file name with line, of the statement that called into the language: `attention.py:41`."""
+    """Module name, and file with line, of the statement that called into the language: `/home/me/attention.py:41`."""
     frame = inspect.currentframe()
     while frame is not None and (frame.f_globals.get("__name__") in LANGUAGE or frame.f_code.co_filename == "<string>"):
         frame = frame.f_back
     if frame is None:
         return "", ""
-    return str(frame.f_globals.get("__name__")), f"{frame.f_code.co_filename.rsplit('/', 1)[-1]}:{frame.f_lineno}"
+    return str(frame.f_globals.get("__name__")), f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import islice
 from typing import Any
 
@@ -24,16 +24,18 @@ from sympy import Indexed
 from derive.binders import free_indices, node_count
 from derive.errors import AlarmError, BudgetExceededError, NoLawError
 from derive.exceptional import empty_index_sets
+from derive.functions import Defined
 from derive.gradient import Gradient, depends_on, inline
 from derive.language import Scalar
+from derive.normal.case_analysis import Apart
 from derive.normal.form import condition_form, is_zero, normal_form
-from derive.normal.ledger import Ledger
-from derive.normal.powers import UndefinedError
+from derive.normal.ledger import Ledger, UndefinedError
 from derive.normal.products import product
 from derive.normal.rewriting import Rewrite, solved
 from derive.program import Claim, Program, symbols_of
 from derive.refutation import Counterexample, confirm, find_counterexample
 from derive.rules import Rule, RuleRefusedError
+from derive.ties import comparisons_of, off_ties, without_ties
 from derive.wellformed import is_equation
 
 PROVED, REFUTED, UNDECIDED = "Proved", "Refuted", "Undecided"
@@ -43,14 +45,20 @@ WHOLE = 100  # definitions of a program that the second engine evaluates from it
 WRITTEN = 2_000  # nodes that a side or a hypothesis may grow to when definitions are written in
 NEAR = 12  # definitions behind a name that are written in together
 LEVELS = 2  # levels of definitions that are written in together
+ARITHMETIC = "arithmetic of sums and products"
+NOWHERE = (
+    "the normal form proves it, but no point was found where the hypotheses hold and both sides have a value: the "
+    "hypotheses may contradict each other"
+)
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What became of a claim.
 
-    `status` is Proved, Refuted or Undecided. `hypotheses` are the conditions under which a proof holds, `laws` what it
-    used; `counterexample` belongs to Refuted, `reason` to Undecided. `seconds` is wall-clock time.
+    `status` is Proved, Refuted or Undecided. `hypotheses` are the conditions under which a proof holds, `conditions`
+    those of them that it added, which are neither declared nor given; `laws` is what it used. `counterexample` belongs
+    to Refuted, `reason` to Undecided. `seconds` is wall-clock time.
     """
 
     claim: Claim
@@ -60,6 +68,7 @@ class Verdict:
     seconds: float
     counterexample: Counterexample | None = None
     reason: str = ""
+    conditions: tuple[str, ...] = ()
 
     @cached_property
     def advice(self) -> tuple[str, ...]:
@@ -72,49 +81,66 @@ class Verdict:
         return advice_on(self.claim) if self.status == REFUTED else ()
 
 
-def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0) -> Verdict:
+def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0, vacuous: bool = False) -> Verdict:
     """The verdict on a claim, within a budget of `seconds` of processor time for the proof.
 
     Cheap attempts come first, then numbers, then the attempts that write everything in: a false claim is refuted before
-    much is spent on proving it.
+    much is spent on proving it. A claim whose hypotheses nothing is seen to meet is left undecided, unless it may be
+    `vacuous`, as one case of several may.
 
     Raises:
         AlarmError: the normal form proves what the second engine contradicts.
     """
     if claim.by is not None and claim.left != claim.right:  # what says 1 = 1 needs no rule
-        return _prove_by_rule(claim, claim.by, seconds, seed)
+        return _prove_by_rule(claim, claim.by, seconds, seed, vacuous=vacuous)
     started = time.monotonic()
     deadline = time.thread_time() + seconds
     reasons: list[str] = []
     attempts = _attempts(claim, deadline)
-    proof = _first_proof(claim, islice(attempts, CHEAP), deadline, reasons)
-    found = find_counterexample(claim, seed=seed, budget_s=min(seconds, SEARCH)) if proof is None else None
+    proof = _first_proof(claim, islice(attempts, CHEAP), deadline, reasons, vacuous=vacuous)
+    found = _counterexample(claim, seed, min(seconds, SEARCH)) if proof is None else None
     if found is None and proof is None:
-        proof = _first_proof(claim, attempts, deadline, reasons)
+        proof = _first_proof(claim, attempts, deadline, reasons, vacuous=vacuous)
         if proof is None and seconds > SEARCH:
-            found = find_counterexample(claim, seed=seed, budget_s=seconds)
+            found = _counterexample(claim, seed, seconds)
     if found is not None:
         return Verdict(claim, REFUTED, _hypotheses(claim, None), (), time.monotonic() - started, found)
     if proof is None:
         reason = "; ".join(dict.fromkeys([*reasons, "no counterexample found at small sizes"]))
         return Verdict(claim, UNDECIDED, _hypotheses(claim, None), (), time.monotonic() - started, None, reason)
     ledger, sides = proof
-    confirmation = confirm(claim if len(claim.program.definitions) <= WHOLE else _as_proved(claim, sides), seed=seed)
+    whole = claim if len(claim.program.definitions) <= WHOLE else _as_proved(claim, sides)
+    confirmation = confirm(whole, seed=seed)
+    if confirmation.disagreement is not None and claim.program.switches:
+        confirmation = confirm(off_ties(whole), seed=seed)
     if confirmation.disagreement is not None:
         raise AlarmError(
             f"internal alarm: claim {claim.id} of {claim.program.name} is proved by the normal form and contradicted "
             f"by the second engine: {confirmation.disagreement}. Neither can be trusted; please report this statement."
         )
-    laws = (*_derivation_laws(claim), *ledger.laws)
-    return Verdict(claim, PROVED, _hypotheses(claim, ledger), laws, time.monotonic() - started)
+    if confirmation.points == 0 and not vacuous:
+        return Verdict(claim, UNDECIDED, _hypotheses(claim, ledger), (), time.monotonic() - started, None, NOWHERE)
+    laws = (*_derivation_laws(claim), *_definitions_used(claim, sides), *ledger.laws) or (ARITHMETIC,)
+    conditions = tuple(sorted(map(readable, ledger.conditions)))
+    return Verdict(
+        claim, PROVED, _hypotheses(claim, ledger), laws, time.monotonic() - started, conditions=conditions
+    )  # fmt: skip
 
 
-def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int) -> Verdict:
+def _counterexample(claim: Claim, seed: int, seconds: float) -> Counterexample | None:
+    """A counterexample, for a claim about derivatives away from the points where a case switches."""
+    found = find_counterexample(claim, seed=seed, budget_s=seconds)
+    if found is not None and claim.program.switches:
+        return find_counterexample(off_ties(claim), seed=seed, budget_s=seconds)
+    return found
+
+
+def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int, *, vacuous: bool) -> Verdict:
     """The verdict on a claim that a rule reduces to equalities: proved when all of them are."""
     started = time.monotonic()
     hypotheses, laws, reason = [*_hypotheses(claim, None)], [rule.name], ""
     try:
-        parts = [prove(part, seconds=seconds, seed=seed) for part in rule.obligations(claim)]
+        parts = [prove(part, seconds=seconds, seed=seed, vacuous=True) for part in rule.obligations(claim)]
         hypotheses += rule.hypotheses(claim)
     except RuleRefusedError as error:
         parts, reason = [], f"{rule.name}: {error}"
@@ -127,10 +153,19 @@ def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int) -> Verdi
         if part.status != PROVED:
             reason = f"{rule.name}: {part.claim.name or part.claim} is {part.status.lower()}"
             break
+    conditions = tuple(dict.fromkeys(text for part in parts for text in part.conditions))
     found = find_counterexample(claim, seed=seed) if reason else None
+    seen = confirm(claim, seed=seed) if not reason else None
+    if seen is not None and seen.disagreement is not None:
+        if not conditions:
+            raise AlarmError(
+                f"internal alarm: claim {claim.id} is proved by {rule.name} and contradicted: {seen.disagreement}"
+            )
+        # A form that is not defined everywhere, exp(log(s)) for s, shows nothing about where it is not.
+        found, reason = seen.disagreement, f"{rule.name} shows it only where {', '.join(conditions)}"
+    elif seen is not None and seen.points == 0 and not vacuous:
+        reason = NOWHERE
     status = PROVED if not reason else REFUTED if found is not None else UNDECIDED
-    if status == PROVED and (disagreement := confirm(claim, seed=seed).disagreement) is not None:
-        raise AlarmError(f"internal alarm: claim {claim.id} is proved by {rule.name} and contradicted: {disagreement}")
     return Verdict(
         claim,
         status,
@@ -139,6 +174,7 @@ def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int) -> Verdi
         time.monotonic() - started,
         found,
         reason if status == UNDECIDED else "",
+        conditions if status == PROVED else (),
     )
 
 
@@ -150,7 +186,7 @@ def proof_of(claim: Claim, *, seconds: float, attempts: int) -> Ledger | None:
 
 
 def _first_proof(
-    claim: Claim, attempts: Iterator[tuple[Any, Any]], deadline: float, reasons: list[str]
+    claim: Claim, attempts: Iterator[tuple[Any, Any]], deadline: float, reasons: list[str], *, vacuous: bool = False
 ) -> tuple[Ledger, tuple[Any, Any]] | None:
     """The ledger and the sides of the first attempt that gives zero; None, with reasons added, when none does."""
     while True:
@@ -161,22 +197,15 @@ def _first_proof(
         except (BudgetExceededError, RecursionError) as error:
             reasons.append(f"proof stopped: {error}")
             return None
-        remaining = deadline - time.thread_time()
-        if remaining <= 0:
-            reasons.append("the time for the proof is used up")
-            return None
-        ledger = Ledger(remaining)
         try:
-            ledger.rewrites = _equations(ledger, claim, reasons)
-            difference = normal_form(ledger, left) - normal_form(ledger, right)
-            for condition in claim.given:
-                if not is_equation(condition) and not difference.is_zero:
-                    difference = product(ledger, [condition_form(ledger, condition), difference])
-            if is_zero(ledger, difference):
+            ledger = _zero_by(claim, left, right, deadline, reasons, vacuous=vacuous)
+            if ledger is not None:
                 return ledger, (left, right)
             reasons.append("the normal form of left - right is not zero")
         except BudgetExceededError as error:
             reasons.append(f"proof stopped: {error}")
+            if time.thread_time() > deadline:
+                return None
         except RecursionError:
             reasons.append("proof stopped: nested too deeply")
         except UndefinedError as error:
@@ -185,10 +214,46 @@ def _first_proof(
             reasons.append(str(error))
 
 
+def _zero_by(
+    claim: Claim, left: Any, right: Any, deadline: float, reasons: list[str], *, vacuous: bool
+) -> Ledger | None:  # fmt: skip
+    """The ledger of a proof that left - right is zero where the claim's hypotheses hold; None where there is none.
+
+    What divides by a number that may be 0 is tried when nothing else is left, and makes that a hypothesis.
+
+    Raises:
+        BudgetExceededError: the time is used up.
+    """
+    for divides in (False, True):
+        remaining = deadline - time.thread_time()
+        if remaining <= 0:
+            raise BudgetExceededError("the time for the proof is used up")
+        ledger = Ledger(remaining, divides=divides)
+        ledger.rewrites = _equations(ledger, claim, reasons)
+        ledger.apart = cache(partial(_apart, ledger, claim))
+        difference = normal_form(ledger, left) - normal_form(ledger, right)
+        held = [] if difference.is_zero else [condition_form(ledger, known) for known in _conditions(claim)]
+        for condition in held:
+            difference = product(ledger, [condition, difference])
+        if held and not vacuous and product(ledger, held).is_zero:
+            reasons.append("the hypotheses exclude each other")
+            return None
+        if is_zero(ledger, difference):
+            return ledger
+        if not ledger.could_divide:
+            return None
+    return None
+
+
 def _as_proved(claim: Claim, sides: tuple[Any, Any]) -> Claim:
     """The identity that was proved, its opaque names as inputs: what is evaluated does not grow with the program."""
     bare = Program(claim.program.name, inputs=claim.program.inputs, origin=claim.program.origin)
     return replace(claim, left=sides[0], right=sides[1], program=bare)
+
+
+def _conditions(claim: Claim) -> list[Any]:
+    """The claim's hypotheses that are met, or not, position by position."""
+    return [condition for condition in claim.given if not is_equation(condition)]
 
 
 def _equations(ledger: Ledger, claim: Claim, reasons: list[str]) -> tuple[Rewrite, ...]:
@@ -197,23 +262,31 @@ def _equations(ledger: Ledger, claim: Claim, reasons: list[str]) -> tuple[Rewrit
     One that mentions defined names counts twice: as it stands, and with their definitions written in.
     """
     found: list[Rewrite] = []
-    for condition in dict.fromkeys([*claim.given, *_written_in(ledger, claim)]):
+    for condition in dict.fromkeys([*claim.given, *_written_in(ledger, claim, claim.given)]):
         if is_equation(condition):
             ledger.rewrites = tuple(found)
             left, right = (normal_form(ledger, side) for side in condition.args)
             rewrite = solved(left, right, str(condition))
             if rewrite is not None:
                 found.append(rewrite)
+            elif (left - right).constant():
+                reasons.append(f"the hypothesis {condition} contradicts the ones before it")
             elif not (left - right).is_zero:
                 reasons.append(f"the hypothesis {condition} could not be used: no single term stands for the rest")
     return tuple(found)
 
 
-def _written_in(ledger: Ledger, claim: Claim) -> list[Any]:
-    """The claim's conditions with definitions written in, where that does not make them too large."""
+def _apart(ledger: Ledger, claim: Claim) -> tuple[Apart, ...]:
+    """What is not 0 because the claim is about derivatives, which do not exist where a case switches."""
+    comparisons = comparisons_of(claim)
+    return without_ties(ledger, [*comparisons, *_written_in(ledger, claim, comparisons)])
+
+
+def _written_in(ledger: Ledger, claim: Claim, conditions: Sequence[Any]) -> list[Any]:
+    """Conditions with definitions written in, where that does not make them too large."""
     try:
         until = ledger.started + ledger.seconds
-        return [inline(condition, claim.program, most=WRITTEN, until=until) for condition in claim.given]
+        return [inline(condition, claim.program, most=WRITTEN, until=until) for condition in conditions]
     except BudgetExceededError:
         return []
 
@@ -272,9 +345,22 @@ def _attempts(claim: Claim, deadline: float) -> Iterator[tuple[Any, Any]]:
 
 
 def _derivation_laws(claim: Claim) -> tuple[str, ...]:
-    if isinstance(claim.program, Gradient):
-        return ("dX[i]/dX[j] = delta(i, j)", "chain rule")
-    return ()
+    return ("dX[i]/dX[j] = delta(i, j)", "chain rule") if claim.program.differentiated else ()
+
+
+def _definitions_used(claim: Claim, sides: tuple[Any, Any]) -> tuple[str, ...]:
+    """The definitions that were written in before the sides met, and those of the language's functions in them."""
+    if claim.left == claim.right:
+        return ()
+    bodies = claim.program.bodies
+    kept = symbols_of(sides[0]) | symbols_of(sides[1])
+    used, waiting = set(), (symbols_of(claim.left) | symbols_of(claim.right)) - kept
+    while waiting := {name for name in waiting if name in bodies} - used:
+        used |= waiting
+        waiting = frozenset().union(*(symbols_of(bodies[name]) for name in waiting)) - kept
+    names = [known.name for known in claim.program.definitions if known.symbol in used]
+    names += sorted({node.name for side in sides for node in side.atoms(Defined)})
+    return (f"definition of {', '.join(names)}",) if names else ()
 
 
 def _hypotheses(claim: Claim, ledger: Ledger | None) -> tuple[str, ...]:

@@ -103,8 +103,9 @@ def _points(trial: Trial, seed: int) -> Iterator[Point]:
     for turn in range(MORE_ROUNDS):
         if turn >= ROUNDS and compared >= FEW:
             return
+        forced = turn > 0 and compared == 0
         for sizes, regime, flags in plan:
-            point = Point(trial, trial.sample(sizes, flags, regime, seed, turn))
+            point = Point(trial, trial.sample(sizes, flags, regime, seed, turn, inequalities=forced))
             yield point
             compared += point.compared
 
@@ -134,10 +135,11 @@ def _confirmed(trial: Trial, field: Arithmetic, seed: int) -> Confirmation:
         if work <= 0 or (turn > 0 and samples >= CONFIRM_SAMPLES):
             break
         for regime in REGIMES[:3]:  # the next one only where no position was compared with the last
-            sample = trial.sample(sizes, flags, regime, seed, turn)
+            sample = trial.sample(sizes, flags, regime, seed, turn, inequalities=turn > 0 and samples == 0)
+            arithmetic = field if sample.exact else reals(COARSE)
             try:
-                environment = trial.at(sample, field, CONFIRM_LIMIT)
-                agreed, disagreement = _compared(trial, sample, environment, field)
+                environment = trial.at(sample, arithmetic, CONFIRM_LIMIT)
+                agreed, disagreement = _compared(trial, sample, environment, arithmetic)
             except BudgetExceededError:
                 break
             work -= CONFIRM_LIMIT - environment.work

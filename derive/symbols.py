@@ -140,22 +140,26 @@ class Index(Symbol):
 class Tensor(IndexedBase):
     """A named array: its shape in symbolic sizes and, for arrays of indices, the extent its entries point into."""
 
-    __slots__ = ("_into",)
+    __slots__ = ()
 
-    def __new__(cls, name: str, shape: Sequence[Expr], *, positive: bool = False, into: Expr | None = None) -> Tensor:
-        """A tensor of the given shape; `into` makes its entries indices 0 .. into-1."""
-        known: dict[str, bool] = {"integer": True, "nonnegative": True} if into is not None else {"real": True}
-        if positive:
-            known["positive"] = True
-        label = Symbol(checked_name(name, "tensor"), **known)
+    def __new__(
+        cls, name: str | Symbol, shape: Sequence[Expr], into: Expr | None = None, *, positive: bool = False
+    ) -> Tensor:
+        """A tensor of the given shape; `into` makes its entries indices 0 .. into-1.
+
+        SymPy rebuilds an expression from the arguments of its parts, which for a tensor are its label, a symbol that
+        carries what is known about the entries, its shape, and `into` where there is one.
+        """
+        label = name if isinstance(name, Symbol) else _label(name, integer=into is not None, positive=positive)
         made = IndexedBase.__new__(cls, label, shape=tuple(shape))
-        made._into = into
+        if into is not None:
+            made._args = (*made.args, into)
         return made  # type: ignore[no-any-return]
 
     @property
     def into(self) -> Expr | None:
         """The extent that the entries point into, or None for a tensor of numbers."""
-        return self._into
+        return self.args[2] if len(self.args) > 2 else None
 
     @property
     def positive(self) -> bool:
@@ -165,10 +169,6 @@ class Tensor(IndexedBase):
     def _latex(self, printer: Any) -> str:
         # SymPy's printer would take this class for the tensors of another of its modules.
         return str(printer._print(self.label))
-
-    def _hashable_content(self) -> tuple[Any, ...]:
-        # SymPy orders objects by this content, so that each part must be comparable: no None.
-        return (*self.args, sympy.S.Zero if self._into is None else self._into)
 
     def __getitem__(self, where: Any) -> Indexed:
         """The entry at the given indices.
@@ -183,6 +183,11 @@ class Tensor(IndexedBase):
             return Indexed(self, *parts)
         except (IndexException, TypeError) as error:  # pragma: no cover - check_entry has the better message
             raise StatementError(f"{self.name}: {error}") from error
+
+
+def _label(name: str, *, integer: bool, positive: bool) -> Symbol:
+    known = {"integer": True, "nonnegative": True} if integer else {"real": True}
+    return Symbol(checked_name(name, "tensor"), **known, **({"positive": True} if positive else {}))
 
 
 def check_entry(tensor: Tensor, parts: Sequence[Expr]) -> None:
@@ -220,7 +225,8 @@ def size_at(size: Expr, before: Sequence[Expr]) -> Expr:
 def _over_a_size(value: Expr) -> bool:
     """Whether an expression is a size, or the lengths of a ragged axis, plus a positive integer: T + 1."""
     rest, constant = value.as_independent(Dim, Tensor)
-    known = isinstance(constant, (Dim, Lengths)) or (isinstance(constant, Indexed) and constant.is_integer)
+    length = isinstance(constant, Indexed) and isinstance(constant.base, Lengths)
+    known = isinstance(constant, (Dim, Lengths)) or length
     return known and isinstance(rest, sympy.Integer) and rest > 0
 
 
@@ -240,6 +246,12 @@ def extent_of(part: Expr) -> Expr | None:
     if isinstance(part, Indexed) and isinstance(part.base, Tensor):
         return part.base.into
     return None
+
+
+def are_comparable(left: Expr, right: Expr) -> bool:
+    """Whether a delta may compare two positions: of one range, of two rows of a ragged axis, or of an unknown range."""
+    ranges = [found.base if isinstance(found, Indexed) else found for found in map(extent_of, (left, right))]
+    return None in ranges or ranges[0] == ranges[1]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -278,17 +290,30 @@ def _fits_below(found: Expr, size: Expr) -> bool:
 
 
 def checked_extent(extent: object, what: str) -> Expr:
-    """The extent as an expression: a size, a positive integer, or an entry of an integer tensor (a ragged range)."""
+    """The extent as an expression: a size, a positive integer, one of these plus one, or a length (a ragged range)."""
     value = sympy.Integer(extent) if type(extent) is int else extent
     if isinstance(value, Dim) or (isinstance(value, sympy.Integer) and value > 0):
         return value
-    if isinstance(value, Indexed) and value.is_integer:
+    if isinstance(value, Indexed) and isinstance(value.base, Lengths):
         return value
     if isinstance(value, sympy.Add) and _over_a_size(value):
         return value
     raise StatementError(
         f"{what}: expected a size from dims(...), a positive integer, or an entry of lengths(...), found {extent!r}"
     )
+
+
+def _plain_size(extent: object, what: str) -> Expr:
+    """A size that is the same for all indices: that of an axis, or what the entries of an index tensor point into."""
+    value = checked_extent(extent, what)
+    if value.has(Indexed):
+        base = next(iter(sorted(value.atoms(Indexed), key=str))).base
+        raise StatementError(
+            f"{what}: expected a size that is the same for all indices, found {value}; a ragged axis is written "
+            f"{base.name}, after the axes that its lengths depend on, and indices below {value} have the largest "
+            "length as their size"
+        )
+    return value
 
 
 def index(name: str, extent: Any) -> Index:
@@ -312,11 +337,11 @@ def tensor(name: str, *shape: Any, positive: bool = False, into: Any = None) -> 
     `positive=True` is a hypothesis that proofs may use. `into=V` makes it a tensor of indices 0 .. V-1, so that
     `E[token[t], c]` is a look-up. A size may be `lengths`: tensor("P", N, T) has T[n] entries for each n.
     """
-    sizes = [size if isinstance(size, Lengths) else checked_extent(size, f"tensor {name!r}") for size in shape]
+    sizes = [size if isinstance(size, Lengths) else _plain_size(size, f"tensor {name!r}") for size in shape]
     if not sizes:
         raise StatementError(f"tensor {name!r}: expected at least one size (a number without axes is a scalar(...))")
-    target = None if into is None else checked_extent(into, f"tensor {name!r}")
-    return Tensor(name, sizes, positive=positive, into=target)
+    target = None if into is None else _plain_size(into, f"tensor {name!r}")
+    return Tensor(name, sizes, target, positive=positive)
 
 
 def tensors(names: str, *shape: Any, positive: bool = False) -> tuple[Tensor, ...]:
@@ -332,11 +357,8 @@ class Lengths(Tensor):
 
 def lengths(name: str, *shape: Any) -> Lengths:
     """A tensor of positive integer lengths, for ragged ranges: `t = index("t", T[n])`."""
-    sizes = [checked_extent(size, f"lengths {name!r}") for size in shape]
-    label = Symbol(checked_name(name, "lengths"), integer=True, positive=True)
-    made: Lengths = IndexedBase.__new__(Lengths, label, shape=tuple(sizes))
-    made._into = None
-    return made
+    sizes = [_plain_size(size, f"lengths {name!r}") for size in shape]
+    return Lengths(Symbol(checked_name(name, "lengths"), integer=True, positive=True), sizes)
 
 
 def axis_sizes(over: Sequence[Index]) -> list[Expr]:

@@ -15,7 +15,7 @@ from sympy import Add, Expr, Indexed, S
 from derive.binders import unshadowed
 from derive.differentiation import contracted_sum, pull_back
 from derive.errors import StatementError
-from derive.exceptional import is_differentiable, points_without_derivative
+from derive.exceptional import is_differentiable, record_points
 from derive.folding import Known, fold
 from derive.gradient import Gradient, depends_on, differentiated_form, influenced_by
 from derive.language import Index, Scalar, Tensor, axis_sizes, entry
@@ -48,7 +48,7 @@ def forward(program: Program, output: Name, wrt: Sequence[Name], prefix: str) ->
     for definition in program.definitions:
         if definition.symbol not in active:
             continue
-        made.assumptions += points_without_derivative(definition, program)
+        record_points(made, [definition], program)
         name = f"{prefix}{definition.name}"
         if name in known:
             raise StatementError(f"{made.name}: the tangent's name {name} is taken; choose another prefix")

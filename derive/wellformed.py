@@ -22,6 +22,7 @@ from derive.errors import StatementError
 from derive.functions import DEFINITIONS, Defined
 from derive.language import Dim, Flag, Index, Scalar, Tensor, Where, check_entry, extent_of
 from derive.operators import OverInput
+from derive.symbols import are_comparable
 
 SCALAR_FUNCTIONS: tuple[type, ...] = (
     sympy.exp, sympy.log, sympy.erf, sympy.erfc, sympy.tanh, sympy.sinh, sympy.cosh, sympy.sin, sympy.cos,
@@ -96,9 +97,8 @@ def _entry_fits(node: Any, _bound: tuple[Index, ...]) -> str | None:
 def _delta_fits(node: Any, _bound: tuple[Index, ...]) -> str | None:
     if isinstance(node, KroneckerDelta):
         left, right = node.args[:2]
-        sizes = extent_of(left), extent_of(right)
-        if None not in sizes and sizes[0] != sizes[1]:
-            return f"{node}: size mismatch: {left} runs over {sizes[0]} but {right} runs over {sizes[1]}"
+        if not are_comparable(left, right):
+            return f"{node}: size mismatch: {left} runs over {extent_of(left)} but {right} runs over {extent_of(right)}"
     return None
 
 
@@ -238,8 +238,14 @@ def is_equation(condition: Any) -> bool:
 
 
 def check_equations(given: Iterable[Any], what: str) -> None:
-    """Raise when an equation of values shares a free index with another condition: it is meant for all indices."""
+    """Raise when a condition never holds, or when an equation of values shares a free index with another condition.
+
+    An equation of values is meant for all of its indices.
+    """
     conditions = list(given)
+    for number, condition in enumerate(conditions, 1):
+        if condition == sympy.false:
+            raise StatementError(f"{what}: hypothesis {number} never holds, so that the claim would say nothing")
     for equation in filter(is_equation, conditions):
         for other in conditions:
             shared = free_indices(equation) & free_indices(other) if not is_equation(other) else frozenset()

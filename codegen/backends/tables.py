@@ -98,6 +98,42 @@ TORCH: dict[str, Spelling] = {
 }
 
 
+# Inside a loop every wide operation writes to memory that is there: {0}, {1} are the operands, {out} is the memory.
+AUGMENTED = {"add": "+=", "sub": "-=", "mul": "*=", "div": "/="}
+NUMPY_INTO = {
+    **{
+        name: f"np.{function}({{0}}, {{1}}, out={{out}})"
+        for name, function in (
+            ("add", "add"), ("sub", "subtract"), ("mul", "multiply"), ("div", "divide"), ("matmul", "matmul"),
+        )
+    },
+    **{
+        name: f"np.{function}({{0}}, out={{out}})"
+        for name, function in (
+            ("neg", "negative"), ("exp", "exp"), ("log", "log"), ("sqrt", "sqrt"), ("square", "square"),
+            ("tanh", "tanh"), ("sin", "sin"), ("cos", "cos"), ("sinh", "sinh"), ("cosh", "cosh"), ("sign", "sign"),
+            ("atan", "arctan"),
+        )
+    },
+    "softplus": "np.logaddexp({0}, 0, out={out})",
+    "finite": "np.maximum({0}, np.finfo(dtype).min, out={out})",
+    "at_least_one": "np.maximum({0}, 1, out={out})",
+}  # fmt: skip
+TORCH_INTO = {
+    **{
+        name: f"torch.{name}({{0}}, {{1}}, out={{out}})" for name in ("add", "sub", "mul", "div", "matmul")
+    },
+    **{
+        name: f"torch.{name}({{0}}, out={{out}})"
+        for name in (
+            "neg", "exp", "log", "sqrt", "square", "tanh", "sin", "cos", "sinh", "cosh", "sign", "atan", "erf", "erfc",
+        )
+    },
+    "finite": "torch.clamp({0}, min=torch.finfo(dtype).min, out={out})",
+    "at_least_one": "torch.clamp({0}, min=1, out={out})",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Library:
     """An array library: its operators, and the few phrases that are not operators."""
@@ -116,6 +152,15 @@ class Library:
     as_number: str
     scatter: str
     where_host: str
+    blocks: bool
+    axis: str
+    into: Mapping[str, str]
+    augmented: Mapping[str, str]
+    needs_array_first: bool
+    copy: str
+    fill: str
+    fill_where: str
+    empty: str
     has: frozenset[str]
     runtime: Mapping[str, str]
 
@@ -126,9 +171,14 @@ LIBRARIES: dict[str, Library] = {
         prefix="np",
         operators=NUMPY,
         permute="transpose",
-        reductions={"sum": ".sum(axis={axis})", "prod": ".prod(axis={axis})", "max": ".max(axis={axis})"},
-        arange="np.arange({size})",
-        arange_number="np.arange({size}, dtype=dtype)",
+        reductions={
+            "sum": "{operand}.sum(axis={axis})",
+            "prod": "{operand}.prod(axis={axis})",
+            "max": "{operand}.max(axis={axis})",
+            "max of any": "{operand}.max(axis={axis}, initial=-math.inf)",
+        },
+        arange="np.arange({range})",
+        arange_number="np.arange({range}, dtype=dtype)",
         zeros="np.zeros(({shape}), dtype)",
         eye="np.eye({size}, dtype=dtype)",
         clone=".copy()",
@@ -136,6 +186,15 @@ LIBRARIES: dict[str, Library] = {
         as_number=".astype(dtype)",
         scatter="np.add.at({array}, {where}, {value})",
         where_host="np.where({condition}, {yes}, {no}).astype(dtype)",
+        blocks=True,
+        axis="axis",
+        into=NUMPY_INTO,
+        augmented=AUGMENTED,
+        needs_array_first=False,
+        copy="np.copyto({out}, {0})",
+        fill="{out}.fill({value})",
+        fill_where="np.copyto({out}, {value}, where={where})",
+        empty="np.empty(({shape}), dtype)",
         has=frozenset(),
         runtime={
             "title": "NumPy",
@@ -145,6 +204,19 @@ LIBRARIES: dict[str, Library] = {
             "as_like": "value, dtype=like.dtype",
             "lacks_kind": 'value.dtype.kind not in ("iu" if argument.into is not None else "f")',
             "count": "value.size",
+            "kind": "dtype",
+            "kind_arguments": "dtype",
+            "kind_signature": "dtype: np.dtype",
+            "piece_size": "piece.size",
+            "empty_piece": "np.empty(size, self.kind)",
+            "cores": "cores_numpy.py.jinja",
+            "guard": "",
+            "element_type": "np.dtype[Any]",
+            "promoted": "np.result_type(first, second)",
+            "low_precision": "kind == np.float16",
+            "single": "np.dtype(np.float32)",
+            "typed": "value.astype({kind}, copy=False)",
+            "out_of_sight": "",
         },
     ),
     "torch": Library(
@@ -152,9 +224,14 @@ LIBRARIES: dict[str, Library] = {
         prefix="torch",
         operators=TORCH,
         permute="permute",
-        reductions={"sum": ".sum(dim={axis})", "prod": ".prod(dim={axis})", "max": ".amax(dim={axis})"},
-        arange="torch.arange({size}, device=device)",
-        arange_number="torch.arange({size}, dtype=dtype, device=device)",
+        reductions={
+            "sum": "{operand}.sum(dim={axis})",
+            "prod": "{operand}.prod(dim={axis})",
+            "max": "{operand}.amax(dim={axis})",
+            "max of any": "largest({operand}, {axis})",
+        },
+        arange="torch.arange({range}, device=device)",
+        arange_number="torch.arange({range}, dtype=dtype, device=device)",
         zeros="torch.zeros(({shape}), dtype=dtype, device=device)",
         eye="torch.eye({size}, dtype=dtype, device=device)",
         clone=".clone()",
@@ -162,7 +239,16 @@ LIBRARIES: dict[str, Library] = {
         as_number=".to(dtype)",
         scatter="{array}.index_put_({where}, {value}, accumulate=True)",
         where_host="torch.where({condition}, {yes}, {no}).to(dtype)",
-        has=frozenset({"erf"}),
+        blocks=True,
+        axis="dim",
+        into=TORCH_INTO,
+        augmented=AUGMENTED,
+        needs_array_first=True,
+        copy="{out}.copy_({0})",
+        fill="{out}.fill_({value})",
+        fill_where="{out}.masked_fill_({where}, {value})",
+        empty="torch.empty(({shape}), dtype=dtype, device=device)",
+        has=frozenset({"erf", "operators"}),
         runtime={
             "title": "PyTorch",
             "library": "torch",
@@ -171,6 +257,19 @@ LIBRARIES: dict[str, Library] = {
             "as_like": "value, dtype=like.dtype, device=like.device",
             "lacks_kind": "value.is_floating_point() != (argument.into is None)",
             "count": "value.numel()",
+            "kind": "(dtype, device)",
+            "kind_arguments": "dtype, device",
+            "kind_signature": "dtype: torch.dtype, device: torch.device",
+            "piece_size": "piece.numel()",
+            "empty_piece": "torch.empty(size, dtype=self.kind[0], device=self.kind[1])",
+            "cores": "cores_torch.py.jinja",
+            "guard": "torch.no_grad()",  # memory that is there is no matter for autograd
+            "element_type": "torch.dtype",
+            "promoted": "torch.promote_types(first, second)",
+            "low_precision": "kind in (torch.float16, torch.bfloat16)",
+            "single": "torch.float32",
+            "typed": "value.to({kind})",
+            "out_of_sight": 'torch.compiler.is_compiling() or value.device.type != "cpu"',
         },
     ),
 }

@@ -17,6 +17,7 @@ from derive.normal.terms import (
     UNIT,
     UNITY,
     ZERO,
+    Base,
     Bracket,
     Entry,
     Polynomial,
@@ -28,6 +29,7 @@ from derive.normal.terms import (
 )
 
 MAX_OFFSET = 8  # how many single cases a comparison of integers is taken apart into
+MOST_FACTORS = 4  # of a product whose sign is written with theirs
 
 
 def bracket(ledger: Ledger, argument: Polynomial) -> Polynomial:
@@ -51,6 +53,7 @@ def bracket(ledger: Ledger, argument: Polynomial) -> Polynomial:
     for sign, sure in ((Fraction(1), UNITY), (Fraction(-1), ZERO)):
         if powers.is_positive(argument.scaled(sign)):
             _note(ledger, argument)
+            ledger.use("a sum of squares, exponentials and positive terms is positive")
             return sure
     logs = _as_logs(ledger, argument)
     if logs is not None:
@@ -61,7 +64,24 @@ def bracket(ledger: Ledger, argument: Polynomial) -> Polynomial:
         _note(ledger, content)
         ledger.use("[c p > 0] = [p > 0] for c > 0")
         return bracket(ledger, primitive)
-    return from_atom(Bracket(primitive))
+    return _by_signs(ledger, primitive) or from_atom(Bracket(primitive))
+
+
+def _by_signs(ledger: Ledger, argument: Polynomial) -> Polynomial | None:
+    """[a^e q > 0] by the signs of a and q, for a factor a^e of all terms; None where nothing can be taken apart."""
+    common = sorted(set.intersection(*(set(m) for m in argument.terms)), key=lambda pair: pair[0].key)
+    if len(common) > MOST_FACTORS or list(argument.terms) == [tuple(common)] == [((common[0][0], Fraction(1)),)]:
+        return None
+    for atom, e in common:
+        rest = total(products.normal_monomial(ledger, c, (*m, (atom, -e))) for m, c in argument.terms.items())
+        ledger.use("[a q > 0] = [a > 0] [q > 0] + [-a > 0] [-q > 0]")
+        above, below = (bracket(ledger, rest.scaled(sign)) for sign in (Fraction(1), Fraction(-1)))
+        if powers.is_root(atom, e) and isinstance(atom, Base):  # which is not negative
+            return products.product(ledger, [bracket(ledger, atom.inside), above])
+        up, down = (bracket(ledger, from_atom(atom).scaled(sign)) for sign in (Fraction(1), Fraction(-1)))
+        both = above if e.numerator % 2 == 0 else below
+        return products.product(ledger, [up, above]) + products.product(ledger, [down, both])
+    return None
 
 
 def _divided(ledger: Ledger, argument: Polynomial) -> Polynomial:

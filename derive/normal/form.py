@@ -13,6 +13,7 @@ sum whose terms have different denominators, can be missed. A miss is Undecided 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
@@ -23,7 +24,19 @@ from sympy import Indexed, KroneckerDelta, Rational
 from derive.errors import NoLawError, StatementError
 from derive.functions import unfold
 from derive.language import Dim, Flag, Index, Lengths, Scalar, Tensor, Where
-from derive.normal import comparisons, functions, powers, products, renaming, rewriting, signs, sums
+from derive.normal import (
+    case_analysis,
+    comparisons,
+    functions,
+    powers,
+    products,
+    ranged_products,
+    ranges,
+    renaming,
+    rewriting,
+    signs,
+    sums,
+)
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
@@ -127,10 +140,18 @@ def _read_positive(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
     if facts is not None and inside.constant() is None:
         ledger.know_positive(inside)
         for fact in facts:
-            ledger.assume(fact)
+            ledger.rest_on(fact)
     else:
-        ledger.remember_writing(inside, str(node))
+        ledger.remember_writing(inside, _shown(node, scope))
     return inside
+
+
+def _shown(node: Any, scope: Scope) -> str:
+    """How a reader writes a part of the statement, bound indices by the names that they have in the ledger."""
+    text = str(node).replace("~", "not ")
+    for index, var in scope.items():
+        text = re.sub(rf"\b{re.escape(index.name)}\b", var.name, text)
+    return text
 
 
 def _pow(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
@@ -142,9 +163,18 @@ def _pow(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
         return powers.power(ledger, inside, Fraction(int(exponent.p), int(exponent.q)))
     if isinstance(exponent, sympy.Float):
         return powers.power(ledger, inside, Fraction(str(exponent)))
-    raised = powers.logarithm(ledger, inside)
-    ledger.use("x^y = exp(y log x) for x > 0")
-    return powers.exponential(ledger, products.product(ledger, [_read(ledger, exponent, scope), raised]))
+    times = _read(ledger, exponent, scope)
+    whole = products.is_integer_valued(times)
+    lowest = ranges.least(times) if whole else None
+    if inside.is_zero and lowest is not None and lowest >= 0:
+        return UNITY - comparisons.bracket(ledger, times)  # 0^0 is 1
+    if whole and (lowest is None or lowest < 0) and not powers.is_positive(inside):
+        powers.assume(ledger, inside, "!= 0")
+    if whole:
+        ledger.use("x^n = exp(n log x) for an integer n")
+    else:
+        ledger.use("x^y = exp(y log x) for x > 0")
+    return powers.exponential(ledger, products.product(ledger, [times, powers.logarithm(ledger, inside, formal=whole)]))
 
 
 def _exp(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
@@ -164,7 +194,7 @@ def _product(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
     inner, bound = _bound(ledger, node, scope)
     result = _read(ledger, node.function, inner)
     for var in reversed(bound):
-        result = sums.product_over(ledger, var, result)
+        result = ranged_products.product_over(ledger, var, result)
     return result
 
 
@@ -187,7 +217,8 @@ def _where(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
     held = _condition(ledger, condition, scope)
     if held.constant() is not None:
         return _read(ledger, cases[held.is_zero], scope)  # the other case need not have a value
-    yes, no = (_read(ledger, case, scope) for case in cases)
+    yes = _read_case(ledger, held, condition, cases[0], scope)
+    no = _read_case(ledger, UNITY - held, sympy.Not(condition), cases[1], scope)
     gap, difference = yes - no, _difference(ledger, condition, scope)
     if difference is not None and _is_multiple(gap, difference):
         # The cases meet where the two sides are equal, so that it does not matter which way the comparison is written.
@@ -197,6 +228,12 @@ def _where(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
         return yes - products.product(ledger, [comparisons.bracket(ledger, difference.scaled(-ONE)), gap])
     held = _condition(ledger, condition, scope)
     return products.product(ledger, [held, yes]) + products.product(ledger, [UNITY - held, no])
+
+
+def _read_case(ledger: Ledger, form: Polynomial, condition: Any, case: Any, scope: Scope) -> Polynomial:
+    """One case of a selection; what it needs to have a value, it needs where its condition holds."""
+    with ledger.within(form, _shown(condition, scope)):
+        return _read(ledger, case, scope)
 
 
 def _difference(ledger: Ledger, condition: Any, scope: Scope) -> Polynomial | None:
@@ -324,7 +361,7 @@ def is_zero(ledger: Ledger, polynomial: Polynomial) -> bool:
             return True
         cleared = _cleared(ledger, polynomial)
         if cleared is None:
-            return _is_zero_everywhere(ledger, polynomial)
+            return _is_zero_everywhere(ledger, polynomial) or case_analysis.is_zero_by_cases(ledger, polynomial)
         ledger.use("common denominator")
         polynomial = cleared
     return polynomial.is_zero
@@ -354,6 +391,8 @@ def _cleared(ledger: Ledger, polynomial: Polynomial) -> Polynomial | None:
             if (isinstance(atom, Base) or products.is_sine(atom)) and power < 0:
                 lowest[atom] = min(lowest.get(atom, 0), math.floor(power))
     for base in sorted(lowest, key=lambda atom: atom.key):
+        if ledger.partial and not base.positive:  # a base that was divided by in some branches now is in all
+            powers.assume(ledger, base.inside if isinstance(base, Base) else from_atom(base), "!= 0")
         # Each exponent is lifted before anything is multiplied out, so that no quotient is reduced half-way.
         terms = []
         for monomial, coefficient in polynomial.ordered():

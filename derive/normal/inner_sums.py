@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from derive.normal import powers, products, renaming, rewriting, sums
-from derive.normal.ledger import Ledger
+from derive.normal.ledger import Ledger, UndefinedError
 from derive.normal.terms import (
     ONE,
     UNITY,
@@ -108,8 +108,10 @@ def reindexed(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Ex
             first = renaming.renamed(ledger, back, {var.name: position(ZERO)})
             # f(T) is read off the sum's own last term: what was simplified for an index below T does not hold at T.
             last = renaming.renamed_monomial(ledger, monomial, {var.name: position(var.extent - UNITY)})
-        except powers.UndefinedError:
+        except UndefinedError:
             continue  # x[t + 1] / (t + 1) has no value before the first position
+        with ledger.everywhere():  # f(0) is no term of the sum, and needs a value of its own
+            powers.assume_value(ledger, first)
         ledger.use("re-indexing: Sum f(t+1) = Sum f(t) + f(T) - f(0)")
         return sums.sum_over(ledger, variables, back) + sums.sum_over(ledger, others, last - first)
     return None

@@ -7,34 +7,81 @@ establish from declarations is written down as a hypothesis. The budget makes a 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from derive.errors import BudgetExceededError
-from derive.normal.terms import Atom, Polynomial, Var
+from derive.errors import BudgetExceededError, StatementError
+from derive.normal.terms import ONE, Polynomial, Var
+from derive.normal.wording import worded
 
 if TYPE_CHECKING:
+    from derive.normal.case_analysis import Apart
     from derive.normal.rewriting import Rewrite
 
 Renamings = dict[tuple[str, tuple[tuple[str, str], ...]], Polynomial]
 
 
+class UndefinedError(StatementError):
+    """The expression has no value: a division by zero, the logarithm of zero."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A case of a selection: its condition as a polynomial with values 0 and 1, and as a reader writes it."""
+
+    form: Polynomial
+    text: str
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What a result assumes: a text, or that a form is what the text says (> 0); and in which branches it does."""
+
+    text: str
+    form: Polynomial | None
+    where: tuple[str, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Condition) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[str, str, tuple[str, ...]]:
+        return self.text, "" if self.form is None else self.form.key, self.where
+
+
 @dataclass
 class Ledger:
-    """What one proof has used; `seconds` and `terms` are its budget."""
+    """What one proof has used; `seconds` and `terms` are its budget.
+
+    `facts` are the declarations that it rests on (p > 0), `assumed` is what it assumes beyond them (s != 0).
+    `rewrites` are the equational hypotheses, `apart` gives what is not 0 because comparisons have no ties. `branches`
+    are the cases of selections that are being read, outermost first; where there are any, a condition is assumed in
+    them only, and the proof is then `partial`. While the ledger is `muted` no condition is recorded: an atom that is
+    renamed has its conditions already. Closed forms that divide by what may be 0 are used where it `divides`; otherwise
+    it is noted that one `could_divide`.
+    """
 
     seconds: float = 10.0
     terms: int = 200_000
     laws: dict[str, None] = field(default_factory=dict)
-    hypotheses: dict[str, None] = field(default_factory=dict)
+    facts: dict[str, None] = field(default_factory=dict)
+    assumed: dict[Condition, None] = field(default_factory=dict)
     renamed: Renamings = field(default_factory=dict)
     looked: Renamings = field(default_factory=dict)
     known_positive: set[str] = field(default_factory=set)
-    settled: set[str] = field(default_factory=set)
     written: dict[str, str] = field(default_factory=dict)
     rewrites: tuple[Rewrite, ...] = ()
+    branches: tuple[Branch, ...] = ()
+    muted: bool = False
+    partial: bool = False
+    divides: bool = False
+    could_divide: bool = False
+    apart: Callable[[], tuple[Apart, ...]] = tuple
     started: float = field(default_factory=time.thread_time)
     spent: int = 0
     fresh: int = 0
@@ -43,9 +90,57 @@ class Ledger:
         """Record that a law was applied."""
         self.laws[law] = None
 
-    def assume(self, hypothesis: str) -> None:
-        """Record a condition under which the result holds."""
-        self.hypotheses[hypothesis] = None
+    @property
+    def conditions(self) -> list[str]:
+        """What the result assumes beyond declarations, in the statement's own words where they are known."""
+        return list(dict.fromkeys(self._in_words(condition) for condition in self.assumed))
+
+    @property
+    def hypotheses(self) -> list[str]:
+        """Everything that the result rests on."""
+        return [*self.facts, *self.conditions]
+
+    def _in_words(self, condition: Condition) -> str:
+        text, form = condition.text, condition.form
+        if form is not None:
+            signs = (ONE, -ONE) if condition.text == "!= 0" else (ONE,)
+            stated = (self.written.get(form.scaled(sign).key) for sign in signs)
+            # What is not 0 may have either sign: the first term is written with a plus.
+            lead = signs[-1] if form.ordered()[-1][1] < 0 else ONE
+            text = f"{next(filter(None, stated), worded(form.scaled(lead)))} {condition.text}"
+        return f"{text} where {' and '.join(condition.where)}" if condition.where else text
+
+    def rest_on(self, fact: str) -> None:
+        """Record a declaration that was used."""
+        self.facts[fact] = None
+
+    def assume(self, text: str, form: Polynomial | None = None) -> None:
+        """Record a condition under which the result holds; within a branch, one that matters only there.
+
+        The condition is the text, or with a form that the form is what the text says: "> 0".
+        """
+        if not self.muted:
+            self.partial = self.partial or bool(self.branches)
+            self.assumed[Condition(text, form, tuple(branch.text for branch in self.branches))] = None
+
+    @contextmanager
+    def within(self, form: Polynomial, text: str) -> Iterator[None]:
+        """A block that is about one case of a selection."""
+        held, self.branches = self.branches, (*self.branches, Branch(form, text))
+        try:
+            yield
+        finally:
+            self.branches = held
+
+    @contextmanager
+    def everywhere(self) -> Iterator[None]:
+        """A block whose conditions are recorded, and in all cases, whatever surrounds it."""
+        held, self.branches = self.branches, ()
+        muted, self.muted = self.muted, False
+        try:
+            yield
+        finally:
+            self.branches, self.muted = held, muted
 
     def know_positive(self, polynomial: Polynomial) -> None:
         """Remember that a polynomial is positive for a reason that its multiplied-out form no longer shows."""
@@ -55,31 +150,16 @@ class Ledger:
         """Remember how the statement wrote a polynomial, so that a hypothesis about it can be read."""
         self.written.setdefault(polynomial.key, text)
 
-    def settle(self, polynomial: Polynomial) -> None:
-        """Remember that the condition on a polynomial is already recorded, under other names of its indices."""
-        self.settled.add(polynomial.key)
-
-    def assume_about(self, polynomial: Polynomial, relation: str) -> None:
-        """Record a condition on a polynomial, in the statement's own words where they are known."""
-        if polynomial.key in self.settled:
-            return
-        self.assume(f"{self.written.get(polynomial.key, polynomial.key)} {relation}")
-
-    def assume_nonzero(self, atom: Atom) -> None:
-        """Record that an atom is divided by."""
-        if not atom.positive:
-            self.assume(f"{atom.key} != 0")
-
     @contextmanager
     def unrecorded(self) -> Iterator[None]:
         """A block whose laws and hypotheses are no part of the proof, and whose renamings are remembered apart."""
-        laws, hypotheses = dict(self.laws), dict(self.hypotheses)
+        laws, facts, assumed = dict(self.laws), dict(self.facts), dict(self.assumed)
         self.renamed, self.looked = self.looked, self.renamed
         try:
             yield
         finally:
             self.renamed, self.looked = self.looked, self.renamed
-            self.laws, self.hypotheses = laws, hypotheses
+            self.laws, self.facts, self.assumed = laws, facts, assumed
 
     def spend(self, amount: int = 1) -> None:
         """Count work.

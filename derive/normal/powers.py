@@ -2,6 +2,7 @@
 
 The laws, each over the reals and each with its side condition:
 - exp(a + b) = exp(a) exp(b); exp(c a) = exp(a)^c; exp(log x) = x for x > 0;
+- x^n = exp(n log x) for x > 0, and for any x with a formal logarithm where n is an integer;
 - log(x y) = log x + log y for x, y > 0; log(x^c) = c log x for x > 0; log(exp x) = x;
 - (x y)^c = x^c y^c for x, y > 0, or for integer c; a sum keeps its power as a `Base` after its content is taken out,
   so that 1/(1 + e^-x) and e^x/(1 + e^x) meet;
@@ -14,9 +15,8 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from derive.errors import StatementError
-from derive.normal import products
-from derive.normal.ledger import Ledger
+from derive.normal import products, ranges
+from derive.normal.ledger import Ledger, UndefinedError
 from derive.normal.terms import (
     ONE,
     UNIT,
@@ -24,6 +24,7 @@ from derive.normal.terms import (
     ZERO,
     Atom,
     Base,
+    Bracket,
     Delta,
     Entry,
     Exp,
@@ -36,14 +37,10 @@ from derive.normal.terms import (
     from_atom,
     is_idempotent,
     number,
+    parts_of,
     sorted_monomial,
     total,
 )
-
-
-class UndefinedError(StatementError):
-    """The expression has no value: a division by zero, the logarithm of zero."""
-
 
 NOWHERE = from_atom(NoValue())
 
@@ -59,12 +56,7 @@ def is_root(atom: Atom, power: Exponent) -> bool:
 
 def factor_is_positive(atom: Atom, power: Exponent) -> bool:
     """Whether atom^power is positive wherever it is defined and the hypotheses hold."""
-    # The root of a product is taken under the hypothesis that it is at least 0, of a sum that it is greater than 0.
-    return atom.positive or (is_root(atom, power) and (power < 0 or _is_sum(atom)))
-
-
-def _is_sum(atom: Atom) -> bool:
-    return isinstance(atom, Base) and atom.inside.single() is None
+    return atom.positive or (is_root(atom, power) and power < 0)
 
 
 def factor_is_nonnegative(atom: Atom, power: Exponent) -> bool:
@@ -90,24 +82,74 @@ def is_positive(polynomial: Polynomial) -> bool:
 
 def is_positive_by_cases(ledger: Ledger, polynomial: Polynomial) -> bool:
     """Whether the polynomial is positive whichever of its brackets hold."""
-    bracket = _first_bracket(polynomial)
+    bracket = first_bracket(polynomial)
     if bracket is None or is_positive(polynomial):
         return is_positive(polynomial)
-    return all(is_positive_by_cases(ledger, case) for case in _cases(ledger, polynomial, bracket))
+    return all(is_positive_by_cases(ledger, case) for case in cases_of(ledger, polynomial, bracket))
 
 
 def note_positive(ledger: Ledger, monomial: Monomial) -> None:
     """Write down the declarations that a positivity rests on."""
     for atom, _ in monomial:
         if isinstance(atom, Entry) and atom.sign == "+":
-            ledger.assume(f"{atom.name} >= 1" if atom.integer else f"{atom.name} > 0")
+            ledger.rest_on(f"{atom.name} >= 1" if atom.integer else f"{atom.name} > 0")
         elif isinstance(atom, Total):
             for var in atom.bound:
-                ledger.assume(f"{var.extent.key} >= 1")
+                ledger.rest_on(f"{var.extent.key} >= 1")
             note_positive(ledger, atom.monomial)
         elif isinstance(atom, Base):
             for inner in atom.inside.terms:
                 note_positive(ledger, inner)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Conditions.
+
+
+def assume(ledger: Ledger, polynomial: Polynomial, relation: str) -> None:
+    """Record that a polynomial is "> 0", ">= 0" or "!= 0", unless the branch that is being read makes sure of it.
+
+    Raises:
+        UndefinedError: it never is.
+    """
+    if relation != "!= 0" and is_positive(polynomial.scaled(-ONE)):
+        raise UndefinedError(f"{polynomial.key} is never {relation}")
+    if ledger.muted or (products.is_integer_valued(polynomial) and _is_in_range(polynomial, relation)):
+        return
+    if ledger.branches and _is_met(ledger, polynomial, relation):
+        ledger.partial = True
+        return
+    ledger.assume(relation, polynomial)
+
+
+def _is_in_range(polynomial: Polynomial, relation: str) -> bool:
+    """Whether the ranges of indices and sizes imply the relation, for an integer polynomial."""
+    lowest = ranges.least(polynomial)
+    return ranges.never_zero(polynomial) or (relation == ">= 0" and lowest is not None and lowest >= 0)
+
+
+def assume_value(ledger: Ledger, polynomial: Polynomial) -> None:
+    """Record what a polynomial that no part of the statement says needs to have a value."""
+    for monomial in polynomial.terms:
+        for atom, power_ in monomial:
+            inside = atom.inside if isinstance(atom, (Base, Log)) else from_atom(atom)
+            if isinstance(atom, Log):
+                assume(ledger, inside, "!= 0" if atom.formal else "> 0")
+            elif power_ < 0 and not factor_is_positive(atom, power_):
+                assume(ledger, inside, "!= 0")
+            for part in parts_of(atom):
+                assume_value(ledger, part)
+
+
+def _is_met(ledger: Ledger, polynomial: Polynomial, relation: str) -> bool:
+    """Whether the conditions of the branches imply the relation."""
+    from derive.normal import comparisons
+
+    with ledger.unrecorded():
+        above, below = (comparisons.bracket(ledger, polynomial.scaled(sign)) for sign in (ONE, -ONE))
+        met = {"> 0": above, ">= 0": UNITY - below, "!= 0": above + below}[relation]
+        here = products.product(ledger, [branch.form for branch in ledger.branches])
+        return (here - products.product(ledger, [here, met])).is_zero
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -149,11 +191,16 @@ def power(ledger: Ledger, base: Polynomial, exponent: Exponent) -> Polynomial:
         for monomial in primitive.terms:
             note_positive(ledger, monomial)
     elif not known:
-        ledger.assume_about(base, "!= 0" if exponent.denominator == 1 else "> 0")
+        assume(ledger, base, _needed(exponent))
     taken_out = power(ledger, content, exponent)
     if taken_out != UNITY:
         ledger.use("content of a power")
     return products.product(ledger, [taken_out, products.normal_monomial(ledger, ONE, [(kept, exponent)])])
+
+
+def _needed(exponent: Exponent) -> str:
+    """What a number has to be for its power with a negative or fractional exponent to have a value."""
+    return "!= 0" if exponent.denominator == 1 else ">= 0" if exponent > 0 else "> 0"
 
 
 def _repeated(ledger: Ledger, base: Polynomial, times: int) -> Polynomial:
@@ -171,14 +218,15 @@ def _power_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction
     if exponent.denominator == 1:
         if exponent < 0:
             for atom, e in monomial:
-                if not factor_is_positive(atom, e):
-                    ledger.assume_nonzero(atom)
-                else:
+                if factor_is_positive(atom, e):
                     note_positive(ledger, ((atom, e),))
+                else:
+                    assume(ledger, from_atom(atom), "!= 0")
         scale = number(coefficient ** int(exponent))
         return products.product(ledger, [scale, *(_atom_power(ledger, a, e * exponent) for a, e in monomial)])
-    safe = [(a, e) for a, e in monomial if factor_is_positive(a, e)]
-    rest = [(a, e) for a, e in monomial if not factor_is_positive(a, e)]
+    # A root is at least 0, and the power of a product of such is the product of their powers.
+    safe = [(a, e) for a, e in monomial if factor_is_positive(a, e) or is_root(a, e)]
+    rest = [pair for pair in monomial if pair not in safe]
     if rest or coefficient < 0:
         split = case_split(ledger, Polynomial({monomial: coefficient}), lambda part: power(ledger, part, exponent))
         if split is not None:
@@ -187,12 +235,34 @@ def _power_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction
     if safe:
         ledger.use("(x y)^c = x^c y^c for x, y > 0")
     parts = [products.rational_power(ledger, abs(coefficient), exponent)]
-    parts += [_atom_power(ledger, a, e * exponent) for a, e in safe]
+    for a, e in safe:
+        if exponent < 0 and not factor_is_positive(a, e):
+            assume(ledger, from_atom(a), "> 0")
+        parts.append(_atom_power(ledger, a, e * exponent))
+    for a, e in [pair for pair in rest if _is_square_root(pair[1], exponent)]:
+        ledger.use("(x^2)^(1/2) = |x|")
+        rest.remove((a, e))
+        parts.append(_magnitude(ledger, a, int(e * exponent)))
     if rest or coefficient < 0:
         left = Base(Polynomial({sorted_monomial(dict(rest)): ONE if coefficient > 0 else -ONE}))
-        ledger.assume(f"{left.key} {'>= 0' if exponent > 0 else '> 0'}")
+        assume(ledger, left.inside, _needed(exponent))
         parts.append(products.normal_monomial(ledger, ONE, [(left, exponent)]))
     return products.product(ledger, parts)
+
+
+def _is_square_root(power: Exponent, exponent: Exponent) -> bool:
+    """Whether (x^power)^exponent is a whole power of |x|."""
+    return power.denominator == 1 and power.numerator % 2 == 0 and (power * exponent).denominator == 1
+
+
+def _magnitude(ledger: Ledger, atom: Atom, times: int) -> Polynomial:
+    """|x|^times, which is x^times with the sign of x where that is odd."""
+    from derive.normal import comparisons
+
+    if times < 0:
+        assume(ledger, from_atom(atom), "!= 0")
+    sign = comparisons.bracket(ledger, from_atom(atom)).scaled(Fraction(2)) - UNITY
+    return products.product(ledger, [_atom_power(ledger, atom, Fraction(times)), sign if times % 2 else UNITY])
 
 
 def _atom_power(ledger: Ledger, atom: Atom, exponent: Exponent) -> Polynomial:
@@ -244,80 +314,99 @@ def exponential(ledger: Ledger, argument: Polynomial) -> Polynomial:
             ledger.use("exp(log x) = x")
             parts.append(power(ledger, monomial[0][0].inside, coefficient))
         else:
-            parts.append(from_atom(Exp(monomial), coefficient))
+            parts.append(products.normal_monomial(ledger, ONE, [(Exp(monomial), coefficient)]))
     return products.product(ledger, parts)
 
 
-def logarithm(ledger: Ledger, argument: Polynomial) -> Polynomial:
-    """Log of a polynomial.
+def logarithm(ledger: Ledger, argument: Polynomial, *, formal: bool = False) -> Polynomial:
+    """Log of a polynomial. A `formal` one is for the exponent of a power with an integer exponent: any sign will do.
 
     Raises:
-        UndefinedError: the argument is zero or a negative number.
+        UndefinedError: the argument is zero, or a negative number where the logarithm is not formal.
     """
     value = argument.constant()
+    if value is not None and (value == 0 or (value < 0 and not formal)):
+        raise UndefinedError(f"logarithm of {value}")
     if value is not None:
-        if value <= 0:
-            raise UndefinedError(f"logarithm of {value}")
-        primes = [(p, k) for p, k in products.factorised(value.numerator).items()]
+        sign = from_atom(Log(number(-1), True)) if value < 0 else ZERO
+        primes = [(p, k) for p, k in products.factorised(abs(value.numerator)).items()]
         primes += [(p, -k) for p, k in products.factorised(value.denominator).items()]
-        return total(from_atom(Log(number(p))).scaled(Fraction(k)) for p, k in primes)
-    split = case_split(ledger, argument, lambda part: logarithm(ledger, part))
+        return total([sign, *(from_atom(Log(number(p))).scaled(Fraction(k)) for p, k in primes)])
+    split = case_split(ledger, argument, lambda part: logarithm(ledger, part, formal=formal))
     if split is not None:
         return split
     one = argument.single()
-    if one is None:
-        content, primitive = content_of(ledger, argument, fractional=True)
-        if content.constant() == 1:
-            _note_log(ledger, primitive)
-            return from_atom(Log(primitive))
-        ledger.use("log(x y) = log x + log y for x, y > 0")
-        return logarithm(ledger, content) + logarithm(ledger, primitive)
-    return _log_of_monomial(ledger, *one)
+    if one is not None:
+        return _log_of_monomial(ledger, *one, formal=formal)
+    content, primitive = content_of(ledger, argument, fractional=not formal)
+    if content.constant() == 1:
+        return _log_of(ledger, primitive, formal=formal)
+    ledger.use("log(x y) = log x + log y for x, y > 0")
+    return logarithm(ledger, content, formal=formal) + logarithm(ledger, primitive, formal=formal)
 
 
-def _log_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction) -> Polynomial:
+def _log_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction, *, formal: bool) -> Polynomial:
     # Where the logarithm of a product has a value no factor is 0, so a root in it is positive.
-    safe = [(a, e) for a, e in monomial if factor_is_positive(a, e) or is_root(a, e)]
+    safe = [(a, e) for a, e in monomial if formal or factor_is_positive(a, e) or is_root(a, e)]
     rest = [pair for pair in monomial if pair not in safe]
     if len(monomial) > 1 or coefficient != 1:
         ledger.use("log(x y) = log x + log y for x, y > 0")
-    parts = [logarithm(ledger, number(abs(coefficient)))]
+    parts = [logarithm(ledger, number(coefficient if formal else abs(coefficient)), formal=formal)]
     for atom, e in safe:
         note_positive(ledger, ((atom, e),))
         if isinstance(atom, Exp):
             ledger.use("log(exp x) = x")
             parts.append(Polynomial({atom.monomial: e}))
         elif isinstance(atom, Base):
-            parts.append(logarithm(ledger, atom.inside).scaled(e))
+            parts.append(logarithm(ledger, atom.inside, formal=formal).scaled(e))
         else:
-            parts.append(from_atom(Log(from_atom(atom))).scaled(e))
-    if rest or coefficient < 0:
+            parts.append(_log_of(ledger, from_atom(atom), formal=formal).scaled(e))
+    if rest or (coefficient < 0 and not formal):
         left = Polynomial({sorted_monomial(dict(rest)): ONE if coefficient > 0 else -ONE})
-        _note_log(ledger, left)
-        parts.append(from_atom(Log(left)))
+        parts.append(_log_of(ledger, left, formal=False))
     return total(parts)
 
 
-def _note_log(ledger: Ledger, inside: Polynomial) -> None:
+def _log_of(ledger: Ledger, inside: Polynomial, *, formal: bool) -> Polynomial:
+    """Log of what is not taken apart any further; a formal one only where the sign is not known."""
     if is_positive(inside):
         for monomial in inside.terms:
             note_positive(ledger, monomial)
     elif inside.key not in ledger.known_positive:
-        ledger.assume_about(inside, "> 0")
+        if formal:
+            return from_atom(Log(inside, True))
+        assume(ledger, inside, "> 0")
+    return from_atom(Log(inside))
 
 
 def case_split(ledger: Ledger, argument: Polynomial, function: Callable[[Polynomial], Polynomial]) -> Polynomial | None:
     """f(argument) by cases on the first bracket in it; None when there is none, or no case has a value."""
-    bracket = _first_bracket(argument)
+    bracket = first_bracket(argument)
     if bracket is None:
         return None
-    cases = _cases(ledger, argument, bracket)
-    values = [_value(function, case) for case in cases]
+    values = []
+    for case, form, text in zip(cases_of(ledger, argument, bracket), _forms(bracket), _texts(bracket), strict=True):
+        with ledger.within(form, text):
+            values.append(_value(function, case))
     if all(value is NOWHERE for value in values):
         return None
     ledger.use("case split on a bracket")
     yes, no = values
     return products.product(ledger, [from_atom(bracket), yes - no]) + no
+
+
+def _forms(bracket: Atom) -> tuple[Polynomial, Polynomial]:
+    """What is 1 where a bracket holds, and what is 1 where it does not."""
+    return from_atom(bracket), UNITY - from_atom(bracket)
+
+
+def _texts(bracket: Atom) -> tuple[str, str]:
+    """How a reader writes that a bracket holds, and that it does not."""
+    if isinstance(bracket, Bracket):
+        return f"{bracket.inside.key} > 0", f"{bracket.inside.key} <= 0"
+    if isinstance(bracket, Delta):
+        return f"{bracket.left.key} = {bracket.right.key}", f"{bracket.left.key} != {bracket.right.key}"
+    return bracket.key, f"not {bracket.key}"
 
 
 def _value(function: Callable[[Polynomial], Polynomial], argument: Polynomial) -> Polynomial:
@@ -328,12 +417,13 @@ def _value(function: Callable[[Polynomial], Polynomial], argument: Polynomial) -
         return NOWHERE
 
 
-def _first_bracket(polynomial: Polynomial) -> Atom | None:
+def first_bracket(polynomial: Polynomial) -> Atom | None:
+    """The bracket, delta or flag of a polynomial that cases are taken by first; None when there is none."""
     brackets = (atom for m in polynomial.terms for atom, power in m if is_idempotent(atom) and power > 0)
     return min(brackets, default=None, key=lambda atom: atom.key)
 
 
-def _cases(ledger: Ledger, polynomial: Polynomial, bracket: Atom) -> tuple[Polynomial, Polynomial]:
+def cases_of(ledger: Ledger, polynomial: Polynomial, bracket: Atom) -> tuple[Polynomial, Polynomial]:
     """What the polynomial is where the bracket holds, and where it does not."""
     inside = Polynomial({m: c for m, c in polynomial.terms.items() if any(atom == bracket for atom, _ in m)})
     freed = total(Polynomial({tuple(pair for pair in m if pair[0] != bracket): c}) for m, c in inside.terms.items())

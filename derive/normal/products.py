@@ -23,7 +23,7 @@ from itertools import combinations, permutations
 from typing import TypeGuard
 
 from derive.normal import ranges, renaming
-from derive.normal.ledger import Ledger
+from derive.normal.ledger import Ledger, UndefinedError
 from derive.normal.terms import (
     ONE,
     UNIT,
@@ -35,9 +35,11 @@ from derive.normal.terms import (
     Bracket,
     Delta,
     Entry,
+    Exp,
     Exponent,
     Fixed,
     Monomial,
+    NoValue,
     Place,
     Polynomial,
     Prime,
@@ -85,6 +87,7 @@ def normal_monomial(ledger: Ledger, coefficient: Fraction, factors: Iterable[tup
     for atom, power in factors:
         powers[atom] = powers.get(atom, Fraction(0)) + power
         plain = plain and not isinstance(atom, (Delta, Base, Prime, Apply)) and not is_idempotent(atom)
+        plain = plain and not (isinstance(atom, Exp) and atom.alternates)
     if plain:
         return Polynomial({sorted_monomial(powers): coefficient}) if coefficient else ZERO
     if _exclude_each_other(powers):
@@ -98,6 +101,9 @@ def normal_monomial(ledger: Ledger, coefficient: Fraction, factors: Iterable[tup
         if is_idempotent(atom) and power > 1:
             powers[atom] = ONE
             ledger.use("brackets are idempotent")
+        elif isinstance(atom, Exp) and atom.alternates and not 0 <= power <= 1:
+            powers[atom] = power % 2
+            ledger.use("(-1)^n (-1)^n = 1")
         elif isinstance(atom, (Prime, Base)) and (power >= 1 or (isinstance(atom, Prime) and power < 0)):
             whole = math.floor(power)
             powers[atom] = power - whole
@@ -168,7 +174,10 @@ def _follow_delta(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
         rest = (*monomial[:place], *monomial[place + 1 :])
         if any(gone.name in other.free for other, _ in rest):
             ledger.use("delta contraction")
-            moved = [renaming.renamed_power(ledger, other, power, {gone.name: kept}) for other, power in rest]
+            try:
+                moved = [renaming.renamed_power(ledger, other, power, {gone.name: kept}) for other, power in rest]
+            except UndefinedError:  # 1 / (x[i] - x[j]) where i = j, which a bracket may exclude
+                moved = [from_atom(NoValue())]
             return product(ledger, [*moved, from_atom(atom)])
     return None
 

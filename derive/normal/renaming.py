@@ -2,14 +2,15 @@
 
 Because orders and leading terms go by name, a renamed atom is built again through the constructor of its kind, one row
 of REBUILD for each; what does not contain the index is returned untouched. Renaming opens sums with fresh names and
-closes them again, so a new name is never caught.
+closes them again, so a new name is never caught. What has a value under a condition has it recorded already, for all
+indices; an instance of it needs no condition of its own, so that the ledger is muted meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from derive.normal import comparisons, functions, powers, products, rewriting, sums
+from derive.normal import comparisons, functions, powers, products, ranged_products, rewriting, sums
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
@@ -54,7 +55,13 @@ def renamed_power(ledger: Ledger, atom: Atom, power: Exponent, names: Names) -> 
     if not atom.free & names.keys():
         return from_atom(atom, power)
     new = renamed_atom(ledger, atom, names)
-    return new if power == ONE else powers.power(ledger, new, power)
+    if power == ONE:
+        return new
+    muted, ledger.muted = ledger.muted, True
+    try:
+        return powers.power(ledger, new, power)
+    finally:
+        ledger.muted = muted
 
 
 def renamed_atom(ledger: Ledger, atom: Atom, names: Names) -> Polynomial:
@@ -65,7 +72,11 @@ def renamed_atom(ledger: Ledger, atom: Atom, names: Names) -> Polynomial:
     memo = atom.key, tuple((name, new.key) for name, new in relevant.items())
     if memo not in ledger.renamed:
         ledger.spend()
-        ledger.renamed[memo] = REBUILD[type(atom)](ledger, atom, relevant)
+        muted, ledger.muted = ledger.muted, True
+        try:
+            ledger.renamed[memo] = REBUILD[type(atom)](ledger, atom, relevant)
+        finally:
+            ledger.muted = muted
     return ledger.renamed[memo]
 
 
@@ -102,14 +113,11 @@ def _exp(ledger: Ledger, atom: Exp, names: Names) -> Polynomial:
 
 
 def _log(ledger: Ledger, atom: Log, names: Names) -> Polynomial:
-    inside = renamed(ledger, atom.inside, names)
-    ledger.settle(inside)
-    return powers.logarithm(ledger, inside)
+    return powers.logarithm(ledger, renamed(ledger, atom.inside, names), formal=atom.formal)
 
 
 def _base(ledger: Ledger, atom: Base, names: Names) -> Polynomial:
     inside = renamed(ledger, atom.inside, names)
-    ledger.settle(inside)
     if atom.sure:
         ledger.know_positive(inside)
     return inside
@@ -124,7 +132,7 @@ def _total(ledger: Ledger, atom: Total, names: Names) -> Polynomial:
 def _prod(ledger: Ledger, atom: Prod, names: Names) -> Polynomial:
     bound = ledger.fresh_var(renamed(ledger, atom.bound.extent, names))
     body = renamed(ledger, renamed(ledger, atom.inside, {atom.bound.name: bound}), names)
-    return sums.product_over(ledger, bound, body)
+    return ranged_products.product_over(ledger, bound, body)
 
 
 def _delta(ledger: Ledger, atom: Delta, names: Names) -> Polynomial:

@@ -121,12 +121,12 @@ def _may_match(pattern: Atom, atom: Atom) -> bool:
 
 def _assignments(rewrite: Rewrite, atom: Atom) -> Iterator[dict[str, Atom]]:
     parts = sorted(set(index_atoms(atom)), key=lambda part: part.key)
-    choices = [[part for part in parts if _runs_over(part, variable.extent)] for variable in rewrite.variables]
+    choices = [[part for part in parts if runs_over(part, variable.extent)] for variable in rewrite.variables]
     for chosen in assignments(*choices):
         yield {variable.name: part for variable, part in zip(rewrite.variables, chosen, strict=True)}
 
 
-def _runs_over(part: Atom, extent: Polynomial) -> bool:
+def runs_over(part: Atom, extent: Polynomial) -> bool:
     """Whether a hypothesis about all indices of the given extent says something about this position."""
     return (isinstance(part, Var) and part.extent.key == extent.key) or ranges.lies_below(part, extent)
 

@@ -2,8 +2,8 @@
 
 `sum_over` takes a sum apart until nothing can be separated: it is linear; a delta contracts; a range of known and short
 length is written out; nested sums become one; factors that do not depend on a bound index come out; what is left falls
-into connected components, and each component is one atom, unless a law of `derive.normal.inner_sums` applies to it. A
-sum on which nothing depends gives its extent, so Sum(1, i) = T for every T.
+into connected components, and each component is one atom, unless a law of `derive.normal.inner_sums` or
+`derive.normal.closed_sums` applies to it. A sum on which nothing depends gives its extent: Sum(1, i) = T for every T.
 
 A component is named canonically: colour refinement distinguishes bound indices by how they occur, and where that leaves
 a tie each candidate is tried, so two sums that differ in the names or the order of their indices get the same key.
@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from derive.errors import BudgetExceededError
-from derive.normal import comparisons, inner_sums, powers, products, renaming, rewriting
-from derive.normal.ledger import Ledger
+from derive.normal import closed_sums, comparisons, inner_sums, powers, products, renaming, rewriting
+from derive.normal.ledger import Ledger, UndefinedError
 from derive.normal.ranges import lies_below
 from derive.normal.terms import (
     ONE,
@@ -30,7 +30,6 @@ from derive.normal.terms import (
     Monomial,
     Place,
     Polynomial,
-    Prod,
     Total,
     Var,
     from_atom,
@@ -66,7 +65,7 @@ def sum_over(ledger: Ledger, bound: list[Var], body: Polynomial) -> Polynomial:
 def _sum_monomial(ledger: Ledger, bound: list[Var], monomial: Monomial) -> Polynomial:
     ledger.spend()
     names = {var.name for var in bound}
-    for step in (_contract, inner_sums.written_out, _merge):
+    for step in (_contract, inner_sums.written_out, closed_sums.last_terms, _merge):
         result = step(ledger, bound, names, monomial)
         if result is not None:
             return result
@@ -90,6 +89,8 @@ def _sum_monomial(ledger: Ledger, bound: list[Var], monomial: Monomial) -> Polyn
                 inner_sums.rewritten_inside(ledger, variables, factors)
                 or inner_sums.cancelled(ledger, variables, factors)
                 or inner_sums.reindexed(ledger, variables, factors)
+                or closed_sums.powers_of_an_index(ledger, variables, factors)
+                or closed_sums.geometric(ledger, variables, factors)
                 or component(ledger, variables, factors)
             )
     return products.product(ledger, parts)
@@ -101,7 +102,7 @@ def _contract(ledger: Ledger, bound: list[Var], _names: set[str], monomial: Mono
         rest = (*monomial[:place], *monomial[place + 1 :])
         body = renaming.renamed_monomial(ledger, rest, {gone.name: kept})
         ranges = {var.name: var.extent for var in bound}
-        if not _stays_below(ledger, kept, ranges[gone.name], ranges):
+        if not stays_below(ledger, kept, ranges[gone.name], ranges):
             # Where the position lies outside the range, no term of the sum has it.
             value, end = value_of(kept), ranges[gone.name]
             inside = [comparisons.bracket(ledger, value + UNITY), comparisons.bracket(ledger, end - value)]
@@ -124,16 +125,16 @@ def _eliminations(ledger: Ledger, bound: Sequence[Var], monomial: Monomial) -> I
             if not isinstance(gone, Var) or gone.name not in ranges or gone.name in kept.free:
                 continue
             plain = not ranges[gone.name].free and isinstance(kept, (Fixed, Place, Var))
-            if _stays_below(ledger, kept, ranges[gone.name], ranges) is inside and (inside or plain):
+            if stays_below(ledger, kept, ranges[gone.name], ranges) is inside and (inside or plain):
                 yield place, gone, kept
 
 
-def _stays_below(ledger: Ledger, part: Atom, extent: Polynomial, ranges: Mapping[str, Polynomial]) -> bool:
+def stays_below(ledger: Ledger, part: Atom, extent: Polynomial, ranges: Mapping[str, Polynomial]) -> bool:
     """Whether an index expression only takes values that an index of the given extent takes."""
     if isinstance(part, Fixed):
         size = extent.constant()
         if size is None and part.value == 0:
-            ledger.assume(f"{extent.key} >= 1")
+            ledger.rest_on(f"{extent.key} >= 1")
         return part.value == 0 if size is None else part.value < size
     if isinstance(part, Var):
         # A bound index that stands in a factor may still carry the range it had before an outer index was replaced.
@@ -218,9 +219,10 @@ def component(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Ex
 
 
 def _is_finished(ledger: Ledger, bound: tuple[Var, ...], monomial: Monomial) -> bool:
-    """Whether every bound index is used, and no delta eliminates one."""
+    """Whether every bound index is used, no delta eliminates one, and the factors hold all of them together."""
     used = all(any(var.name in atom.free for atom, _ in monomial) or _is_range(var, bound) for var in bound)
-    return used and next(_eliminations(ledger, bound, monomial), None) is None
+    whole = len(list(_components(list(bound), list(monomial)))) == 1
+    return used and whole and next(_eliminations(ledger, bound, monomial), None) is None
 
 
 def _closed(ledger: Ledger, bound: tuple[Var, ...], monomial: Monomial) -> Polynomial:
@@ -304,23 +306,5 @@ def _look(ledger: Ledger, atom: Atom, view: Mapping[str, Atom]) -> str:
     try:
         with ledger.unrecorded():
             return renaming.renamed_atom(ledger, atom, view).key
-    except powers.UndefinedError:
+    except UndefinedError:
         return type(atom).__name__  # 1 / (x[i] - x[j]) has no value when i and j are one; any common text will do
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Products over a symbolic range.
-
-
-def product_over(ledger: Ledger, bound: Var, body: Polynomial) -> Polynomial:
-    """The normal form of the product of `body` over an index with a fresh name.
-
-    A product of positive factors is exp of the sum of their logarithms; any other is an atom.
-    """
-    if powers.is_positive_by_cases(ledger, body):
-        ledger.use("a product of positive factors is exp of the sum of their logs")
-        for monomial in body.terms:
-            powers.note_positive(ledger, monomial)
-        return powers.exponential(ledger, sum_over(ledger, [bound], powers.logarithm(ledger, body)))
-    named = Var(f"#{body.height + 1}.0", bound.extent)
-    return from_atom(Prod(named, renaming.renamed(ledger, body, {bound.name: named})))

@@ -263,23 +263,36 @@ def _of(monomial: Monomial) -> tuple[frozenset[str], int]:
 
 @dataclass(frozen=True, eq=False)
 class Exp(Atom):
-    """exp of a monomial without its coefficient: exp(3*x) is Exp(x)^3."""
+    """exp of a monomial without its coefficient: exp(3*x) is Exp(x)^3.
+
+    With a formal logarithm in the monomial it is a power with an integer exponent, which may have either sign; one of
+    -1 `alternates`: its square is 1.
+    """
 
     monomial: Monomial
+    alternates: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self._set(f"exp({monomial_key(self.monomial)})", *_of(self.monomial), True)
+        formal = [atom for atom, _ in self.monomial if isinstance(atom, Log) and atom.formal]
+        self._set(f"exp({monomial_key(self.monomial)})", *_of(self.monomial), not formal)
+        object.__setattr__(self, "alternates", any(atom.inside.constant() == -1 for atom in formal))
 
 
 @dataclass(frozen=True, eq=False)
 class Log(Atom):
-    """Log of a polynomial that is neither a constant nor a product of positive factors."""
+    """Log of a polynomial that is neither a constant nor a product of positive factors.
+
+    A `formal` one stands in the exponent of a power with an integer exponent only, x^n = exp(n ln x), for an x of any
+    sign: exp(n ln x) obeys the same laws.
+    """
 
     inside: Polynomial
+    formal: bool = False
 
     def __post_init__(self) -> None:
         value = self.inside.constant()
-        self._set(f"log({self.inside.key})", self.inside.free, self.inside.height, value is not None and value > 1)
+        name = "ln" if self.formal else "log"
+        self._set(f"{name}({self.inside.key})", self.inside.free, self.inside.height, value is not None and value > 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,3 +371,12 @@ class Apply(Atom):
 def is_idempotent(atom: Atom) -> bool:
     """Whether the atom takes the values 0 and 1 only, so that its square is itself."""
     return isinstance(atom, (Delta, Bracket)) or (isinstance(atom, Entry) and atom.sign == "01")
+
+
+def parts_of(atom: Atom) -> tuple[Polynomial, ...]:
+    """What an atom is made of, where that is more than names: the argument of a function, the body of a sum."""
+    if isinstance(atom, (Exp, Total)):
+        return (Polynomial({atom.monomial: ONE}),)
+    if isinstance(atom, (Log, Base, Prod, Bracket)):
+        return (atom.inside,)
+    return (atom.argument,) if isinstance(atom, Apply) else ()

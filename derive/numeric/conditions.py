@@ -1,38 +1,60 @@
-"""Moving a point so that equalities among the conditions of a claim hold exactly.
+"""Moving a point so that the conditions of a claim hold.
 
 Part of the numeric side. Almost no random point meets a condition such as Sum(y[k], k) = 1 or A B = I. Where it is
 affine in the entries of one input, for all positions at once, they are solved for exactly. Else, and where an input
 would not stay positive, the inputs that it depends on are scaled, all together, or those of one input, or a single
-entry, by the rational factor that makes it hold. A condition that is not rational in the inputs, or not affine in any
-of these, is left to chance.
+entry, by the rational factor that makes it hold. Where nothing rational does, as for Sum(x[i]^2, i) = 1, a root is
+found for single entries with many digits, and the sample is marked as one that is not exact. An inequality is met by
+chance as a rule; where it is not, it is made to hold with some room, position by position.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from itertools import product
+from functools import partial
+from itertools import pairwise, product
 from typing import Any
 
+import sympy
+
 from derive.evaluation import Evaluator
-from derive.numeric.arithmetic import Rationals
-from derive.numeric.sampling import Path, Sample, entries, with_entry
+from derive.numeric.arithmetic import Arithmetic, Rationals, reals
+from derive.numeric.sampling import Path, Sample, approximate, entries, with_entry
 from derive.program import Definition
 
-__all__ = ["Equality", "met"]
+__all__ = ["Equality", "conditions_on_values", "met"]
 
 MOST_UNKNOWNS = 40  # entries of an input that are solved for
 ROUNDS = 2  # how often the positions of one equality are gone through: moving one may disturb another
+ROOM = Fraction(1, 3)  # by how much an inequality is made to hold that did not
+DIGITS = 80  # that a root is found with; more than any evaluation uses
+FACTORS = (Fraction(-2), Fraction(-1), Fraction(-1, 2), Fraction(-1, 8), Fraction(0), Fraction(1, 8), Fraction(1, 2),
+           Fraction(2), Fraction(5))  # fmt: skip
+STEPS = 60  # of a search for a root between two of these times the entry
 
 
 class Equality:
-    """A condition left = right between values, which almost no random point meets."""
+    """A condition left = right between values, which almost no random point meets.
+
+    Of an inequality, the equality that makes it hold with some room, wanted only where the inequality does not hold.
+    """
 
     def __init__(self, condition: Any, definitions: Sequence[Definition]) -> None:
         """Compile the difference of the two sides."""
-        self._evaluator = Evaluator([condition.lhs - condition.rhs], definitions)
+        self.is_inequality = not isinstance(condition, sympy.Eq)
+        gap = condition.gts - condition.lts - ROOM if self.is_inequality else condition.lhs - condition.rhs
+        self._evaluator = Evaluator([gap], definitions)
         self.indices = self._evaluator.free[0]
         self.names = frozenset(str(known.name) for known in self._evaluator.needs.inputs)
+
+    def holds(self, sample: Sample) -> bool:
+        """Whether the condition holds at all positions, as far as reals can tell.
+
+        Raises:
+            ArithmeticError: the difference is undefined at one of them.
+        """
+        return not self._unmet(sample, reals())
 
     def unmet(self, sample: Sample) -> list[tuple[int, ...]]:
         """The positions of the condition's free indices where it does not hold.
@@ -40,8 +62,13 @@ class Equality:
         Raises:
             ArithmeticError: the difference is undefined at one of them, or not rational in the inputs.
         """
-        environment = self._evaluator.at(Rationals(), sample.sizes, sample.inputs)
-        return [place for place in environment.places(self.indices) if environment.value(0) != 0]
+        return self._unmet(sample, Rationals())
+
+    def _unmet(self, sample: Sample, field: Arithmetic) -> list[tuple[int, ...]]:
+        environment = self._evaluator.at(field, sample.sizes, sample.inputs)
+        least = field.rational(-ROOM if self.is_inequality else 0)
+        orders = [(place, field.order(environment.value(0), least)) for place in environment.places(self.indices)]
+        return [place for place, order in orders if (order <= 0 if self.is_inequality else order != 0)]
 
     def gaps(self, sample: Sample) -> list[Fraction]:
         """The difference left - right at every position.
@@ -52,37 +79,62 @@ class Equality:
         environment = self._evaluator.at(Rationals(), sample.sizes, sample.inputs)
         return [environment.value(0) for _ in environment.places(self.indices)]
 
-    def gap(self, sample: Sample, place: Sequence[int]) -> Fraction:
-        """The difference left - right at a position.
+    def places(self, sample: Sample) -> list[tuple[int, ...]]:
+        """All positions of the condition's free indices."""
+        return list(self._evaluator.at(Rationals(), sample.sizes, sample.inputs).places(self.indices))
+
+    def gap(self, sample: Sample, place: Sequence[int], arithmetic: Arithmetic | None = None) -> Any:
+        """The difference left - right at a position, as a Fraction unless another arithmetic is given.
 
         Raises:
             ArithmeticError: it is undefined there, or not rational in the inputs.
         """
-        environment = self._evaluator.at(Rationals(), sample.sizes, sample.inputs)
+        environment = self._evaluator.at(arithmetic or Rationals(), sample.sizes, sample.inputs)
         environment.move(self.indices, place)
-        gap: Fraction = environment.value(0)
-        return gap
+        return environment.value(0)
 
 
-def met(sample: Sample, equalities: Sequence[Equality], positive: frozenset[str]) -> Sample:
-    """The sample with inputs moved so that the equalities hold, where a linear system, scaling or one entry can do it.
+def conditions_on_values(
+    conditions: Sequence[Any], definitions: Sequence[Definition]
+) -> tuple[list[Equality], list[Equality]]:  # fmt: skip
+    """The equalities and the inequalities among conditions that inputs can be moved to meet."""
+    parts = [part for condition in conditions for part in sympy.And.make_args(condition)]
+    kinds = (sympy.Eq,), (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)
+    equalities, inequalities = ([Equality(p, definitions) for p in parts if isinstance(p, kind)] for kind in kinds)
+    return [one for one in equalities if one.names], [one for one in inequalities if one.names]
+
+
+def met(sample: Sample, wanted: Sequence[Equality], positive: frozenset[str]) -> Sample:
+    """The sample with inputs moved so that what is wanted holds, where a linear system, scaling or roots can do it.
 
     `positive` names the inputs that must stay positive. What cannot be met is left as it is; whoever checks the
     conditions then passes over the point.
     """
-    for equality in equalities:
+    for equality in wanted:
         try:
-            solved = _solved(sample, equality, equalities, positive)
-            if solved is not None:
-                sample = solved
-                continue
-            for _round in range(ROUNDS):
-                for place in (unmet := equality.unmet(sample)):
-                    sample = _met_at(sample, equality, place, positive)
-                if not unmet:
-                    break
+            sample = _met_exactly(sample, equality, wanted, positive)
+            if not equality.is_inequality and not equality.holds(sample):
+                sample = _met_by_roots(sample, equality, positive)
         except ArithmeticError:
             continue
+    return sample
+
+
+def _met_exactly(
+    sample: Sample, equality: Equality, equalities: Sequence[Equality], positive: frozenset[str]
+) -> Sample:  # fmt: skip
+    """The sample with the equality met by rational steps, as far as they do."""
+    try:
+        solved = None if equality.is_inequality else _solved(sample, equality, equalities, positive)
+        if solved is not None:
+            return solved
+        for _round in range(ROUNDS):
+            for place in (unmet := equality.unmet(sample)):
+                sample = _met_at(sample, equality, place, positive)
+            if not unmet:
+                break
+    except ArithmeticError:  # not rational in the inputs
+        pass
     return sample
 
 
@@ -168,3 +220,68 @@ def _met_at(sample: Sample, equality: Equality, place: tuple[int, ...], positive
         if (factor != 0 or may_vanish) and keeps_sign and equality.gap(found, place) == 0:
             return found
     return sample
+
+
+def _met_by_roots(sample: Sample, equality: Equality, positive: frozenset[str]) -> Sample:
+    """The sample with one entry for each position moved to a root of the equality, known to many digits."""
+    field = reals(DIGITS)
+    for place in equality.places(sample):
+        for name, path, value in reversed(list(entries(sample))):
+            if name not in equality.names:
+                continue
+
+            gap = partial(_gap_with, equality, sample, place, (name, path), field)
+            if field.order(gap(value), field.rational(0)) == 0:
+                break
+            root = _root(gap, value, field, positive=name in positive)
+            if root is not None:
+                sample = approximate(with_entry(sample, {(name, path): root}))
+                break
+    return sample
+
+
+def _gap_with(
+    equality: Equality, sample: Sample, place: tuple[int, ...], at: tuple[str, Path], field: Arithmetic, entry: Fraction
+) -> Any:
+    """The difference at a position, with another number in place of one entry."""
+    return equality.gap(with_entry(sample, {at: entry}), place, field)
+
+
+def _root(gap: Callable[[Fraction], Any], start: Fraction, field: Any, *, positive: bool) -> Fraction | None:
+    """A number near `start` where the gap changes its sign; None where none is found."""
+    known: list[tuple[Fraction, Any]] = []
+    for factor in sorted({*FACTORS, Fraction(1)}):
+        try:
+            known.append((factor * start, gap(factor * start)))
+        except ArithmeticError:
+            continue
+    pairs = [(low, high) for low, high in pairwise(known) if low[1] * high[1] < 0]
+    pairs = [(low, high) for low, high in pairs if not positive or min(low[0], high[0]) > 0]
+    if not pairs:
+        return None
+    (low, below), (high, above) = min(pairs, key=lambda pair: abs(pair[0][0] - start))
+    for _step in range(STEPS):  # the secant, and where it is slow the middle: Illinois
+        middle = _rounded(low - (high - low) * Fraction(*_ratio(below, above)), field)
+        here = gap(middle)
+        if here == 0 or low == high:
+            return middle
+        if here * above < 0:
+            low, below = high, above
+        else:
+            below = below / 2
+        high, above = middle, here
+        if abs(high - low) <= abs(high) * Fraction(1, 10 ** (DIGITS - 4)):
+            break
+    return high if abs(above) < field.rational(Fraction(1, 10 ** (DIGITS - 10))) else None
+
+
+def _ratio(below: Any, above: Any) -> tuple[int, int]:
+    """The quotient below / (above - below) to many digits, as a fraction."""
+    scale = 10 ** (2 * DIGITS)
+    return int(below / (above - below) * scale), scale
+
+
+def _rounded(number: Fraction, field: Any) -> Fraction:
+    """The number to as many digits as the field has."""
+    scale = 10 ** int(field.digits)
+    return Fraction(round(number * scale), scale)

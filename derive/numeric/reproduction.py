@@ -40,6 +40,7 @@ RESERVED = FUNCTIONS | {
     "sqrt", "sum", "prod", "product", "range", "max", "min", "abs", "print", "cache", "pi", "e", "nan",
 }  # fmt: skip
 
+LONGEST = 10**17  # denominators of fractions that are written as such
 FAR, STEP = "50", "1e-5"  # what stands for a large number, and for a small step, in double precision
 
 # How tightly a text binds in Python, loosest first.
@@ -117,6 +118,8 @@ def python_line(
 def _literal(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, Fraction) and value.denominator > LONGEST:
+        return repr(float(value))  # a root, of which more digits are known than a float has
     return str(value) if not isinstance(value, Fraction) or value.denominator > 1 else str(value.numerator)
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "REGIMES",
     "Regime",
     "Sample",
+    "approximate",
     "confirmation_sizes",
     "draw",
     "entries",
@@ -47,10 +48,14 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Sample:
-    """A point: a number for each size, and for each input a number, a truth value or a nested tuple of numbers."""
+    """A point: a number for each size, and for each input a number, a truth value or a nested tuple of numbers.
+
+    It is not `exact` where an entry is a root that is known to many digits.
+    """
 
     sizes: Mapping[str, int]
     inputs: Mapping[str, Any]
+    exact: bool = True
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -270,6 +275,11 @@ def entries(sample: Sample) -> Iterator[tuple[str, Path, Fraction]]:
         for path, value in _leaves(table):
             if isinstance(value, Fraction):
                 yield name, path, value
+
+
+def approximate(sample: Sample) -> Sample:
+    """The sample, marked as one that meets a condition to many digits only."""
+    return replace(sample, exact=False)
 
 
 def with_entry(sample: Sample, changes: Mapping[tuple[str, Path], Fraction]) -> Sample:

@@ -14,14 +14,12 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
-import sympy
-
 from derive.binders import free_indices
 from derive.evaluation import Environment, Evaluator
 from derive.language import Tensor
 from derive.numeric.arithmetic import Arithmetic, reals
 from derive.numeric.compilation import ordered_indices
-from derive.numeric.conditions import Equality, met
+from derive.numeric.conditions import conditions_on_values, met
 from derive.numeric.error_bounds import bounded_reals
 from derive.numeric.reproduction import Counterexample, python_line
 from derive.numeric.sampling import Regime, Sample, draw, entries, is_positive, with_entry
@@ -51,15 +49,22 @@ class Trial:
         self.needs = self.evaluator.needs
         self.size_names = [str(size.name) for size in self.needs.dims]
         self.positive = frozenset(str(known.name) for known in self.needs.inputs if is_positive(known))
-        conditions = [part for condition in claim.given for part in sympy.And.make_args(condition)]
-        equalities = [Equality(part, definitions) for part in conditions if isinstance(part, sympy.Eq)]
-        self.equalities = [one for one in equalities if one.names]
+        self.equalities, self.inequalities = conditions_on_values(claim.given, definitions)
         self._extra = [tuple(index for index in free if index not in self.indices) for free in self.evaluator.free[2:]]
 
-    def sample(self, sizes: dict[str, int], flags: dict[str, bool], regime: Regime, seed: int, turn: int = 0) -> Sample:
-        """The point of a round, drawn for a seed and moved to meet the claim's equalities."""
+    def sample(
+        self, sizes: dict[str, int], flags: dict[str, bool], regime: Regime, seed: int, turn: int = 0, *,
+        inequalities: bool = False,
+    ) -> Sample:  # fmt: skip
+        """The point of a round, drawn for a seed and moved to meet the claim's equalities.
+
+        With `inequalities`, it is also moved to meet these, which random points do as a rule; it is less generic then.
+        """
         drawn = f"{seed} {turn} {regime.name} {sorted(sizes.items())} {sorted(flags.items())}"
-        return self.met(draw(self.needs, sizes, flags, regime, drawn, turn + 1))
+        sample = draw(self.needs, sizes, flags, regime, drawn, turn + 1)
+        for _ in self.inequalities if inequalities else ():  # to meet one may disturb another
+            sample = met(sample, self.inequalities, self.positive)
+        return self.met(sample)
 
     def met(self, sample: Sample) -> Sample:
         """The sample, moved to meet the claim's equalities."""

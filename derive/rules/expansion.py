@@ -20,7 +20,7 @@ from derive.language import Scalar
 from derive.operators import FirstOrder
 from derive.program import Claim
 from derive.rules import RuleRefusedError
-from derive.rules.obligations import equality, written_in
+from derive.rules.obligations import check_unconditional, equality, written_in
 from derive.rules.smoothness import check_smooth
 
 
@@ -38,11 +38,12 @@ class TaylorExpansion:
         """That the value of the body at 0, plus eta times its slope there, is what is claimed.
 
         Raises:
-            RuleRefusedError: the claim is not first_order(body, eta) = value, or the body is not known to be smooth
-                around 0, or has no value there.
+            RuleRefusedError: the claim is not first_order(body, eta) = value, a condition is about eta, or the body is
+                not known to be smooth around 0, or has no value there.
         """
         node, value = _expansion_and_value(claim)
         eta: Scalar = node.inputs[0]
+        check_unconditional(claim, node.inputs)
         check_smooth(written_in(node.body, claim.program), eta, open_domain=True)
         changing = influenced_by(claim.program, [eta])
         # What does not depend on eta keeps its name: the obligation is then about as large as the statement.

@@ -21,7 +21,7 @@ from derive.language import Index, Sum, Tensor, delta
 from derive.operators import Expectation
 from derive.program import Claim
 from derive.rules import RuleRefusedError
-from derive.rules.obligations import equality, written_in
+from derive.rules.obligations import check_unconditional, equality, written_in
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,13 @@ class Moments:
         """The claim with every expectation worked out.
 
         Raises:
-            RuleRefusedError: there is no expectation, its body is no polynomial in the random entries, or a moment
-                beyond the variance would be needed.
+            RuleRefusedError: there is no expectation, a condition is about random entries, the body is no polynomial in
+                them, or a moment beyond the variance would be needed.
         """
         if not (claim.left.has(Expectation) or claim.right.has(Expectation)):
             raise RuleRefusedError(f"expected a claim about an expectation, found {claim}")
+        for node in sorted(claim.left.atoms(Expectation) | claim.right.atoms(Expectation), key=str):
+            check_unconditional(claim, node.inputs)
         left, right = (_without_expectations(side, claim) for side in (claim.left, claim.right))
         return [equality(claim, "the claim with its expectations worked out", left, right)]
 

@@ -26,7 +26,7 @@ from derive.normal.signs import reasons_positive
 from derive.operators import Limit
 from derive.program import Claim, Definition, Program
 from derive.rules import RuleRefusedError
-from derive.rules.obligations import equality, written_in
+from derive.rules.obligations import check_unconditional, equality, written_in
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,12 @@ class LimitOfDecays:
 
         Raises:
             RuleRefusedError: the claim is not limit(body) = value, the form is no rational combination of the decays,
-                a condition restricts an index of a decay, or a denominator tends to 0 or is not known not to.
+                a condition is about the number that grows or restricts an index of a decay, or a denominator tends to
+                0 or is not known not to.
         """
         node, value = _limit_and_value(claim)
         (grows,) = node.inputs
+        check_unconditional(claim, node.inputs)
         self._check_constant(claim, value, grows)
         self._check_indices(claim)
         self._check_rational(self.form)

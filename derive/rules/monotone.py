@@ -19,6 +19,7 @@ from sympy import Add, Expr, S
 from derive.binders import free_indices, substitute
 from derive.differentiation import placed, pull_back
 from derive.functions import argmax, argmin
+from derive.gradient import influenced_by, inline
 from derive.language import Index, Scalar
 from derive.normal.signs import reasons_positive
 from derive.program import Claim
@@ -55,7 +56,10 @@ class StrictlyMonotone:
                 the values are not known to lie in the interval.
         """
         self.hypotheses(claim)
-        mapped = substitute(self.map, {self.of: self.values})
+        # A name that depends on the scalar is part of the map, and changes with what stands for the scalar.
+        changing = influenced_by(claim.program, [self.of])
+        constant = frozenset(known.symbol for known in claim.program.definitions if known.symbol not in changing)
+        mapped = substitute(inline(self.map, claim.program, constant), {self.of: self.values})
         image = (argmin if self.decreasing else argmax)(mapped, over=self.over, among=self.among)
         return sides_are(claim, image, argmax(self.values, over=self.over, among=self.among))
 

@@ -57,6 +57,20 @@ def sides_are(claim: Claim, first: Any, second: Any) -> list[Claim]:
     ]
 
 
+def check_unconditional(claim: Claim, inputs: Sequence[Any]) -> None:
+    """Refuse where a condition of the claim is about an input that an operator makes its own.
+
+    The condition speaks of one value of the input, the operator of all of them.
+
+    Raises:
+        RuleRefusedError: a condition mentions such an input, itself or through a definition.
+    """
+    for condition in claim.given:
+        for known in inputs:
+            if written_in(condition, claim.program).has(known):
+                raise RuleRefusedError(f"the condition {condition} is about {known.name}, which the operator varies")
+
+
 def condition_of(claim: Claim) -> Any:
     """The condition that the claim says holds.
 

@@ -20,15 +20,19 @@ import math
 import numpy as np
 
 from .runtime import Array, bind, restore
+from .workspace import Room, Workspace
 
 
-def attention_merge(outputs: np.ndarray, scales: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def attention_merge(
+    outputs: np.ndarray, scales: np.ndarray, allowed: np.ndarray, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     """O, L of merge of attention over blocks of keys.
 
     Args:
         outputs: (..., P, C)
         scales: (..., P)
         allowed: (..., P), integers in 0 .. 2-1
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         O: (..., C)
@@ -41,19 +45,36 @@ def attention_merge(outputs: np.ndarray, scales: np.ndarray, allowed: np.ndarray
         Array("allowed", allowed, "N... P", into="2"),
     )
     outputs, scales, allowed = bound.arrays
+    C, N, P = bound.sizes("C N P")
     leading = bound.leading
     dtype = outputs.dtype
-    L_top_mask = allowed > 0
-    L_top_masked = np.where(L_top_mask, scales, -math.inf)
-    # L[n] = logsumexp(scales[n,p], over=p, where=allowed[n,p] > 0) = L_top + L_log   (N,)
-    L_top = L_top_masked.max(axis=-1)
-    L_log = (
-        np.log(np.maximum(np.exp(L_top_masked - np.maximum(L_top, np.finfo(dtype).min)[..., None]).sum(axis=-1), 1))
-    )
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, P * C)
+    L_top = np.empty((N,), dtype)
+    L_log = np.empty((N,), dtype)
+    O = np.empty((N, C), dtype)
+    
+    def L_top_mask_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        L_top_mask = room(0, n, P)
+        np.copyto(L_top_mask, allowed[n] > 0)
+        L_top_masked = room(0, n, P)
+        np.copyto(L_top_masked, scales[n])
+        np.copyto(L_top_masked, -math.inf, where=allowed[n] <= 0)
+        # L[n] = logsumexp(scales[n,p], over=p, where=allowed[n,p] > 0) = L_top + L_log
+        L_top[n] = L_top_masked.max(axis=-1, initial=-math.inf)
+        L_log_exp = np.subtract(L_top_masked, np.maximum(L_top[n], np.finfo(dtype).min)[..., None], out=room(0, n, P))
+        np.exp(L_log_exp, out=L_log_exp)
+        L_log[n] = np.log(np.maximum(L_log_exp.sum(axis=-1), 1))
+        # w[n,p] = softmax(scales[n,p], over=p, where=allowed[n,p] > 0)
+        w = np.subtract(scales[n], L_top[n][..., None], out=room(0, n, P))
+        w -= L_log[n][..., None]
+        np.copyto(w, -math.inf, where=allowed[n] <= 0)
+        np.exp(w, out=w)
+        # O[n,c] = Sum_p(w[n,p]*outputs[n,p,c])
+        np.copyto(O[n], np.einsum("npc,np->nc", outputs[n], w))
+    
+    workspace.sweep(L_top_mask_block, N, rows, (), (), P * C, dtype)
     # L[n] = logsumexp(scales[n,p], over=p, where=allowed[n,p] > 0)   (N,)
     L = L_top + L_log
-    # w[n,p] = softmax(scales[n,p], over=p, where=allowed[n,p] > 0)   (N, P)
-    w = np.exp(np.where(L_top_mask, scales - L_top[..., None] - L_log[..., None], -math.inf))
-    # O[n,c] = Sum_p(w[n,p]*outputs[n,p,c])   (N, C)
-    O = np.einsum("npc,np->nc", outputs, w)
-    return restore(O, leading), restore(L, leading)
+    return restore(O, leading, bound.type), restore(L, leading, bound.type)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
+from .workspace import Room, Workspace
 
 
 def dice_forward(p: np.ndarray, t: np.ndarray, *, eps: float = 1.0) -> tuple[np.ndarray, Saved]:
@@ -30,34 +31,44 @@ def dice_forward(p: np.ndarray, t: np.ndarray, *, eps: float = 1.0) -> tuple[np.
     """
     bound = bind("dice_forward", Array("p", p, "N... M"), Array("t", t, "N... M"))
     p, t = bound.arrays
+    M, N = bound.sizes("M N")
     leading = bound.leading
+    types = bound.types
     # I[n] = Sum_i(p[n,i]*t[n,i])   (N,)
     I = np.einsum("ni,ni->n", p, t)
     # U[n] = Sum_i(p[n,i]) + Sum_i(t[n,i])   (N,)
     U = p.sum(axis=-1) + t.sum(axis=-1)
     # D[n] = (2*I[n] + eps)/(U[n] + eps)   (N,)
     D = (2 * I + eps) / (U + eps)
-    saved = (leading, eps, t, U, D)
-    return restore(D, leading), saved
+    saved = (leading, types, M, N, eps, t, U, D)
+    return restore(D, leading, bound.type), saved
 
 
-def dice_backward(dD: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def dice_backward(dD: np.ndarray, saved: Saved, *, workspace: Workspace | None = None) -> tuple[np.ndarray, ...]:
     """dp: the gradient of a loss of which dD is the gradient with respect to D.
 
     Args:
         dD: (...,)
         saved: the second result of dice_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dp: (..., M)
     """
-    leading, eps, t, U, D = saved
+    leading, types, M, N, eps, t, U, D = saved
     dD = incoming("dice_backward", "dD", dD, leading, (), like=t)
-    dU_part = U + eps
-    # dU[n] = -D[n]*dD[n]/(U[n] + eps)   (N,)
-    dU = -(D * dD / dU_part)
-    # dI[n] = 2*dD[n]/(U[n] + eps)   (N,)
-    dI = 2 * (dD / dU_part)
-    # dp[n,i] = dI[n]*t[n,i] + dU[n]   (N, M)
-    dp = dI[..., None] * t + dU[..., None]
-    return restore(dp, leading),
+    dtype = dD.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, M)
+    dp = np.empty((N, M), dtype)
+    
+    def dp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # dp[n,i] = (-D[n] + 2*t[n,i])*dD[n]/(U[n] + eps)
+        np.multiply(2, t[n], out=dp[n])
+        dp[n] -= D[n][..., None]
+        np.multiply(dD[n][..., None], dp[n], out=dp[n])
+        dp[n] /= (U[n] + eps)[..., None]
+    
+    workspace.sweep(dp_block, N, rows, (), (), M, dtype)
+    return restore(dp, leading, types["p"]),

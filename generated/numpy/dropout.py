@@ -29,10 +29,11 @@ def dropout_forward(x: np.ndarray, keep: np.ndarray, *, p: float = 0.1) -> tuple
     bound = bind("dropout_forward", Array("x", x, "N..."), Array("keep", keep, "N...", into="2"))
     x, keep = bound.arrays
     leading = bound.leading
+    types = bound.types
     # y[n] = where(keep[n] > 0, x[n], 0)/(1 - p)   (N,)
     y = np.where(keep > 0, x, 0) / (1 - p)
-    saved = (leading, p, keep)
-    return restore(y, leading), saved
+    saved = (leading, types, p, keep)
+    return restore(y, leading, bound.type), saved
 
 
 def dropout_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
@@ -45,8 +46,8 @@ def dropout_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     Returns:
         dx: (...,)
     """
-    leading, p, keep = saved
+    leading, types, p, keep = saved
     dy = incoming("dropout_backward", "dy", dy, leading, ())
     # dx[n] = dy[n]*[keep[n] > 0]/(1 - p)   (N,)
     dx = np.where(keep > 0, dy / (1 - p), 0)
-    return restore(dx, leading),
+    return restore(dx, leading, types["x"]),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, cast, incoming, restore
 
 
 def embedding_forward(token: np.ndarray, E: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -29,10 +29,11 @@ def embedding_forward(token: np.ndarray, E: np.ndarray) -> tuple[np.ndarray, Sav
     token, E = bound.arrays
     C, V = bound.sizes("C V")
     leading = bound.leading
+    types = bound.types
     # x[n,c] = E[token[n],c]   (N, C)
     x = E[token]
-    saved = (leading, C, V, token)
-    return restore(x, leading), saved
+    saved = (leading, types, C, V, token)
+    return restore(x, leading, bound.type), saved
 
 
 def embedding_backward(dx: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
@@ -45,10 +46,10 @@ def embedding_backward(dx: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     Returns:
         dE: (V, C)
     """
-    leading, C, V, token = saved
+    leading, types, C, V, token = saved
     dx = incoming("embedding_backward", "dx", dx, leading, (C,))
     dtype = dx.dtype
     # dE[v,c] = Sum_n(dx[n,c]*[v = token[n]])   (V, C)
     dE = np.zeros((V, C), dtype)
     np.add.at(dE, (token,), dx)
-    return dE,
+    return cast(dE, types["E"]),

@@ -30,12 +30,13 @@ def focal_forward(x: np.ndarray, y: np.ndarray, *, gamma: float = 2.0) -> tuple[
     bound = bind("focal_forward", Array("x", x, "N..."), Array("y", y, "N..."))
     x, y = bound.arrays
     leading = bound.leading
+    types = bound.types
     # u[n] = x[n]*y[n]   (N,)
     u = x * y
     # FL[n] = log(1 + exp(-u[n]))/(1 + exp(u[n]))**gamma   (N,)
     FL = np.logaddexp(-u, 0) * np.exp(-(gamma * np.logaddexp(u, 0)))
-    saved = (leading, gamma, y, u)
-    return restore(FL, leading), saved
+    saved = (leading, types, gamma, y, u)
+    return restore(FL, leading, bound.type), saved
 
 
 def focal_backward(dFL: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
@@ -48,17 +49,16 @@ def focal_backward(dFL: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     Returns:
         dx: (...,)
     """
-    leading, gamma, y, u = saved
+    leading, types, gamma, y, u = saved
     dFL = incoming("focal_backward", "dFL", dFL, leading, (), like=y)
-    du_part = -u
-    du_part_2 = np.logaddexp(du_part, 0)
-    du_part_3 = np.logaddexp(u, 0)
-    # du[n] = (-exp(-u[n])/((1 + exp(-u[n]))*(1 + exp(u[n]))**gamma) - (1 + exp(u[n]))**(-1 -
-    #     gamma)*gamma*exp(u[n])*log(1 + exp(-u[n])))*dFL[n]   (N,)
-    du = (
-        (-np.exp(du_part - du_part_2 - gamma * du_part_3) - gamma * (du_part_2 * np.exp((-1 - gamma) * du_part_3 + u)))
+    dx_part = -u
+    dx_part_2 = np.logaddexp(dx_part, 0)
+    dx_part_3 = np.logaddexp(u, 0)
+    # dx[n] = (-exp(-u[n])/((1 + exp(-u[n]))*(1 + exp(u[n]))**gamma) - (1 + exp(u[n]))**(-1 -
+    #     gamma)*gamma*exp(u[n])*log(1 + exp(-u[n])))*dFL[n]*y[n]   (N,)
+    dx = (
+        (-np.exp(dx_part - dx_part_2 - gamma * dx_part_3) - gamma * (dx_part_2 * np.exp((-1 - gamma) * dx_part_3 + u)))
         * dFL
+        * y
     )
-    # dx[n] = du[n]*y[n]   (N,)
-    dx = du * y
-    return restore(dx, leading),
+    return restore(dx, leading, types["x"]),

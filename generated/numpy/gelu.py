@@ -30,12 +30,13 @@ def gelu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     bound = bind("gelu_forward", Array("x", x, "N..."))
     (x,) = bound.arrays
     leading = bound.leading
+    types = bound.types
     # Phi[n] = 1/2 + erf(sqrt(2)*x[n]/2)/2   (N,)
     Phi = 0.5 * erf(0.5 * math.sqrt(2) * x) + 0.5
     # y[n] = Phi[n]*x[n]   (N,)
     y = Phi * x
-    saved = (leading, x, Phi)
-    return restore(y, leading), saved
+    saved = (leading, types, x, Phi)
+    return restore(y, leading, bound.type), saved
 
 
 def gelu_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
@@ -48,10 +49,8 @@ def gelu_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     Returns:
         dx: (...,)
     """
-    leading, x, Phi = saved
+    leading, types, x, Phi = saved
     dy = incoming("gelu_backward", "dy", dy, leading, (), like=x)
-    # dPhi[n] = dy[n]*x[n]   (N,)
-    dPhi = dy * x
-    # dx[n] = Phi[n]*dy[n] + sqrt(2)*dPhi[n]*exp(-x[n]**2/2)/(2*sqrt(pi))   (N,)
-    dx = Phi * dy + 0.5 * math.sqrt(2) / math.sqrt(math.pi) * (dPhi * np.exp(-0.5 * np.square(x)))
-    return restore(dx, leading),
+    # dx[n] = (sqrt(2)*x[n]*exp(-x[n]**2/2)/(2*sqrt(pi)) + Phi[n])*dy[n]   (N,)
+    dx = (0.5 * math.sqrt(2) / math.sqrt(math.pi) * (x * np.exp(-0.5 * np.square(x))) + Phi) * dy
+    return restore(dx, leading, types["x"]),

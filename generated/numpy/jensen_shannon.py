@@ -13,15 +13,19 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
+from .workspace import Room, Workspace
 
 
-def jensen_shannon_forward(X: np.ndarray, Y: np.ndarray, *, b: float = 0.5) -> tuple[np.ndarray, Saved]:
+def jensen_shannon_forward(
+    X: np.ndarray, Y: np.ndarray, *, b: float = 0.5, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, Saved]:
     """D of Jensen-Shannon divergence from log-probabilities.
 
     Args:
         X: (..., V)
         Y: (..., V)
         b: float = 0.5
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         D: (...,)
@@ -29,48 +33,94 @@ def jensen_shannon_forward(X: np.ndarray, Y: np.ndarray, *, b: float = 0.5) -> t
     """
     bound = bind("jensen_shannon_forward", Array("X", X, "N... V"), Array("Y", Y, "N... V"))
     X, Y = bound.arrays
+    N, V = bound.sizes("N V")
     leading = bound.leading
-    log_M_mask = X >= Y
-    log_M_masked = np.where(log_M_mask, X, Y)
-    # log_M[n,v] = log((1 - b)*exp(X[n,v]) + b*exp(Y[n,v]))   (N, V)
-    log_M = log_M_masked + np.log((1 - b) * np.exp(X - log_M_masked) + b * np.exp(Y - log_M_masked))
-    D_exp = np.exp(X)
-    D_mask = D_exp != 0
-    D_exp_2 = np.exp(Y)
-    D_mask_2 = D_exp_2 != 0
-    # D[n] = Sum_v((1 - b)*(-log_M[n,v] + X[n,v])*exp(X[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))   (N,)
-    D = (
-        (1 - b) * np.einsum("nv,nv->n", np.where(D_mask, X, 0) - np.where(D_mask, log_M, 0), D_exp)
-        + b * np.einsum("nv,nv->n", np.where(D_mask_2, Y, 0) - np.where(D_mask_2, log_M, 0), D_exp_2)
-    )
-    saved = (leading, b, X, Y, log_M)
-    return restore(D, leading), saved
+    types = bound.types
+    dtype = X.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    log_M = np.empty((N, V), dtype)
+    D = np.empty((N,), dtype)
+    
+    def log_M_mask_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        log_M_mask = room(0, n, V)
+        np.copyto(log_M_mask, X[n] >= Y[n])
+        log_M_masked = room(0, n, V)
+        np.copyto(log_M_masked, np.where(X[n] >= Y[n], X[n], Y[n]))
+        # log_M[n,v] = log((1 - b)*exp(X[n,v]) + b*exp(Y[n,v]))
+        np.subtract(X[n], log_M_masked, out=log_M[n])
+        np.exp(log_M[n], out=log_M[n])
+        np.multiply(1 - b, log_M[n], out=log_M[n])
+        part_part = np.subtract(Y[n], log_M_masked, out=room(4, n, V))
+        np.exp(part_part, out=part_part)
+        np.multiply(b, part_part, out=part_part)
+        log_M[n] += part_part
+        np.log(log_M[n], out=log_M[n])
+        np.add(log_M_masked, log_M[n], out=log_M[n])
+        D_exp = np.exp(X[n], out=room(0, n, V))
+        D_mask = room(1, n, V)
+        np.copyto(D_mask, D_exp != 0)
+        D_exp_2 = np.exp(Y[n], out=room(1, n, V))
+        D_mask_2 = room(2, n, V)
+        np.copyto(D_mask_2, D_exp_2 != 0)
+        D_part = room(2, n, V)
+        np.copyto(D_part, X[n])
+        np.copyto(D_part, 0, where=D_exp == 0)
+        D_part_part = room(5, n, V)
+        np.copyto(D_part_part, log_M[n])
+        np.copyto(D_part_part, 0, where=D_exp == 0)
+        D_part -= D_part_part
+        D_part_2 = room(3, n, V)
+        np.copyto(D_part_2, Y[n])
+        np.copyto(D_part_2, 0, where=D_exp_2 == 0)
+        D_part_2_part = room(6, n, V)
+        np.copyto(D_part_2_part, log_M[n])
+        np.copyto(D_part_2_part, 0, where=D_exp_2 == 0)
+        D_part_2 -= D_part_2_part
+        # D[n] = Sum_v((1 - b)*(-log_M[n,v] + X[n,v])*exp(X[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
+        D[n] = (1 - b) * np.einsum("nv,nv->n", D_part, D_exp) + b * np.einsum("nv,nv->n", D_part_2, D_exp_2)
+    
+    workspace.sweep(log_M_mask_block, N, rows, (), (), V, dtype)
+    saved = (leading, types, N, V, b, X, log_M)
+    return restore(D, leading, bound.type), saved
 
 
-def jensen_shannon_backward(dD: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def jensen_shannon_backward(
+    dD: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
     """dX: the gradient of a loss of which dD is the gradient with respect to D.
 
     Args:
         dD: (...,)
         saved: the second result of jensen_shannon_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dX: (..., V)
     """
-    leading, b, X, Y, log_M = saved
+    leading, types, N, V, b, X, log_M = saved
     dD = incoming("jensen_shannon_backward", "dD", dD, leading, (), like=X)
-    dlog_M_exp = np.exp(X)
-    # dlog_M[n,v] = (-(1 - b)*exp(X[n,v]) - b*exp(Y[n,v]))*dD[n]   (N, V)
-    dlog_M = dD[..., None] * (-((1 - b) * dlog_M_exp) - b * np.exp(Y))
-    dX_mask = X >= Y
-    dX_masked = np.where(dX_mask, X, Y)
-    dX_exp = np.exp(X - dX_masked)
-    dX_mask_2 = dlog_M_exp != 0
-    # dX[n,v] = (1 - b)*(dlog_M[n,v]/((1 - b)*exp(X[n,v]) + b*exp(Y[n,v])) + (-log_M[n,v] + X[n,v])*dD[n] +
-    #     dD[n])*exp(X[n,v])   (N, V)
-    dX = (
-        (1 - b) * (dD[..., None] * dlog_M_exp)
-        + (1 - b) * (dlog_M * dX_exp / ((1 - b) * dX_exp + b * np.exp(Y - dX_masked)))
-        + (1 - b) * (dD[..., None] * (np.where(dX_mask_2, X, 0) - np.where(dX_mask_2, log_M, 0)) * dlog_M_exp)
-    )
-    return restore(dX, leading),
+    dtype = dD.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    dX = np.empty((N, V), dtype)
+    
+    def dX_exp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        dX_exp = np.exp(X[n], out=room(0, n, V))
+        dX_mask = room(1, n, V)
+        np.copyto(dX_mask, dX_exp != 0)
+        # dX[n,v] = (1 - b)*(-log_M[n,v] + X[n,v])*dD[n]*exp(X[n,v])
+        np.copyto(dX[n], X[n])
+        np.copyto(dX[n], 0, where=dX_exp == 0)
+        part_part = room(2, n, V)
+        np.copyto(part_part, log_M[n])
+        np.copyto(part_part, 0, where=dX_exp == 0)
+        dX[n] -= part_part
+        np.multiply(dD[n][..., None], dX[n], out=dX[n])
+        dX[n] *= dX_exp
+        np.multiply(1 - b, dX[n], out=dX[n])
+    
+    workspace.sweep(dX_exp_block, N, rows, (), (), V, dtype)
+    return restore(dX, leading, types["X"]),

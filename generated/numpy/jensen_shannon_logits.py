@@ -11,18 +11,24 @@ Statement 6592b8422be02488.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
+from .workspace import Room, Workspace
 
 
-def jensen_shannon_logits_forward(z: np.ndarray, Y: np.ndarray, *, b: float = 0.5) -> tuple[np.ndarray, Saved]:
+def jensen_shannon_logits_forward(
+    z: np.ndarray, Y: np.ndarray, *, b: float = 0.5, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, Saved]:
     """D of Jensen-Shannon divergence from logits.
 
     Args:
         z: (..., V)
         Y: (..., V)
         b: float = 0.5
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         D: (...,)
@@ -30,55 +36,107 @@ def jensen_shannon_logits_forward(z: np.ndarray, Y: np.ndarray, *, b: float = 0.
     """
     bound = bind("jensen_shannon_logits_forward", Array("z", z, "N... V"), Array("Y", Y, "N... V"))
     z, Y = bound.arrays
+    N, V = bound.sizes("N V")
     leading = bound.leading
-    log_Q_part = z - z.max(axis=-1)[..., None]
-    # log_Q[n,v] = log_softmax(z[n,v], over=v)   (N, V)
-    log_Q = log_Q_part - np.log(np.exp(log_Q_part).sum(axis=-1))[..., None]
-    log_M_mask = log_Q >= Y
-    log_M_masked = np.where(log_M_mask, log_Q, Y)
-    # log_M[n,v] = log((1 - b)*exp(log_Q[n,v]) + b*exp(Y[n,v]))   (N, V)
-    log_M = log_M_masked + np.log((1 - b) * np.exp(log_Q - log_M_masked) + b * np.exp(Y - log_M_masked))
-    D_exp = np.exp(log_Q)
-    D_mask = D_exp != 0
-    D_exp_2 = np.exp(Y)
-    D_mask_2 = D_exp_2 != 0
-    # D[n] = Sum_v((1 - b)*(-log_M[n,v] + log_Q[n,v])*exp(log_Q[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))   (N,)
-    D = (
-        (1 - b) * np.einsum("nv,nv->n", np.where(D_mask, log_Q, 0) - np.where(D_mask, log_M, 0), D_exp)
-        + b * np.einsum("nv,nv->n", np.where(D_mask_2, Y, 0) - np.where(D_mask_2, log_M, 0), D_exp_2)
-    )
-    saved = (leading, b, Y, log_Q, log_M)
-    return restore(D, leading), saved
+    types = bound.types
+    dtype = z.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    log_Q = np.empty((N, V), dtype)
+    log_M = np.empty((N, V), dtype)
+    D = np.empty((N,), dtype)
+    
+    def log_Q_part_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        log_Q_part_top = z[n].max(axis=-1, initial=-math.inf)
+        log_Q_part = np.subtract(z[n], log_Q_part_top[..., None], out=log_Q[n])
+        log_Q_exp = np.exp(log_Q_part, out=room(0, n, V))
+        log_Q_part_2 = np.log(np.maximum(log_Q_exp.sum(axis=-1), 1))
+        # log_Q[n,v] = log_softmax(z[n,v], over=v)
+        np.subtract(log_Q_part, log_Q_part_2[..., None], out=log_Q[n])
+        log_M_mask = room(0, n, V)
+        np.copyto(log_M_mask, log_Q[n] >= Y[n])
+        log_M_masked = room(0, n, V)
+        np.copyto(log_M_masked, np.where(log_Q[n] >= Y[n], log_Q[n], Y[n]))
+        # log_M[n,v] = log((1 - b)*exp(log_Q[n,v]) + b*exp(Y[n,v]))
+        np.subtract(log_Q[n], log_M_masked, out=log_M[n])
+        np.exp(log_M[n], out=log_M[n])
+        np.multiply(1 - b, log_M[n], out=log_M[n])
+        part_part = np.subtract(Y[n], log_M_masked, out=room(4, n, V))
+        np.exp(part_part, out=part_part)
+        np.multiply(b, part_part, out=part_part)
+        log_M[n] += part_part
+        np.log(log_M[n], out=log_M[n])
+        np.add(log_M_masked, log_M[n], out=log_M[n])
+        D_exp = np.exp(log_Q[n], out=room(0, n, V))
+        D_mask = room(1, n, V)
+        np.copyto(D_mask, D_exp != 0)
+        D_exp_2 = np.exp(Y[n], out=room(1, n, V))
+        D_mask_2 = room(2, n, V)
+        np.copyto(D_mask_2, D_exp_2 != 0)
+        D_part = room(2, n, V)
+        np.copyto(D_part, log_Q[n])
+        np.copyto(D_part, 0, where=D_exp == 0)
+        D_part_part = room(5, n, V)
+        np.copyto(D_part_part, log_M[n])
+        np.copyto(D_part_part, 0, where=D_exp == 0)
+        D_part -= D_part_part
+        D_part_2 = room(3, n, V)
+        np.copyto(D_part_2, Y[n])
+        np.copyto(D_part_2, 0, where=D_exp_2 == 0)
+        D_part_2_part = room(6, n, V)
+        np.copyto(D_part_2_part, log_M[n])
+        np.copyto(D_part_2_part, 0, where=D_exp_2 == 0)
+        D_part_2 -= D_part_2_part
+        # D[n] = Sum_v((1 - b)*(-log_M[n,v] + log_Q[n,v])*exp(log_Q[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
+        D[n] = (1 - b) * np.einsum("nv,nv->n", D_part, D_exp) + b * np.einsum("nv,nv->n", D_part_2, D_exp_2)
+    
+    workspace.sweep(log_Q_part_block, N, rows, (), (), V, dtype)
+    saved = (leading, types, N, V, b, log_Q, log_M)
+    return restore(D, leading, bound.type), saved
 
 
-def jensen_shannon_logits_backward(dD: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def jensen_shannon_logits_backward(
+    dD: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
     """dz: the gradient of a loss of which dD is the gradient with respect to D.
 
     Args:
         dD: (...,)
         saved: the second result of jensen_shannon_logits_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dz: (..., V)
     """
-    leading, b, Y, log_Q, log_M = saved
-    dD = incoming("jensen_shannon_logits_backward", "dD", dD, leading, (), like=Y)
-    dlog_M_exp = np.exp(log_Q)
-    # dlog_M[n,v] = (-(1 - b)*exp(log_Q[n,v]) - b*exp(Y[n,v]))*dD[n]   (N, V)
-    dlog_M = dD[..., None] * (-((1 - b) * dlog_M_exp) - b * np.exp(Y))
-    dlog_Q_mask = log_Q >= Y
-    dlog_Q_masked = np.where(dlog_Q_mask, log_Q, Y)
-    dlog_Q_exp = np.exp(log_Q - dlog_Q_masked)
-    dlog_Q_mask_2 = dlog_M_exp != 0
-    # dlog_Q[n,v] = (1 - b)*(dlog_M[n,v]/((1 - b)*exp(log_Q[n,v]) + b*exp(Y[n,v])) + (-log_M[n,v] +
-    #     log_Q[n,v])*dD[n] + dD[n])*exp(log_Q[n,v])   (N, V)
-    dlog_Q = (
-        (1 - b) * (dD[..., None] * dlog_M_exp)
-        + (1 - b) * (dlog_M * dlog_Q_exp / ((1 - b) * dlog_Q_exp + b * np.exp(Y - dlog_Q_masked)))
-        + (1 - b) * (
-            dD[..., None] * (np.where(dlog_Q_mask_2, log_Q, 0) - np.where(dlog_Q_mask_2, log_M, 0)) * dlog_M_exp
-        )
-    )
-    # dz[n,v_1] = -Sum_v(dlog_Q[n,v])*exp(z[n,v_1])/Sum_v(exp(z[n,v])) + dlog_Q[n,v_1]   (N, V)
-    dz = dlog_Q - dlog_Q.sum(axis=-1)[..., None] * np.exp(log_Q)
-    return restore(dz, leading),
+    leading, types, N, V, b, log_Q, log_M = saved
+    dD = incoming("jensen_shannon_logits_backward", "dD", dD, leading, (), like=log_Q)
+    dtype = dD.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    dz = np.empty((N, V), dtype)
+    
+    def dlog_Q_exp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        dlog_Q_exp = np.exp(log_Q[n], out=room(0, n, V))
+        dlog_Q_mask = room(1, n, V)
+        np.copyto(dlog_Q_mask, dlog_Q_exp != 0)
+        # dlog_Q[n,v] = (1 - b)*(-log_M[n,v] + log_Q[n,v])*dD[n]*exp(log_Q[n,v])
+        dlog_Q = room(1, n, V)
+        np.copyto(dlog_Q, log_Q[n])
+        np.copyto(dlog_Q, 0, where=dlog_Q_exp == 0)
+        dlog_Q_part = room(2, n, V)
+        np.copyto(dlog_Q_part, log_M[n])
+        np.copyto(dlog_Q_part, 0, where=dlog_Q_exp == 0)
+        dlog_Q -= dlog_Q_part
+        np.multiply(dD[n][..., None], dlog_Q, out=dlog_Q)
+        dlog_Q *= dlog_Q_exp
+        np.multiply(1 - b, dlog_Q, out=dlog_Q)
+        dz_sum = dlog_Q.sum(axis=-1)
+        # dz[n,v_1] = -Sum_v(dlog_Q[n,v])*exp(z[n,v_1])/Sum_v(exp(z[n,v])) + dlog_Q[n,v_1]
+        np.exp(log_Q[n], out=dz[n])
+        np.multiply(dz_sum[..., None], dz[n], out=dz[n])
+        np.subtract(dlog_Q, dz[n], out=dz[n])
+    
+    workspace.sweep(dlog_Q_exp_block, N, rows, (), (), V, dtype)
+    return restore(dz, leading, types["z"]),

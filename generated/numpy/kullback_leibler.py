@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming
+from .runtime import Array, Saved, bind, cast, incoming
 
 
 def kullback_leibler_forward(P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -27,11 +27,12 @@ def kullback_leibler_forward(P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, 
     """
     bound = bind("kullback_leibler_forward", Array("P", P, "V"), Array("Q", Q, "V"))
     P, Q = bound.arrays
+    types = bound.types
     D_mask = P != 0
     # D = Sum_v((-log(Q[v]) + log(P[v]))*P[v])
     D = np.einsum("v,v->", np.log(np.where(D_mask, P, 1)) - np.log(np.where(D_mask, Q, 1)), P)
-    saved = (P, Q)
-    return D, saved
+    saved = (types, P, Q)
+    return cast(D, bound.type), saved
 
 
 def kullback_leibler_backward(dD: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
@@ -44,8 +45,8 @@ def kullback_leibler_backward(dD: np.ndarray, saved: Saved) -> tuple[np.ndarray,
     Returns:
         dQ: (V,)
     """
-    P, Q = saved
+    types, P, Q = saved
     dD = incoming("kullback_leibler_backward", "dD", dD, None, (), like=P)
     # dQ[v] = -P[v]*dD/Q[v]   (V,)
     dQ = -(dD * P / Q)
-    return dQ,
+    return cast(dQ, types["Q"]),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, cast, incoming, restore
 
 
 def linear_forward(x: np.ndarray, W: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -30,10 +30,11 @@ def linear_forward(x: np.ndarray, W: np.ndarray, b: np.ndarray) -> tuple[np.ndar
     x, W, b = bound.arrays
     (F,) = bound.sizes("F")
     leading = bound.leading
+    types = bound.types
     # y[n,f] = b[f] + Sum_c(W[f,c]*x[n,c])   (N, F)
     y = x @ W.T + b
-    saved = (leading, F, x, W)
-    return restore(y, leading), saved
+    saved = (leading, types, F, x, W)
+    return restore(y, leading, bound.type), saved
 
 
 def linear_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
@@ -48,7 +49,7 @@ def linear_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
         dW: (F, C)
         db: (F,)
     """
-    leading, F, x, W = saved
+    leading, types, F, x, W = saved
     dy = incoming("linear_backward", "dy", dy, leading, (F,), like=x)
     # dx[n,c] = Sum_f(W[f,c]*dy[n,f])   (N, C)
     dx = dy @ W
@@ -56,4 +57,4 @@ def linear_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     dW = dy.T @ x
     # db[f] = Sum_n(dy[n,f])   (F,)
     db = dy.sum(axis=0)
-    return restore(dx, leading), dW, db
+    return restore(dx, leading, types["x"]), cast(dW, types["W"]), cast(db, types["b"])

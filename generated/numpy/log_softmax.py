@@ -9,16 +9,20 @@ Statement e2f1087db13c6caf.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
+from .workspace import Room, Workspace
 
 
-def log_softmax_forward(z: np.ndarray) -> tuple[np.ndarray, Saved]:
+def log_softmax_forward(z: np.ndarray, *, workspace: Workspace | None = None) -> tuple[np.ndarray, Saved]:
     """y of log softmax over the last axis.
 
     Args:
         z: (..., V)
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         y: (..., V)
@@ -26,27 +30,55 @@ def log_softmax_forward(z: np.ndarray) -> tuple[np.ndarray, Saved]:
     """
     bound = bind("log_softmax_forward", Array("z", z, "N... V"))
     (z,) = bound.arrays
-    (V,) = bound.sizes("V")
+    N, V = bound.sizes("N V")
     leading = bound.leading
-    y_part = z - z.max(axis=-1)[..., None]
-    # y[n,v] = log_softmax(z[n,v], over=v)   (N, V)
-    y = y_part - np.log(np.exp(y_part).sum(axis=-1))[..., None]
-    saved = (leading, V, y)
-    return restore(y, leading), saved
+    types = bound.types
+    dtype = z.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    y = np.empty((N, V), dtype)
+    
+    def y_part_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        y_part_top = z[n].max(axis=-1, initial=-math.inf)
+        y_part = np.subtract(z[n], y_part_top[..., None], out=y[n])
+        y_exp = np.exp(y_part, out=room(0, n, V))
+        y_part_2 = np.log(np.maximum(y_exp.sum(axis=-1), 1))
+        # y[n,v] = log_softmax(z[n,v], over=v)
+        np.subtract(y_part, y_part_2[..., None], out=y[n])
+    
+    workspace.sweep(y_part_block, N, rows, (), (), V, dtype)
+    saved = (leading, types, N, V, y)
+    return restore(y, leading, bound.type), saved
 
 
-def log_softmax_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def log_softmax_backward(
+    dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
     """dz: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:
         dy: (..., V)
         saved: the second result of log_softmax_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dz: (..., V)
     """
-    leading, V, y = saved
+    leading, types, N, V, y = saved
     dy = incoming("log_softmax_backward", "dy", dy, leading, (V,), like=y)
-    # dz[n,v_1] = -Sum_v(dy[n,v])*exp(z[n,v_1])/Sum_v(exp(z[n,v])) + dy[n,v_1]   (N, V)
-    dz = dy - dy.sum(axis=-1)[..., None] * np.exp(y)
-    return restore(dz, leading),
+    dtype = dy.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    dz = np.empty((N, V), dtype)
+    
+    def dz_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        dz_sum = dy[n].sum(axis=-1)
+        # dz[n,v_1] = -Sum_v(dy[n,v])*exp(z[n,v_1])/Sum_v(exp(z[n,v])) + dy[n,v_1]
+        np.exp(y[n], out=dz[n])
+        np.multiply(dz_sum[..., None], dz[n], out=dz[n])
+        np.subtract(dy[n], dz[n], out=dz[n])
+    
+    workspace.sweep(dz_block, N, rows, (), (), V, dtype)
+    return restore(dz, leading, types["z"]),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming
+from .runtime import Array, Saved, bind, cast, incoming
 
 
 def logistic_forward(X: np.ndarray, y: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -29,12 +29,13 @@ def logistic_forward(X: np.ndarray, y: np.ndarray, theta: np.ndarray) -> tuple[n
     """
     bound = bind("logistic_forward", Array("X", X, "N d"), Array("y", y, "N"), Array("theta", theta, "d"))
     X, y, theta = bound.arrays
+    types = bound.types
     # u[i] = Sum_a(theta[a]*X[i,a])   (N,)
     u = np.einsum("ia,a->i", X, theta)
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
     loss = np.logaddexp(u, 0).sum(axis=-1) - np.einsum("i,i->", u, y)
-    saved = (X, y, u)
-    return loss, saved
+    saved = (types, X, y, u)
+    return cast(loss, bound.type), saved
 
 
 def logistic_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
@@ -47,10 +48,10 @@ def logistic_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]
     Returns:
         dtheta: (d,)
     """
-    X, y, u = saved
+    types, X, y, u = saved
     dloss = incoming("logistic_backward", "dloss", dloss, None, (), like=X)
     # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
     du = dloss * (np.exp(u - np.logaddexp(u, 0)) - y)
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
     dtheta = np.einsum("ia,i->a", X, du)
-    return dtheta,
+    return cast(dtheta, types["theta"]),

@@ -14,25 +14,44 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, bind, restore
+from .workspace import Room, Workspace
 
 
-def logistic_hessian(X: np.ndarray, theta: np.ndarray) -> np.ndarray:
+def logistic_hessian(X: np.ndarray, theta: np.ndarray, *, workspace: Workspace | None = None) -> np.ndarray:
     """H of Hessian of logistic regression.
 
     Args:
         X: (..., N, d)
         theta: (..., d)
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         H: (..., d, d)
     """
     bound = bind("logistic_hessian", Array("X", X, "B... N d"), Array("theta", theta, "B... d"))
     X, theta = bound.arrays
+    B, N, d = bound.sizes("B N d")
     leading = bound.leading
-    # u[r,i] = Sum_a(theta[r,a]*X[r,i,a])   (B, N)
-    u = np.einsum("ria,ra->ri", X, theta)
-    # s[r,i] = 1/(1 + exp(-u[r,i]))   (B, N)
-    s = np.exp(-np.logaddexp(-u, 0))
-    # H[r,a,b] = Sum_i((1 - s[r,i])*s[r,i]*X[r,i,a]*X[r,i,b])   (B, d, d)
-    H = ((1 - s) * s)[:, None] * X.swapaxes(-1, -2) @ X
-    return restore(H, leading)
+    dtype = X.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(B, N * d)
+    H = np.empty((B, d, d), dtype)
+    
+    def H_block(room: Room, part: int, r: slice) -> None:
+        """The rows r of a block."""
+        # u[r,i] = Sum_a(theta[r,a]*X[r,i,a])
+        u = room(0, r, N)
+        np.copyto(u, np.einsum("ria,ra->ri", X[r], theta[r]))
+        # s[r,i] = 1/(1 + exp(-u[r,i]))
+        s = np.negative(u, out=room(0, r, N))
+        np.logaddexp(s, 0, out=s)
+        np.negative(s, out=s)
+        np.exp(s, out=s)
+        H_part_2 = np.subtract(1, s, out=room(1, r, N))
+        H_part_2 *= s
+        H_part = np.multiply(H_part_2[..., None], X[r], out=room(0, r, N, d))
+        # H[r,a,b] = Sum_i((1 - s[r,i])*s[r,i]*X[r,i,a]*X[r,i,b])
+        np.matmul(H_part.swapaxes(-1, -2), X[r], out=H[r])
+    
+    workspace.sweep(H_block, B, rows, (), (), N * d, dtype)
+    return restore(H, leading, bound.type)

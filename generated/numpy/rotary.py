@@ -14,15 +14,19 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
+from .workspace import Room, Workspace
 
 
-def rotary_forward(x: np.ndarray, *, base: float = 10000.0, start: float = 0.0) -> tuple[np.ndarray, Saved]:
+def rotary_forward(
+    x: np.ndarray, *, base: float = 10000.0, start: float = 0.0, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, Saved]:
     """y of rotary position embedding.
 
     Args:
         x: (..., T, A, 2)
         base: float = 10000.0
         start: float = 0.0
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         y: (..., T, A, 2)
@@ -30,24 +34,36 @@ def rotary_forward(x: np.ndarray, *, base: float = 10000.0, start: float = 0.0) 
     """
     bound = bind("rotary_forward", Array("x", x, "N... T A 2"))
     (x,) = bound.arrays
-    A, T = bound.sizes("A T")
+    A, N, T = bound.sizes("A N T")
     leading = bound.leading
+    types = bound.types
     dtype = x.dtype
-    # angle[t,a] = (t + start)/base**(a/A)   (T, A)
-    angle = base**-(np.arange(A, dtype=dtype) / A) * (np.arange(T, dtype=dtype) + start)[..., None]
-    R_mask = np.arange(2)[:, None] == np.arange(2)
-    R_part = np.sin(angle)
-    # R[t,a,e,f] = where(Eq(e, f), cos(angle[t,a]), where(Eq(e, 0), -sin(angle[t,a]), sin(angle[t,a])))   (T, A, 2,
-    #     2)
-    R = np.where(
-        R_mask,
-        np.cos(angle)[..., None, None],
-        np.where(np.arange(2) == 0, (-R_part)[..., None], R_part[..., None])[..., None],
-    )
-    # y[n,t,a,e] = Sum_f(R[t,a,e,f]*x[n,t,a,f])   (N, T, A, 2)
-    y = (x.transpose(1, 2, 0, 3) @ R.swapaxes(-1, -2)).transpose(2, 0, 1, 3)
-    saved = (leading, T, A, R)
-    return restore(y, leading), saved
+    workspace = workspace or Workspace()
+    rows = workspace.rows(T, A * 2 * 2)
+    R = np.empty((T, A, 2, 2), dtype)
+    y = np.empty((N, T, A, 2), dtype)
+    
+    def R_block(room: Room, part: int, t: slice) -> None:
+        """The rows t of a block."""
+        # angle[t,a] = (t + start)/base**(a/A)
+        angle = np.multiply(
+            base**-(np.arange(A, dtype=dtype) / A),
+            (np.arange(t.start, t.stop, dtype=dtype) + start)[..., None],
+            out=room(0, t, A),
+        )
+        R_part = np.sin(angle, out=room(1, t, A))
+        R_part_2 = np.cos(angle, out=room(0, t, A))
+        R_part_3 = np.negative(R_part, out=room(2, t, A))
+        R_masked = room(3, t, A, 2)
+        np.copyto(R_masked, np.where(np.arange(2) == 0, R_part_3[..., None], R_part[..., None]))
+        # R[t,a,e,f] = where(Eq(e, f), cos(angle[t,a]), where(Eq(e, 0), -sin(angle[t,a]), sin(angle[t,a])))
+        np.copyto(R[t], np.where(np.arange(2)[:, None] == np.arange(2), R_part_2[..., None, None], R_masked[..., None]))
+        # y[n,t,a,e] = Sum_f(R[t,a,e,f]*x[n,t,a,f])
+        np.copyto(y[:, t], (x[:, t].transpose(1, 2, 0, 3) @ R[t].swapaxes(-1, -2)).transpose(2, 0, 1, 3))
+    
+    workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype)
+    saved = (leading, types, T, A, R)
+    return restore(y, leading, bound.type), saved
 
 
 def rotary_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
@@ -60,8 +76,8 @@ def rotary_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     Returns:
         dx: (..., T, A, 2)
     """
-    leading, T, A, R = saved
+    leading, types, T, A, R = saved
     dy = incoming("rotary_backward", "dy", dy, leading, (T, A, 2), like=R)
     # dx[n,t,a,f] = Sum_e(R[t,a,e,f]*dy[n,t,a,e])   (N, T, A, 2)
     dx = (dy.transpose(1, 2, 0, 3) @ R).transpose(2, 0, 1, 3)
-    return restore(dx, leading),
+    return restore(dx, leading, types["x"]),

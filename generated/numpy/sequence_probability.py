@@ -32,4 +32,4 @@ def sequence_probability(conditional: np.ndarray) -> tuple[np.ndarray, np.ndarra
     probability = conditional.prod(axis=-1)
     # log_probability[row] = Sum_s(log(conditional[row,s]))   (Samples,)
     log_probability = np.log(conditional).sum(axis=-1)
-    return restore(probability, leading), restore(log_probability, leading)
+    return restore(probability, leading, bound.type), restore(log_probability, leading, bound.type)

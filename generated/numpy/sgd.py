@@ -39,4 +39,4 @@ def sgd(
     v_next = decay * theta + mu * v + g
     # theta_next[n] = -v_next[n]*lr + theta[n]   (N,)
     theta_next = theta - lr * v_next
-    return restore(theta_next, leading), restore(v_next, leading)
+    return restore(theta_next, leading, bound.type), restore(v_next, leading, bound.type)

@@ -27,10 +27,11 @@ def silu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     bound = bind("silu_forward", Array("x", x, "N..."))
     (x,) = bound.arrays
     leading = bound.leading
+    types = bound.types
     # y[n] = x[n]/(1 + exp(-x[n]))   (N,)
     y = x * np.exp(-np.logaddexp(-x, 0))
-    saved = (leading, x, y)
-    return restore(y, leading), saved
+    saved = (leading, types, x, y)
+    return restore(y, leading, bound.type), saved
 
 
 def silu_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
@@ -43,10 +44,10 @@ def silu_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     Returns:
         dx: (...,)
     """
-    leading, x, y = saved
+    leading, types, x, y = saved
     dy = incoming("silu_backward", "dy", dy, leading, (), like=x)
     dx_part = -x
     dx_part_2 = np.logaddexp(dx_part, 0)
     # dx[n] = (1/(1 + exp(-x[n])) + y[n]*exp(-x[n])/(1 + exp(-x[n])))*dy[n]   (N,)
     dx = (y * np.exp(dx_part - dx_part_2) + np.exp(-dx_part_2)) * dy
-    return restore(dx, leading),
+    return restore(dx, leading, types["x"]),

@@ -12,15 +12,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, cast, incoming, restore
+from .workspace import Room, Workspace
 
 
-def sinusoidal_positions_forward(position: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, Saved]:
+def sinusoidal_positions_forward(
+    position: np.ndarray, theta: np.ndarray, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, Saved]:
     """E of sinusoidal position embedding.
 
     Args:
         position: (...,)
         theta: (A,)
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         E: (..., A, 2)
@@ -28,37 +32,66 @@ def sinusoidal_positions_forward(position: np.ndarray, theta: np.ndarray) -> tup
     """
     bound = bind("sinusoidal_positions_forward", Array("position", position, "N..."), Array("theta", theta, "A"))
     position, theta = bound.arrays
-    (A,) = bound.sizes("A")
+    A, N = bound.sizes("A N")
     leading = bound.leading
-    # angle[n,a] = position[n]*theta[a]   (N, A)
-    angle = position[..., None] * theta
-    # E[n,a,e] = where(Eq(e, 0), sin(angle[n,a]), cos(angle[n,a]))   (N, A, 2)
-    E = np.where(np.arange(2) == 0, np.sin(angle)[..., None], np.cos(angle)[..., None])
-    saved = (leading, A, position, theta, angle)
-    return restore(E, leading), saved
+    types = bound.types
+    dtype = position.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, A * 2)
+    angle = np.empty((N, A), dtype)
+    E = np.empty((N, A, 2), dtype)
+    
+    def E_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # angle[n,a] = position[n]*theta[a]
+        np.multiply(position[n][..., None], theta, out=angle[n])
+        E_part = np.sin(angle[n], out=room(0, n, A))
+        E_part_2 = np.cos(angle[n], out=room(1, n, A))
+        # E[n,a,e] = where(Eq(e, 0), sin(angle[n,a]), cos(angle[n,a]))
+        np.copyto(E[n], np.where(np.arange(2) == 0, E_part[..., None], E_part_2[..., None]))
+    
+    workspace.sweep(E_block, N, rows, (), (), A * 2, dtype)
+    saved = (leading, types, A, N, position, theta, angle)
+    return restore(E, leading, bound.type), saved
 
 
-def sinusoidal_positions_backward(dE: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def sinusoidal_positions_backward(
+    dE: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
     """dposition, dtheta: the gradient of a loss of which dE is the gradient with respect to E.
 
     Args:
         dE: (..., A, 2)
         saved: the second result of sinusoidal_positions_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dposition: (...,)
         dtheta: (A,)
     """
-    leading, A, position, theta, angle = saved
+    leading, types, A, N, position, theta, angle = saved
     dE = incoming("sinusoidal_positions_backward", "dE", dE, leading, (A, 2), like=position)
-    # dangle[n,a] = Sum_e(dE[n,a,e]*[Eq(e, 0)])*cos(angle[n,a]) - Sum_e(dE[n,a,e]*[Ne(e, 0)])*sin(angle[n,a])   (N,
-    #     A)
-    dangle = (
-        np.where(np.arange(2) == 0, dE, 0).sum(axis=-1) * np.cos(angle)
-        - np.where(np.arange(2) != 0, dE, 0).sum(axis=-1) * np.sin(angle)
-    )
+    dtype = dE.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(A, 2)
+    dangle = np.empty((N, A), dtype)
+    
+    def dangle_block(room: Room, part: int, n: int, a: slice) -> None:
+        """The rows a of a block, for one n."""
+        dangle_masked = room(0, a, 2)
+        np.copyto(dangle_masked, dE[n, a])
+        np.copyto(dangle_masked, 0, where=np.arange(2) != 0)
+        dangle_masked_2 = room(1, a, 2)
+        np.copyto(dangle_masked_2, dE[n, a])
+        np.copyto(dangle_masked_2, 0, where=np.arange(2) == 0)
+        # dangle[n,a] = Sum_e(dE[n,a,e]*[Eq(e, 0)])*cos(angle[n,a]) - Sum_e(dE[n,a,e]*[Ne(e, 0)])*sin(angle[n,a])
+        dangle[n, a] = dangle_masked.sum(axis=-1) * np.cos(
+            angle[n, a]
+        ) - dangle_masked_2.sum(axis=-1) * np.sin(angle[n, a])
+    
+    workspace.sweep(dangle_block, A, rows, (N,), (), 2, dtype)
     # dposition[n] = Sum_a(theta[a]*dangle[n,a])   (N,)
     dposition = np.einsum("na,a->n", dangle, theta)
     # dtheta[a] = Sum_n(position[n]*dangle[n,a])   (A,)
     dtheta = np.einsum("na,n->a", dangle, position)
-    return restore(dposition, leading), dtheta
+    return restore(dposition, leading, types["position"]), cast(dtheta, types["theta"])

@@ -9,16 +9,20 @@ Statement ef8f4731716c7877.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
+from .workspace import Room, Workspace
 
 
-def softmax_forward(z: np.ndarray) -> tuple[np.ndarray, Saved]:
+def softmax_forward(z: np.ndarray, *, workspace: Workspace | None = None) -> tuple[np.ndarray, Saved]:
     """p of softmax over the last axis.
 
     Args:
         z: (..., V)
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         p: (..., V)
@@ -26,27 +30,52 @@ def softmax_forward(z: np.ndarray) -> tuple[np.ndarray, Saved]:
     """
     bound = bind("softmax_forward", Array("z", z, "N... V"))
     (z,) = bound.arrays
-    (V,) = bound.sizes("V")
+    N, V = bound.sizes("N V")
     leading = bound.leading
-    p_exp = np.exp(z - z.max(axis=-1)[..., None])
-    # p[n,v] = softmax(z[n,v], over=v)   (N, V)
-    p = p_exp / p_exp.sum(axis=-1)[..., None]
-    saved = (leading, V, p)
-    return restore(p, leading), saved
+    types = bound.types
+    dtype = z.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    p = np.empty((N, V), dtype)
+    
+    def p_exp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        p_exp_top = z[n].max(axis=-1, initial=-math.inf)
+        p_exp = np.subtract(z[n], p_exp_top[..., None], out=p[n])
+        np.exp(p_exp, out=p_exp)
+        p_sum = p_exp.sum(axis=-1)
+        # p[n,v] = softmax(z[n,v], over=v)
+        np.divide(p_exp, p_sum[..., None], out=p[n])
+    
+    workspace.sweep(p_exp_block, N, rows, (), (), V, dtype)
+    saved = (leading, types, N, V, p)
+    return restore(p, leading, bound.type), saved
 
 
-def softmax_backward(dp: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def softmax_backward(dp: np.ndarray, saved: Saved, *, workspace: Workspace | None = None) -> tuple[np.ndarray, ...]:
     """dz: the gradient of a loss of which dp is the gradient with respect to p.
 
     Args:
         dp: (..., V)
         saved: the second result of softmax_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dz: (..., V)
     """
-    leading, V, p = saved
+    leading, types, N, V, p = saved
     dp = incoming("softmax_backward", "dp", dp, leading, (V,), like=p)
-    # dz[n,v_1] = (-Sum_v(dp[n,v]*p[n,v]) + dp[n,v_1])*p[n,v_1]   (N, V)
-    dz = (dp - np.einsum("nv,nv->n", dp, p)[..., None]) * p
-    return restore(dz, leading),
+    dtype = dp.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    dz = np.empty((N, V), dtype)
+    
+    def dz_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        dz_sum = np.einsum("nv,nv->n", dp[n], p[n])
+        # dz[n,v_1] = (-Sum_v(dp[n,v]*p[n,v]) + dp[n,v_1])*p[n,v_1]
+        np.subtract(dp[n], dz_sum[..., None], out=dz[n])
+        dz[n] *= p[n]
+    
+    workspace.sweep(dz_block, N, rows, (), (), V, dtype)
+    return restore(dz, leading, types["z"]),

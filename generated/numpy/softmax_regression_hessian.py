@@ -12,6 +12,8 @@ Statement a6f27843d79e6f6f.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .runtime import Array, bind, restore
@@ -34,7 +36,7 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray) -> np.ndarray:
     dtype = X.dtype
     # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])   (B, N, C)
     u = X @ W.swapaxes(-1, -2)
-    mu_exp = np.exp(u - u.max(axis=-1)[..., None])
+    mu_exp = np.exp(u - u.max(axis=-1, initial=-math.inf)[..., None])
     # mu[r,i,c] = softmax(u[r,i,c], over=c)   (B, N, C)
     mu = mu_exp / mu_exp.sum(axis=-1)[..., None]
     # cov[r,i,c,e] = (-mu[r,i,e] + [c = e])*mu[r,i,c]   (B, N, C, C)
@@ -43,4 +45,4 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray) -> np.ndarray:
     H = (
         cov.reshape(B, N, C * C).swapaxes(-1, -2) @ (X[..., None] * X[:, :, None]).reshape(B, N, d * d)
     ).reshape(B, C, C, d, d).transpose(0, 1, 3, 2, 4)
-    return restore(H, leading)
+    return restore(H, leading, bound.type)

@@ -27,10 +27,11 @@ def softplus_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     bound = bind("softplus_forward", Array("x", x, "N..."))
     (x,) = bound.arrays
     leading = bound.leading
+    types = bound.types
     # y[n] = log(1 + exp(x[n]))   (N,)
     y = np.logaddexp(x, 0)
-    saved = (leading, x)
-    return restore(y, leading), saved
+    saved = (leading, types, x)
+    return restore(y, leading, bound.type), saved
 
 
 def softplus_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
@@ -43,8 +44,8 @@ def softplus_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     Returns:
         dx: (...,)
     """
-    leading, x = saved
+    leading, types, x = saved
     dy = incoming("softplus_backward", "dy", dy, leading, (), like=x)
     # dx[n] = dy[n]*exp(x[n])/(1 + exp(x[n]))   (N,)
     dx = dy * np.exp(x - np.logaddexp(x, 0))
-    return restore(dx, leading),
+    return restore(dx, leading, types["x"]),

@@ -15,10 +15,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, cast, incoming, restore
+from .workspace import Room, Workspace
 
 
-def swiglu_forward(x: np.ndarray, W_g: np.ndarray, W_u: np.ndarray, W_d: np.ndarray) -> tuple[np.ndarray, Saved]:
+def swiglu_forward(
+    x: np.ndarray, W_g: np.ndarray, W_u: np.ndarray, W_d: np.ndarray, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, Saved]:
     """y of SwiGLU feed-forward layer.
 
     Args:
@@ -26,6 +29,7 @@ def swiglu_forward(x: np.ndarray, W_g: np.ndarray, W_u: np.ndarray, W_d: np.ndar
         W_g: (F, C)
         W_u: (F, C)
         W_d: (C, F)
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         y: (..., C)
@@ -39,28 +43,47 @@ def swiglu_forward(x: np.ndarray, W_g: np.ndarray, W_u: np.ndarray, W_d: np.ndar
         Array("W_d", W_d, "C F"),
     )
     x, W_g, W_u, W_d = bound.arrays
-    (C,) = bound.sizes("C")
+    C, F, N = bound.sizes("C F N")
     leading = bound.leading
-    # g[n,f] = Sum_c(W_g[f,c]*x[n,c])   (N, F)
-    g = x @ W_g.T
-    # u[n,f] = Sum_c(W_u[f,c]*x[n,c])   (N, F)
-    u = x @ W_u.T
-    # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))   (N, F)
-    a = g * np.exp(-np.logaddexp(-g, 0))
-    # h[n,f] = a[n,f]*u[n,f]   (N, F)
-    h = a * u
-    # y[n,c] = Sum_f(W_d[c,f]*h[n,f])   (N, C)
-    y = h @ W_d.T
-    saved = (leading, C, x, W_g, W_u, W_d, g, u, a, h)
-    return restore(y, leading), saved
+    types = bound.types
+    dtype = x.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, F)
+    g = np.empty((N, F), dtype)
+    u = np.empty((N, F), dtype)
+    a = np.empty((N, F), dtype)
+    h = np.empty((N, F), dtype)
+    y = np.empty((N, C), dtype)
+    
+    def g_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
+        np.matmul(x[n], W_g.T, out=g[n])
+        # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
+        np.matmul(x[n], W_u.T, out=u[n])
+        # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
+        np.negative(g[n], out=a[n])
+        np.logaddexp(a[n], 0, out=a[n])
+        np.negative(a[n], out=a[n])
+        np.exp(a[n], out=a[n])
+        np.multiply(g[n], a[n], out=a[n])
+        # h[n,f] = a[n,f]*u[n,f]
+        np.multiply(a[n], u[n], out=h[n])
+        # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
+        np.matmul(h[n], W_d.T, out=y[n])
+    
+    workspace.sweep(g_block, N, rows, (), (), F, dtype)
+    saved = (leading, types, C, F, N, x, W_g, W_u, W_d, g, u, a, h)
+    return restore(y, leading, bound.type), saved
 
 
-def swiglu_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def swiglu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None) -> tuple[np.ndarray, ...]:
     """dx, dW_g, dW_u, dW_d: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:
         dy: (..., C)
         saved: the second result of swiglu_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dx: (..., C)
@@ -68,24 +91,52 @@ def swiglu_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
         dW_u: (F, C)
         dW_d: (C, F)
     """
-    leading, C, x, W_g, W_u, W_d, g, u, a, h = saved
+    leading, types, C, F, N, x, W_g, W_u, W_d, g, u, a, h = saved
     dy = incoming("swiglu_backward", "dy", dy, leading, (C,), like=x)
-    # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])   (N, F)
-    dh = dy @ W_d
-    # da[n,f] = dh[n,f]*u[n,f]   (N, F)
-    da = dh * u
-    # du[n,f] = a[n,f]*dh[n,f]   (N, F)
-    du = a * dh
-    dg_part = -g
-    dg_part_2 = np.logaddexp(dg_part, 0)
-    # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*da[n,f]   (N, F)
-    dg = (a * np.exp(dg_part - dg_part_2) + np.exp(-dg_part_2)) * da
-    # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])   (N, C)
-    dx = dg @ W_g + du @ W_u
-    # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])   (F, C)
-    dW_g = dg.T @ x
-    # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])   (F, C)
-    dW_u = du.T @ x
-    # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])   (C, F)
-    dW_d = dy.T @ h
-    return restore(dx, leading), dW_g, dW_u, dW_d
+    dtype = dy.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, F)
+    dx = np.empty((N, C), dtype)
+    parts = workspace.parts(N, rows, (), ())
+    dW_g = np.zeros((parts, F, C), dtype)
+    dW_u = np.zeros((parts, F, C), dtype)
+    dW_d = np.zeros((parts, C, F), dtype)
+    
+    def dh_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])
+        dh = np.matmul(dy[n], W_d, out=room(0, n, F))
+        # du[n,f] = a[n,f]*dh[n,f]
+        du = np.multiply(a[n], dh, out=room(1, n, F))
+        dg_part = np.negative(g[n], out=room(2, n, F))
+        dg_part_2 = np.logaddexp(dg_part, 0, out=room(3, n, F))
+        # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
+        dg = np.subtract(dg_part, dg_part_2, out=room(2, n, F))
+        np.exp(dg, out=dg)
+        np.multiply(a[n], dg, out=dg)
+        dg_part_3 = np.negative(dg_part_2, out=room(4, n, F))
+        np.exp(dg_part_3, out=dg_part_3)
+        dg += dg_part_3
+        dg *= dh
+        dg *= u[n]
+        # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
+        np.matmul(dg, W_g, out=dx[n])
+        part_part = np.matmul(du, W_u, out=room(5, n, C))
+        dx[n] += part_part
+        # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
+        dW_g_block = np.matmul(dg.T, x[n], out=room(0, F, C))
+        dW_g[part] += dW_g_block
+        # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
+        dW_u_block = np.matmul(du.T, x[n], out=room(0, F, C))
+        dW_u[part] += dW_u_block
+        # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
+        dW_d_block = np.matmul(dy[n].T, h[n], out=room(0, C, F))
+        dW_d[part] += dW_d_block
+    
+    workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts)
+    dW_g = dW_g.sum(axis=0)
+    dW_u = dW_u.sum(axis=0)
+    dW_d = dW_d.sum(axis=0)
+    return (
+        restore(dx, leading, types["x"]), cast(dW_g, types["W_g"]), cast(dW_u, types["W_u"]), cast(dW_d, types["W_d"]),
+    )

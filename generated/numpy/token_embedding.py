@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, cast, incoming, restore
 
 
 def token_embedding_forward(token: np.ndarray, E: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -35,10 +35,11 @@ def token_embedding_forward(token: np.ndarray, E: np.ndarray, P: np.ndarray) -> 
     token, E, P = bound.arrays
     C, V, T = bound.sizes("C V T")
     leading = bound.leading
+    types = bound.types
     # x[n,t,c] = E[token[n,t],c] + P[t,c]   (N, T, C)
     x = E[token] + P
-    saved = (leading, C, V, T, token)
-    return restore(x, leading), saved
+    saved = (leading, types, C, V, T, token)
+    return restore(x, leading, bound.type), saved
 
 
 def token_embedding_backward(dx: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
@@ -52,7 +53,7 @@ def token_embedding_backward(dx: np.ndarray, saved: Saved) -> tuple[np.ndarray, 
         dE: (V, C)
         dP: (T, C)
     """
-    leading, C, V, T, token = saved
+    leading, types, C, V, T, token = saved
     dx = incoming("token_embedding_backward", "dx", dx, leading, (T, C))
     dtype = dx.dtype
     # dE[v,c] = Sum_n,t(dx[n,t,c]*[v = token[n,t]])   (V, C)
@@ -60,4 +61,4 @@ def token_embedding_backward(dx: np.ndarray, saved: Saved) -> tuple[np.ndarray, 
     np.add.at(dE, (token,), dx)
     # dP[t,c] = Sum_n(dx[n,t,c])   (T, C)
     dP = dx.sum(axis=0)
-    return dE, dP
+    return cast(dE, types["E"]), cast(dP, types["P"])

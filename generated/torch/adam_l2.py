@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import torch
 
+from .operators import Operator
 from .runtime import Array, bind, restore
 
 
-def adam_l2(
+def adam_l2_forward(
     theta: torch.Tensor,
     g: torch.Tensor,
     m: torch.Tensor,
@@ -50,7 +51,11 @@ def adam_l2(
         s_next: (...,)
     """
     bound = bind(
-        "adam_l2", Array("theta", theta, "N..."), Array("g", g, "N..."), Array("m", m, "N..."), Array("s", s, "N..."),
+        "adam_l2_forward",
+        Array("theta", theta, "N..."),
+        Array("g", g, "N..."),
+        Array("m", m, "N..."),
+        Array("s", s, "N..."),
     )
     theta, g, m, s = bound.arrays
     leading = bound.leading
@@ -62,4 +67,52 @@ def adam_l2(
     s_next = (1 - beta_2) * torch.square(total) + beta_2 * s
     # moved[n] = -m_next[n]*lr/((1 - beta_1**count)*(sqrt(s_next[n]/(1 - beta_2**count)) + eps)) + theta[n]   (N,)
     moved = theta - lr / (1 - beta_1**count) * (m_next / (torch.sqrt(s_next / (1 - beta_2**count)) + eps))
-    return restore(moved, leading), restore(m_next, leading), restore(s_next, leading)
+    return restore(moved, leading, bound.type), restore(m_next, leading, bound.type), restore(s_next, leading, bound.type)
+
+
+_operator = Operator(
+    "adam_l2",
+    adam_l2_forward,
+    arrays=("theta: N...", "g: N...", "m: N...", "s: N..."),
+    outputs=("moved: N...", "m_next: N...", "s_next: N..."),
+    options=("float count", "float lr", "float beta_1", "float beta_2", "float eps", "float decay"),
+    independent=(True, False),
+)
+
+
+def adam_l2(
+    theta: torch.Tensor,
+    g: torch.Tensor,
+    m: torch.Tensor,
+    s: torch.Tensor,
+    *,
+    count: float,
+    lr: float,
+    beta_1: float = 0.9,
+    beta_2: float = 0.999,
+    eps: float = 1e-08,
+    decay: float = 0.01,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """moved, m_next, s_next of one step of Adam with an L2 penalty, as an operator of PyTorch: without a gradient.
+
+    Args:
+        theta: (...,)
+        g: (...,)
+        m: (...,)
+        s: (...,)
+        count: float
+        lr: float
+        beta_1: float = 0.9
+        beta_2: float = 0.999
+        eps: float = 1e-08
+        decay: float = 0.01
+
+    Returns:
+        moved: (...,)
+        m_next: (...,)
+        s_next: (...,)
+    """
+    result: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = _operator(
+        theta, g, m, s, count, lr, beta_1, beta_2, eps, decay,
+    )
+    return result

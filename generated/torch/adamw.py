@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import torch
 
+from .operators import Operator
 from .runtime import Array, bind, restore
 
 
-def adamw(
+def adamw_forward(
     theta: torch.Tensor,
     g: torch.Tensor,
     m: torch.Tensor,
@@ -51,7 +52,11 @@ def adamw(
         v_next: (...,)
     """
     bound = bind(
-        "adamw", Array("theta", theta, "N..."), Array("g", g, "N..."), Array("m", m, "N..."), Array("v", v, "N..."),
+        "adamw_forward",
+        Array("theta", theta, "N..."),
+        Array("g", g, "N..."),
+        Array("m", m, "N..."),
+        Array("v", v, "N..."),
     )
     theta, g, m, v = bound.arrays
     leading = bound.leading
@@ -65,4 +70,52 @@ def adamw(
     v_hat = v_next / (1 - beta_2**t)
     # theta_next[n] = -m_hat[n]*lr/(sqrt(v_hat[n]) + eps) - theta[n]*lr*weight_decay + theta[n]   (N,)
     theta_next = theta - lr * (m_hat / (torch.sqrt(v_hat) + eps)) - lr * weight_decay * theta
-    return restore(theta_next, leading), restore(m_next, leading), restore(v_next, leading)
+    return restore(theta_next, leading, bound.type), restore(m_next, leading, bound.type), restore(v_next, leading, bound.type)
+
+
+_operator = Operator(
+    "adamw",
+    adamw_forward,
+    arrays=("theta: N...", "g: N...", "m: N...", "v: N..."),
+    outputs=("theta_next: N...", "m_next: N...", "v_next: N..."),
+    options=("float t", "float lr", "float beta_1", "float beta_2", "float eps", "float weight_decay"),
+    independent=(True, False),
+)
+
+
+def adamw(
+    theta: torch.Tensor,
+    g: torch.Tensor,
+    m: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    t: float,
+    lr: float,
+    beta_1: float = 0.9,
+    beta_2: float = 0.999,
+    eps: float = 1e-08,
+    weight_decay: float = 0.01,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """theta_next, m_next, v_next of one step of AdamW, as an operator of PyTorch: without a gradient.
+
+    Args:
+        theta: (...,)
+        g: (...,)
+        m: (...,)
+        v: (...,)
+        t: float
+        lr: float
+        beta_1: float = 0.9
+        beta_2: float = 0.999
+        eps: float = 1e-08
+        weight_decay: float = 0.01
+
+    Returns:
+        theta_next: (...,)
+        m_next: (...,)
+        v_next: (...,)
+    """
+    result: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = _operator(
+        theta, g, m, v, t, lr, beta_1, beta_2, eps, weight_decay,
+    )
+    return result

@@ -19,13 +19,84 @@ import math
 
 import torch
 
-from .runtime import Array, bind, restore
+from .operators import Operator
+from .runtime import Array, bind, largest, restore
+from .workspace import Room, Workspace
+
+
+def attention_merge_forward(
+    outputs: torch.Tensor, scales: torch.Tensor, allowed: torch.Tensor, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """O, L of merge of attention over blocks of keys.
+
+    Args:
+        outputs: (..., P, C)
+        scales: (..., P)
+        allowed: (..., P), integers in 0 .. 2-1
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        O: (..., C)
+        L: (...,)
+    """
+    bound = bind(
+        "attention_merge_forward",
+        Array("outputs", outputs, "N... P C"),
+        Array("scales", scales, "N... P"),
+        Array("allowed", allowed, "N... P", into="2"),
+    )
+    outputs, scales, allowed = bound.arrays
+    C, N, P = bound.sizes("C N P")
+    leading = bound.leading
+    dtype = outputs.dtype
+    device = outputs.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, P * C)
+    L_top = torch.empty((N,), dtype=dtype, device=device)
+    L_log = torch.empty((N,), dtype=dtype, device=device)
+    O = torch.empty((N, C), dtype=dtype, device=device)
+    
+    def L_top_mask_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        L_top_mask = room(0, n, P)
+        L_top_mask.copy_(allowed[n] > 0)
+        L_top_masked = room(0, n, P)
+        L_top_masked.copy_(scales[n])
+        L_top_masked.masked_fill_(allowed[n] <= 0, -math.inf)
+        # L[n] = logsumexp(scales[n,p], over=p, where=allowed[n,p] > 0) = L_top + L_log
+        L_top[n] = largest(L_top_masked, -1)
+        L_log_exp = torch.sub(
+            L_top_masked, torch.clamp(L_top[n], min=torch.finfo(dtype).min)[..., None], out=room(0, n, P)
+        )
+        torch.exp(L_log_exp, out=L_log_exp)
+        L_log[n] = torch.log(torch.clamp(L_log_exp.sum(dim=-1), min=1))
+        # w[n,p] = softmax(scales[n,p], over=p, where=allowed[n,p] > 0)
+        w = torch.sub(scales[n], L_top[n][..., None], out=room(0, n, P))
+        w -= L_log[n][..., None]
+        w.masked_fill_(allowed[n] <= 0, -math.inf)
+        torch.exp(w, out=w)
+        # O[n,c] = Sum_p(w[n,p]*outputs[n,p,c])
+        O[n].copy_(torch.einsum("npc,np->nc", outputs[n], w))
+    
+    workspace.sweep(L_top_mask_block, N, rows, (), (), P * C, dtype, device)
+    # L[n] = logsumexp(scales[n,p], over=p, where=allowed[n,p] > 0)   (N,)
+    L = L_top + L_log
+    return restore(O, leading, bound.type), restore(L, leading, bound.type)
+
+
+_operator = Operator(
+    "attention_merge",
+    attention_merge_forward,
+    arrays=("outputs: N... P C", "scales: N... P", "allowed: N... P"),
+    outputs=("O: N... C", "L: N..."),
+    independent=(True, False),
+)
 
 
 def attention_merge(
     outputs: torch.Tensor, scales: torch.Tensor, allowed: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O, L of merge of attention over blocks of keys.
+    """O, L of merge of attention over blocks of keys, as an operator of PyTorch: without a gradient.
 
     Args:
         outputs: (..., P, C)
@@ -36,30 +107,5 @@ def attention_merge(
         O: (..., C)
         L: (...,)
     """
-    bound = bind(
-        "attention_merge",
-        Array("outputs", outputs, "N... P C"),
-        Array("scales", scales, "N... P"),
-        Array("allowed", allowed, "N... P", into="2"),
-    )
-    outputs, scales, allowed = bound.arrays
-    leading = bound.leading
-    dtype = outputs.dtype
-    L_top_mask = allowed > 0
-    L_top_masked = torch.where(L_top_mask, scales, -math.inf)
-    # L[n] = logsumexp(scales[n,p], over=p, where=allowed[n,p] > 0) = L_top + L_log   (N,)
-    L_top = L_top_masked.amax(dim=-1)
-    L_log = (
-        torch.log(
-            torch.clamp(
-                torch.exp(L_top_masked - torch.clamp(L_top, min=torch.finfo(dtype).min)[..., None]).sum(dim=-1), min=1
-            )
-        )
-    )
-    # L[n] = logsumexp(scales[n,p], over=p, where=allowed[n,p] > 0)   (N,)
-    L = L_top + L_log
-    # w[n,p] = softmax(scales[n,p], over=p, where=allowed[n,p] > 0)   (N, P)
-    w = torch.exp(torch.where(L_top_mask, scales - L_top[..., None] - L_log[..., None], -math.inf))
-    # O[n,c] = Sum_p(w[n,p]*outputs[n,p,c])   (N, C)
-    O = torch.einsum("npc,np->nc", outputs, w)
-    return restore(O, leading), restore(L, leading)
+    result: tuple[torch.Tensor, torch.Tensor] = _operator(outputs, scales, allowed)
+    return result

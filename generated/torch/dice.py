@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import torch
 
+from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
+from .workspace import Room, Workspace
 
 
 def dice_forward(p: torch.Tensor, t: torch.Tensor, *, eps: float = 1.0) -> tuple[torch.Tensor, Saved]:
@@ -30,34 +32,76 @@ def dice_forward(p: torch.Tensor, t: torch.Tensor, *, eps: float = 1.0) -> tuple
     """
     bound = bind("dice_forward", Array("p", p, "N... M"), Array("t", t, "N... M"))
     p, t = bound.arrays
+    M, N = bound.sizes("M N")
     leading = bound.leading
+    types = bound.types
     # I[n] = Sum_i(p[n,i]*t[n,i])   (N,)
     I = torch.einsum("ni,ni->n", p, t)
     # U[n] = Sum_i(p[n,i]) + Sum_i(t[n,i])   (N,)
     U = p.sum(dim=-1) + t.sum(dim=-1)
     # D[n] = (2*I[n] + eps)/(U[n] + eps)   (N,)
     D = (2 * I + eps) / (U + eps)
-    saved = (leading, eps, t, U, D)
-    return restore(D, leading), saved
+    saved = (leading, types, M, N, eps, t, U, D)
+    return restore(D, leading, bound.type), saved
 
 
-def dice_backward(dD: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
+def dice_backward(
+    dD: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dp: the gradient of a loss of which dD is the gradient with respect to D.
 
     Args:
         dD: (...,)
         saved: the second result of dice_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dp: (..., M)
     """
-    leading, eps, t, U, D = saved
+    leading, types, M, N, eps, t, U, D = saved
     dD = incoming("dice_backward", "dD", dD, leading, (), like=t)
-    dU_part = U + eps
-    # dU[n] = -D[n]*dD[n]/(U[n] + eps)   (N,)
-    dU = -(D * dD / dU_part)
-    # dI[n] = 2*dD[n]/(U[n] + eps)   (N,)
-    dI = 2 * (dD / dU_part)
-    # dp[n,i] = dI[n]*t[n,i] + dU[n]   (N, M)
-    dp = dI[..., None] * t + dU[..., None]
-    return restore(dp, leading),
+    dtype = dD.dtype
+    device = dD.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, M)
+    dp = torch.empty((N, M), dtype=dtype, device=device)
+    
+    def dp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # dp[n,i] = (-D[n] + 2*t[n,i])*dD[n]/(U[n] + eps)
+        dp[n].copy_(2 * t[n])
+        dp[n] -= D[n][..., None]
+        torch.mul(dD[n][..., None], dp[n], out=dp[n])
+        dp[n] /= (U[n] + eps)[..., None]
+    
+    workspace.sweep(dp_block, N, rows, (), (), M, dtype, device)
+    return restore(dp, leading, types["p"]),
+
+
+_operator = Operator(
+    "dice",
+    dice_forward,
+    dice_backward,
+    arrays=("p: N... M", "t: N... M"),
+    outputs=("D: N...",),
+    options=("float eps",),
+    saved=("leading", "types", "M", "N", "eps", "t", "U", "D"),
+    kept=("U: N...",),
+    variables=("p",),
+    independent=(True, True),
+)
+
+
+def dice(p: torch.Tensor, t: torch.Tensor, *, eps: float = 1.0) -> torch.Tensor:
+    """D of Dice score over the last axis, as an operator of PyTorch: differentiable with respect to p.
+
+    Args:
+        p: (..., M)
+        t: (..., M)
+        eps: float = 1.0
+
+    Returns:
+        D: (...,)
+    """
+    result: torch.Tensor = _operator(p, t, eps)
+    return result

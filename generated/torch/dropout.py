@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import torch
 
+from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
 
 
@@ -29,10 +30,11 @@ def dropout_forward(x: torch.Tensor, keep: torch.Tensor, *, p: float = 0.1) -> t
     bound = bind("dropout_forward", Array("x", x, "N..."), Array("keep", keep, "N...", into="2"))
     x, keep = bound.arrays
     leading = bound.leading
+    types = bound.types
     # y[n] = where(keep[n] > 0, x[n], 0)/(1 - p)   (N,)
     y = torch.where(keep > 0, x, 0) / (1 - p)
-    saved = (leading, p, keep)
-    return restore(y, leading), saved
+    saved = (leading, types, p, keep)
+    return restore(y, leading, bound.type), saved
 
 
 def dropout_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
@@ -45,8 +47,36 @@ def dropout_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]
     Returns:
         dx: (...,)
     """
-    leading, p, keep = saved
+    leading, types, p, keep = saved
     dy = incoming("dropout_backward", "dy", dy, leading, ())
     # dx[n] = dy[n]*[keep[n] > 0]/(1 - p)   (N,)
     dx = torch.where(keep > 0, dy / (1 - p), 0)
-    return restore(dx, leading),
+    return restore(dx, leading, types["x"]),
+
+
+_operator = Operator(
+    "dropout",
+    dropout_forward,
+    dropout_backward,
+    arrays=("x: N...", "keep: N..."),
+    outputs=("y: N...",),
+    options=("float p",),
+    saved=("leading", "types", "p", "keep"),
+    variables=("x",),
+    independent=(True, True),
+)
+
+
+def dropout(x: torch.Tensor, keep: torch.Tensor, *, p: float = 0.1) -> torch.Tensor:
+    """y of dropout with a given mask, as an operator of PyTorch: differentiable with respect to x.
+
+    Args:
+        x: (...,)
+        keep: (...,), integers in 0 .. 2-1
+        p: float = 0.1
+
+    Returns:
+        y: (...,)
+    """
+    result: torch.Tensor = _operator(x, keep, p)
+    return result

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .operators import Operator
+from .runtime import Array, Saved, bind, cast, incoming, restore
 
 
 def embedding_forward(token: torch.Tensor, E: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -29,10 +30,11 @@ def embedding_forward(token: torch.Tensor, E: torch.Tensor) -> tuple[torch.Tenso
     token, E = bound.arrays
     C, V = bound.sizes("C V")
     leading = bound.leading
+    types = bound.types
     # x[n,c] = E[token[n],c]   (N, C)
     x = E[token]
-    saved = (leading, C, V, token)
-    return restore(x, leading), saved
+    saved = (leading, types, C, V, token)
+    return restore(x, leading, bound.type), saved
 
 
 def embedding_backward(dx: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
@@ -45,11 +47,37 @@ def embedding_backward(dx: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ..
     Returns:
         dE: (V, C)
     """
-    leading, C, V, token = saved
+    leading, types, C, V, token = saved
     dx = incoming("embedding_backward", "dx", dx, leading, (C,))
     dtype = dx.dtype
     device = dx.device
     # dE[v,c] = Sum_n(dx[n,c]*[v = token[n]])   (V, C)
     dE = torch.zeros((V, C), dtype=dtype, device=device)
     dE.index_put_((token,), dx, accumulate=True)
-    return dE,
+    return cast(dE, types["E"]),
+
+
+_operator = Operator(
+    "embedding",
+    embedding_forward,
+    embedding_backward,
+    arrays=("token: N...", "E: V C"),
+    outputs=("x: N... C",),
+    saved=("leading", "types", "C", "V", "token"),
+    variables=("E",),
+    independent=(True, False),
+)
+
+
+def embedding(token: torch.Tensor, E: torch.Tensor) -> torch.Tensor:
+    """x of embedding look-up, as an operator of PyTorch: differentiable with respect to E.
+
+    Args:
+        token: (...,), integers in 0 .. V-1
+        E: (V, C)
+
+    Returns:
+        x: (..., C)
+    """
+    result: torch.Tensor = _operator(token, E)
+    return result

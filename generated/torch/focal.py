@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import torch
 
+from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
 
 
@@ -30,12 +31,13 @@ def focal_forward(x: torch.Tensor, y: torch.Tensor, *, gamma: float = 2.0) -> tu
     bound = bind("focal_forward", Array("x", x, "N..."), Array("y", y, "N..."))
     x, y = bound.arrays
     leading = bound.leading
+    types = bound.types
     # u[n] = x[n]*y[n]   (N,)
     u = x * y
     # FL[n] = log(1 + exp(-u[n]))/(1 + exp(u[n]))**gamma   (N,)
     FL = torch.nn.functional.softplus(-u) * torch.exp(-(gamma * torch.nn.functional.softplus(u)))
-    saved = (leading, gamma, y, u)
-    return restore(FL, leading), saved
+    saved = (leading, types, gamma, y, u)
+    return restore(FL, leading, bound.type), saved
 
 
 def focal_backward(dFL: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
@@ -48,21 +50,50 @@ def focal_backward(dFL: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     Returns:
         dx: (...,)
     """
-    leading, gamma, y, u = saved
+    leading, types, gamma, y, u = saved
     dFL = incoming("focal_backward", "dFL", dFL, leading, (), like=y)
-    du_part = -u
-    du_part_2 = torch.nn.functional.softplus(du_part)
-    du_part_3 = torch.nn.functional.softplus(u)
-    # du[n] = (-exp(-u[n])/((1 + exp(-u[n]))*(1 + exp(u[n]))**gamma) - (1 + exp(u[n]))**(-1 -
-    #     gamma)*gamma*exp(u[n])*log(1 + exp(-u[n])))*dFL[n]   (N,)
-    du = (
+    dx_part = -u
+    dx_part_2 = torch.nn.functional.softplus(dx_part)
+    dx_part_3 = torch.nn.functional.softplus(u)
+    # dx[n] = (-exp(-u[n])/((1 + exp(-u[n]))*(1 + exp(u[n]))**gamma) - (1 + exp(u[n]))**(-1 -
+    #     gamma)*gamma*exp(u[n])*log(1 + exp(-u[n])))*dFL[n]*y[n]   (N,)
+    dx = (
         (
-            -torch.exp(du_part - du_part_2 - gamma * du_part_3) - gamma * (
-                du_part_2 * torch.exp((-1 - gamma) * du_part_3 + u)
+            -torch.exp(dx_part - dx_part_2 - gamma * dx_part_3) - gamma * (
+                dx_part_2 * torch.exp((-1 - gamma) * dx_part_3 + u)
             )
         )
         * dFL
+        * y
     )
-    # dx[n] = du[n]*y[n]   (N,)
-    dx = du * y
-    return restore(dx, leading),
+    return restore(dx, leading, types["x"]),
+
+
+_operator = Operator(
+    "focal",
+    focal_forward,
+    focal_backward,
+    arrays=("x: N...", "y: N..."),
+    outputs=("FL: N...",),
+    options=("float gamma",),
+    saved=("leading", "types", "gamma", "y", "u"),
+    kept=("u: N...",),
+    variables=("x",),
+    independent=(True, True),
+)
+
+
+def focal(x: torch.Tensor, y: torch.Tensor, *, gamma: float = 2.0) -> torch.Tensor:
+    """FL of focal loss of binary logits, labels 1 and -1, as an operator of PyTorch: differentiable with respect
+    to x.
+
+    Args:
+        x: (...,)
+        y: (...,)
+        gamma: float = 2.0
+
+    Returns:
+        FL: (...,)
+    """
+    result: torch.Tensor = _operator(x, y, gamma)
+    return result

@@ -14,6 +14,7 @@ import math
 
 import torch
 
+from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
 
 
@@ -30,12 +31,13 @@ def gelu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     bound = bind("gelu_forward", Array("x", x, "N..."))
     (x,) = bound.arrays
     leading = bound.leading
+    types = bound.types
     # Phi[n] = 1/2 + erf(sqrt(2)*x[n]/2)/2   (N,)
     Phi = 0.5 * torch.erf(0.5 * math.sqrt(2) * x) + 0.5
     # y[n] = Phi[n]*x[n]   (N,)
     y = Phi * x
-    saved = (leading, x, Phi)
-    return restore(y, leading), saved
+    saved = (leading, types, x, Phi)
+    return restore(y, leading, bound.type), saved
 
 
 def gelu_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
@@ -48,10 +50,34 @@ def gelu_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     Returns:
         dx: (...,)
     """
-    leading, x, Phi = saved
+    leading, types, x, Phi = saved
     dy = incoming("gelu_backward", "dy", dy, leading, (), like=x)
-    # dPhi[n] = dy[n]*x[n]   (N,)
-    dPhi = dy * x
-    # dx[n] = Phi[n]*dy[n] + sqrt(2)*dPhi[n]*exp(-x[n]**2/2)/(2*sqrt(pi))   (N,)
-    dx = Phi * dy + 0.5 * math.sqrt(2) / math.sqrt(math.pi) * (dPhi * torch.exp(-0.5 * torch.square(x)))
-    return restore(dx, leading),
+    # dx[n] = (sqrt(2)*x[n]*exp(-x[n]**2/2)/(2*sqrt(pi)) + Phi[n])*dy[n]   (N,)
+    dx = (0.5 * math.sqrt(2) / math.sqrt(math.pi) * (x * torch.exp(-0.5 * torch.square(x))) + Phi) * dy
+    return restore(dx, leading, types["x"]),
+
+
+_operator = Operator(
+    "gelu",
+    gelu_forward,
+    gelu_backward,
+    arrays=("x: N...",),
+    outputs=("y: N...",),
+    saved=("leading", "types", "x", "Phi"),
+    kept=("Phi: N...",),
+    variables=("x",),
+    independent=(True, True),
+)
+
+
+def gelu(x: torch.Tensor) -> torch.Tensor:
+    """y of GELU, exact, as an operator of PyTorch: differentiable with respect to x.
+
+    Args:
+        x: (...,)
+
+    Returns:
+        y: (...,)
+    """
+    result: torch.Tensor = _operator(x)
+    return result

@@ -14,6 +14,7 @@ import math
 
 import torch
 
+from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
 
 
@@ -30,12 +31,13 @@ def gelu_tanh_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     bound = bind("gelu_tanh_forward", Array("x", x, "N..."))
     (x,) = bound.arrays
     leading = bound.leading
+    types = bound.types
     # t[n] = tanh(sqrt(2)*(8943*x[n]**3/200000 + x[n])/sqrt(pi))   (N,)
     t = torch.tanh(math.sqrt(2) / math.sqrt(math.pi) * (8943 / 200000 * (x * x * x) + x))
     # y[n] = (1 + t[n])*x[n]/2   (N,)
     y = 0.5 * ((t + 1) * x)
-    saved = (leading, x, t)
-    return restore(y, leading), saved
+    saved = (leading, types, x, t)
+    return restore(y, leading, bound.type), saved
 
 
 def gelu_tanh_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
@@ -48,15 +50,43 @@ def gelu_tanh_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ..
     Returns:
         dx: (...,)
     """
-    leading, x, t = saved
+    leading, types, x, t = saved
     dy = incoming("gelu_tanh_backward", "dy", dy, leading, (), like=x)
-    # dt[n] = dy[n]*x[n]/2   (N,)
-    dt = 0.5 * (dy * x)
-    dx_part = 1 - torch.square(t)
-    # dx[n] = (1 + t[n])*dy[n]/2 + sqrt(2)*(1 - t[n]**2)*dt[n]/sqrt(pi) + 26829*sqrt(2)*x[n]**2*(1 -
-    #     t[n]**2)*dt[n]/(200000*sqrt(pi))   (N,)
+    # dx[n] = (1 + sqrt(2)*(1 - t[n]**2)*(1 + 26829*x[n]**2/200000)*x[n]/sqrt(pi) + t[n])*dy[n]/2   (N,)
     dx = (
-        0.5 * ((t + 1) * dy) + math.sqrt(2) / math.sqrt(math.pi) * (dx_part * dt)
-        + 26829 * math.sqrt(2) / (200000 * math.sqrt(math.pi)) * (torch.square(x) * dx_part * dt)
+        0.5
+        * (
+            (
+                math.sqrt(2) / math.sqrt(math.pi) * (
+                    (1 - torch.square(t)) * (26829 / 200000 * torch.square(x) + 1) * x
+                ) + t + 1
+            ) * dy
+        )
     )
-    return restore(dx, leading),
+    return restore(dx, leading, types["x"]),
+
+
+_operator = Operator(
+    "gelu_tanh",
+    gelu_tanh_forward,
+    gelu_tanh_backward,
+    arrays=("x: N...",),
+    outputs=("y: N...",),
+    saved=("leading", "types", "x", "t"),
+    kept=("t: N...",),
+    variables=("x",),
+    independent=(True, True),
+)
+
+
+def gelu_tanh(x: torch.Tensor) -> torch.Tensor:
+    """y of GELU, tanh approximation, as an operator of PyTorch: differentiable with respect to x.
+
+    Args:
+        x: (...,)
+
+    Returns:
+        y: (...,)
+    """
+    result: torch.Tensor = _operator(x)
+    return result

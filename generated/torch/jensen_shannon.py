@@ -12,11 +12,140 @@ from __future__ import annotations
 
 import torch
 
+from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
+from .workspace import Room, Workspace
 
 
-def jensen_shannon_forward(X: torch.Tensor, Y: torch.Tensor, *, b: float = 0.5) -> tuple[torch.Tensor, Saved]:
+def jensen_shannon_forward(
+    X: torch.Tensor, Y: torch.Tensor, *, b: float = 0.5, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, Saved]:
     """D of Jensen-Shannon divergence from log-probabilities.
+
+    Args:
+        X: (..., V)
+        Y: (..., V)
+        b: float = 0.5
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        D: (...,)
+        saved: what jensen_shannon_backward needs
+    """
+    bound = bind("jensen_shannon_forward", Array("X", X, "N... V"), Array("Y", Y, "N... V"))
+    X, Y = bound.arrays
+    N, V = bound.sizes("N V")
+    leading = bound.leading
+    types = bound.types
+    dtype = X.dtype
+    device = X.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    log_M = torch.empty((N, V), dtype=dtype, device=device)
+    D = torch.empty((N,), dtype=dtype, device=device)
+    
+    def log_M_mask_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        log_M_mask = room(0, n, V)
+        log_M_mask.copy_(X[n] >= Y[n])
+        log_M_masked = room(0, n, V)
+        log_M_masked.copy_(torch.where(X[n] >= Y[n], X[n], Y[n]))
+        # log_M[n,v] = log((1 - b)*exp(X[n,v]) + b*exp(Y[n,v]))
+        torch.sub(X[n], log_M_masked, out=log_M[n])
+        torch.exp(log_M[n], out=log_M[n])
+        log_M[n].copy_((1 - b) * log_M[n])
+        part_part = torch.sub(Y[n], log_M_masked, out=room(4, n, V))
+        torch.exp(part_part, out=part_part)
+        part_part.copy_(b * part_part)
+        log_M[n] += part_part
+        torch.log(log_M[n], out=log_M[n])
+        torch.add(log_M_masked, log_M[n], out=log_M[n])
+        D_exp = torch.exp(X[n], out=room(0, n, V))
+        D_mask = room(1, n, V)
+        D_mask.copy_(D_exp != 0)
+        D_exp_2 = torch.exp(Y[n], out=room(1, n, V))
+        D_mask_2 = room(2, n, V)
+        D_mask_2.copy_(D_exp_2 != 0)
+        D_part = room(2, n, V)
+        D_part.copy_(X[n])
+        D_part.masked_fill_(D_exp == 0, 0)
+        D_part_part = room(5, n, V)
+        D_part_part.copy_(log_M[n])
+        D_part_part.masked_fill_(D_exp == 0, 0)
+        D_part -= D_part_part
+        D_part_2 = room(3, n, V)
+        D_part_2.copy_(Y[n])
+        D_part_2.masked_fill_(D_exp_2 == 0, 0)
+        D_part_2_part = room(6, n, V)
+        D_part_2_part.copy_(log_M[n])
+        D_part_2_part.masked_fill_(D_exp_2 == 0, 0)
+        D_part_2 -= D_part_2_part
+        # D[n] = Sum_v((1 - b)*(-log_M[n,v] + X[n,v])*exp(X[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
+        D[n] = (1 - b) * torch.einsum("nv,nv->n", D_part, D_exp) + b * torch.einsum("nv,nv->n", D_part_2, D_exp_2)
+    
+    workspace.sweep(log_M_mask_block, N, rows, (), (), V, dtype, device)
+    saved = (leading, types, N, V, b, X, log_M)
+    return restore(D, leading, bound.type), saved
+
+
+def jensen_shannon_backward(
+    dD: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """dX: the gradient of a loss of which dD is the gradient with respect to D.
+
+    Args:
+        dD: (...,)
+        saved: the second result of jensen_shannon_forward
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        dX: (..., V)
+    """
+    leading, types, N, V, b, X, log_M = saved
+    dD = incoming("jensen_shannon_backward", "dD", dD, leading, (), like=X)
+    dtype = dD.dtype
+    device = dD.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    dX = torch.empty((N, V), dtype=dtype, device=device)
+    
+    def dX_exp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        dX_exp = torch.exp(X[n], out=room(0, n, V))
+        dX_mask = room(1, n, V)
+        dX_mask.copy_(dX_exp != 0)
+        # dX[n,v] = (1 - b)*(-log_M[n,v] + X[n,v])*dD[n]*exp(X[n,v])
+        dX[n].copy_(X[n])
+        dX[n].masked_fill_(dX_exp == 0, 0)
+        part_part = room(2, n, V)
+        part_part.copy_(log_M[n])
+        part_part.masked_fill_(dX_exp == 0, 0)
+        dX[n] -= part_part
+        torch.mul(dD[n][..., None], dX[n], out=dX[n])
+        dX[n] *= dX_exp
+        dX[n].copy_((1 - b) * dX[n])
+    
+    workspace.sweep(dX_exp_block, N, rows, (), (), V, dtype, device)
+    return restore(dX, leading, types["X"]),
+
+
+_operator = Operator(
+    "jensen_shannon",
+    jensen_shannon_forward,
+    jensen_shannon_backward,
+    arrays=("X: N... V", "Y: N... V"),
+    outputs=("D: N...",),
+    options=("float b",),
+    saved=("leading", "types", "N", "V", "b", "X", "log_M"),
+    kept=("log_M: N... V",),
+    variables=("X",),
+    independent=(True, True),
+)
+
+
+def jensen_shannon(X: torch.Tensor, Y: torch.Tensor, *, b: float = 0.5) -> torch.Tensor:
+    """D of Jensen-Shannon divergence from log-probabilities, as an operator of PyTorch: differentiable with
+    respect to X.
 
     Args:
         X: (..., V)
@@ -25,52 +154,6 @@ def jensen_shannon_forward(X: torch.Tensor, Y: torch.Tensor, *, b: float = 0.5) 
 
     Returns:
         D: (...,)
-        saved: what jensen_shannon_backward needs
     """
-    bound = bind("jensen_shannon_forward", Array("X", X, "N... V"), Array("Y", Y, "N... V"))
-    X, Y = bound.arrays
-    leading = bound.leading
-    log_M_mask = X >= Y
-    log_M_masked = torch.where(log_M_mask, X, Y)
-    # log_M[n,v] = log((1 - b)*exp(X[n,v]) + b*exp(Y[n,v]))   (N, V)
-    log_M = log_M_masked + torch.log((1 - b) * torch.exp(X - log_M_masked) + b * torch.exp(Y - log_M_masked))
-    D_exp = torch.exp(X)
-    D_mask = D_exp != 0
-    D_exp_2 = torch.exp(Y)
-    D_mask_2 = D_exp_2 != 0
-    # D[n] = Sum_v((1 - b)*(-log_M[n,v] + X[n,v])*exp(X[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))   (N,)
-    D = (
-        (1 - b) * torch.einsum("nv,nv->n", torch.where(D_mask, X, 0) - torch.where(D_mask, log_M, 0), D_exp)
-        + b * torch.einsum("nv,nv->n", torch.where(D_mask_2, Y, 0) - torch.where(D_mask_2, log_M, 0), D_exp_2)
-    )
-    saved = (leading, b, X, Y, log_M)
-    return restore(D, leading), saved
-
-
-def jensen_shannon_backward(dD: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
-    """dX: the gradient of a loss of which dD is the gradient with respect to D.
-
-    Args:
-        dD: (...,)
-        saved: the second result of jensen_shannon_forward
-
-    Returns:
-        dX: (..., V)
-    """
-    leading, b, X, Y, log_M = saved
-    dD = incoming("jensen_shannon_backward", "dD", dD, leading, (), like=X)
-    dlog_M_exp = torch.exp(X)
-    # dlog_M[n,v] = (-(1 - b)*exp(X[n,v]) - b*exp(Y[n,v]))*dD[n]   (N, V)
-    dlog_M = dD[..., None] * (-((1 - b) * dlog_M_exp) - b * torch.exp(Y))
-    dX_mask = X >= Y
-    dX_masked = torch.where(dX_mask, X, Y)
-    dX_exp = torch.exp(X - dX_masked)
-    dX_mask_2 = dlog_M_exp != 0
-    # dX[n,v] = (1 - b)*(dlog_M[n,v]/((1 - b)*exp(X[n,v]) + b*exp(Y[n,v])) + (-log_M[n,v] + X[n,v])*dD[n] +
-    #     dD[n])*exp(X[n,v])   (N, V)
-    dX = (
-        (1 - b) * (dD[..., None] * dlog_M_exp)
-        + (1 - b) * (dlog_M * dX_exp / ((1 - b) * dX_exp + b * torch.exp(Y - dX_masked)))
-        + (1 - b) * (dD[..., None] * (torch.where(dX_mask_2, X, 0) - torch.where(dX_mask_2, log_M, 0)) * dlog_M_exp)
-    )
-    return restore(dX, leading),
+    result: torch.Tensor = _operator(X, Y, b)
+    return result

@@ -13,13 +13,152 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .operators import Operator
+from .runtime import Array, Saved, bind, incoming, largest, restore
+from .workspace import Room, Workspace
 
 
 def jensen_shannon_logits_forward(
-    z: torch.Tensor, Y: torch.Tensor, *, b: float = 0.5,
+    z: torch.Tensor, Y: torch.Tensor, *, b: float = 0.5, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
     """D of Jensen-Shannon divergence from logits.
+
+    Args:
+        z: (..., V)
+        Y: (..., V)
+        b: float = 0.5
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        D: (...,)
+        saved: what jensen_shannon_logits_backward needs
+    """
+    bound = bind("jensen_shannon_logits_forward", Array("z", z, "N... V"), Array("Y", Y, "N... V"))
+    z, Y = bound.arrays
+    N, V = bound.sizes("N V")
+    leading = bound.leading
+    types = bound.types
+    dtype = z.dtype
+    device = z.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    log_Q = torch.empty((N, V), dtype=dtype, device=device)
+    log_M = torch.empty((N, V), dtype=dtype, device=device)
+    D = torch.empty((N,), dtype=dtype, device=device)
+    
+    def log_Q_part_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        log_Q_part_top = largest(z[n], -1)
+        log_Q_part = torch.sub(z[n], log_Q_part_top[..., None], out=log_Q[n])
+        log_Q_exp = torch.exp(log_Q_part, out=room(0, n, V))
+        log_Q_part_2 = torch.log(torch.clamp(log_Q_exp.sum(dim=-1), min=1))
+        # log_Q[n,v] = log_softmax(z[n,v], over=v)
+        torch.sub(log_Q_part, log_Q_part_2[..., None], out=log_Q[n])
+        log_M_mask = room(0, n, V)
+        log_M_mask.copy_(log_Q[n] >= Y[n])
+        log_M_masked = room(0, n, V)
+        log_M_masked.copy_(torch.where(log_Q[n] >= Y[n], log_Q[n], Y[n]))
+        # log_M[n,v] = log((1 - b)*exp(log_Q[n,v]) + b*exp(Y[n,v]))
+        torch.sub(log_Q[n], log_M_masked, out=log_M[n])
+        torch.exp(log_M[n], out=log_M[n])
+        log_M[n].copy_((1 - b) * log_M[n])
+        part_part = torch.sub(Y[n], log_M_masked, out=room(4, n, V))
+        torch.exp(part_part, out=part_part)
+        part_part.copy_(b * part_part)
+        log_M[n] += part_part
+        torch.log(log_M[n], out=log_M[n])
+        torch.add(log_M_masked, log_M[n], out=log_M[n])
+        D_exp = torch.exp(log_Q[n], out=room(0, n, V))
+        D_mask = room(1, n, V)
+        D_mask.copy_(D_exp != 0)
+        D_exp_2 = torch.exp(Y[n], out=room(1, n, V))
+        D_mask_2 = room(2, n, V)
+        D_mask_2.copy_(D_exp_2 != 0)
+        D_part = room(2, n, V)
+        D_part.copy_(log_Q[n])
+        D_part.masked_fill_(D_exp == 0, 0)
+        D_part_part = room(5, n, V)
+        D_part_part.copy_(log_M[n])
+        D_part_part.masked_fill_(D_exp == 0, 0)
+        D_part -= D_part_part
+        D_part_2 = room(3, n, V)
+        D_part_2.copy_(Y[n])
+        D_part_2.masked_fill_(D_exp_2 == 0, 0)
+        D_part_2_part = room(6, n, V)
+        D_part_2_part.copy_(log_M[n])
+        D_part_2_part.masked_fill_(D_exp_2 == 0, 0)
+        D_part_2 -= D_part_2_part
+        # D[n] = Sum_v((1 - b)*(-log_M[n,v] + log_Q[n,v])*exp(log_Q[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
+        D[n] = (1 - b) * torch.einsum("nv,nv->n", D_part, D_exp) + b * torch.einsum("nv,nv->n", D_part_2, D_exp_2)
+    
+    workspace.sweep(log_Q_part_block, N, rows, (), (), V, dtype, device)
+    saved = (leading, types, N, V, b, log_Q, log_M)
+    return restore(D, leading, bound.type), saved
+
+
+def jensen_shannon_logits_backward(
+    dD: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """dz: the gradient of a loss of which dD is the gradient with respect to D.
+
+    Args:
+        dD: (...,)
+        saved: the second result of jensen_shannon_logits_forward
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        dz: (..., V)
+    """
+    leading, types, N, V, b, log_Q, log_M = saved
+    dD = incoming("jensen_shannon_logits_backward", "dD", dD, leading, (), like=log_Q)
+    dtype = dD.dtype
+    device = dD.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    dz = torch.empty((N, V), dtype=dtype, device=device)
+    
+    def dlog_Q_exp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        dlog_Q_exp = torch.exp(log_Q[n], out=room(0, n, V))
+        dlog_Q_mask = room(1, n, V)
+        dlog_Q_mask.copy_(dlog_Q_exp != 0)
+        # dlog_Q[n,v] = (1 - b)*(-log_M[n,v] + log_Q[n,v])*dD[n]*exp(log_Q[n,v])
+        dlog_Q = room(1, n, V)
+        dlog_Q.copy_(log_Q[n])
+        dlog_Q.masked_fill_(dlog_Q_exp == 0, 0)
+        dlog_Q_part = room(2, n, V)
+        dlog_Q_part.copy_(log_M[n])
+        dlog_Q_part.masked_fill_(dlog_Q_exp == 0, 0)
+        dlog_Q -= dlog_Q_part
+        torch.mul(dD[n][..., None], dlog_Q, out=dlog_Q)
+        dlog_Q *= dlog_Q_exp
+        dlog_Q.copy_((1 - b) * dlog_Q)
+        dz_sum = dlog_Q.sum(dim=-1)
+        # dz[n,v_1] = -Sum_v(dlog_Q[n,v])*exp(z[n,v_1])/Sum_v(exp(z[n,v])) + dlog_Q[n,v_1]
+        torch.exp(log_Q[n], out=dz[n])
+        torch.mul(dz_sum[..., None], dz[n], out=dz[n])
+        torch.sub(dlog_Q, dz[n], out=dz[n])
+    
+    workspace.sweep(dlog_Q_exp_block, N, rows, (), (), V, dtype, device)
+    return restore(dz, leading, types["z"]),
+
+
+_operator = Operator(
+    "jensen_shannon_logits",
+    jensen_shannon_logits_forward,
+    jensen_shannon_logits_backward,
+    arrays=("z: N... V", "Y: N... V"),
+    outputs=("D: N...",),
+    options=("float b",),
+    saved=("leading", "types", "N", "V", "b", "log_Q", "log_M"),
+    kept=("log_Q: N... V", "log_M: N... V"),
+    variables=("z",),
+    independent=(True, True),
+)
+
+
+def jensen_shannon_logits(z: torch.Tensor, Y: torch.Tensor, *, b: float = 0.5) -> torch.Tensor:
+    """D of Jensen-Shannon divergence from logits, as an operator of PyTorch: differentiable with respect to z.
 
     Args:
         z: (..., V)
@@ -28,59 +167,6 @@ def jensen_shannon_logits_forward(
 
     Returns:
         D: (...,)
-        saved: what jensen_shannon_logits_backward needs
     """
-    bound = bind("jensen_shannon_logits_forward", Array("z", z, "N... V"), Array("Y", Y, "N... V"))
-    z, Y = bound.arrays
-    leading = bound.leading
-    log_Q_part = z - z.amax(dim=-1)[..., None]
-    # log_Q[n,v] = log_softmax(z[n,v], over=v)   (N, V)
-    log_Q = log_Q_part - torch.log(torch.exp(log_Q_part).sum(dim=-1))[..., None]
-    log_M_mask = log_Q >= Y
-    log_M_masked = torch.where(log_M_mask, log_Q, Y)
-    # log_M[n,v] = log((1 - b)*exp(log_Q[n,v]) + b*exp(Y[n,v]))   (N, V)
-    log_M = log_M_masked + torch.log((1 - b) * torch.exp(log_Q - log_M_masked) + b * torch.exp(Y - log_M_masked))
-    D_exp = torch.exp(log_Q)
-    D_mask = D_exp != 0
-    D_exp_2 = torch.exp(Y)
-    D_mask_2 = D_exp_2 != 0
-    # D[n] = Sum_v((1 - b)*(-log_M[n,v] + log_Q[n,v])*exp(log_Q[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))   (N,)
-    D = (
-        (1 - b) * torch.einsum("nv,nv->n", torch.where(D_mask, log_Q, 0) - torch.where(D_mask, log_M, 0), D_exp)
-        + b * torch.einsum("nv,nv->n", torch.where(D_mask_2, Y, 0) - torch.where(D_mask_2, log_M, 0), D_exp_2)
-    )
-    saved = (leading, b, Y, log_Q, log_M)
-    return restore(D, leading), saved
-
-
-def jensen_shannon_logits_backward(dD: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
-    """dz: the gradient of a loss of which dD is the gradient with respect to D.
-
-    Args:
-        dD: (...,)
-        saved: the second result of jensen_shannon_logits_forward
-
-    Returns:
-        dz: (..., V)
-    """
-    leading, b, Y, log_Q, log_M = saved
-    dD = incoming("jensen_shannon_logits_backward", "dD", dD, leading, (), like=Y)
-    dlog_M_exp = torch.exp(log_Q)
-    # dlog_M[n,v] = (-(1 - b)*exp(log_Q[n,v]) - b*exp(Y[n,v]))*dD[n]   (N, V)
-    dlog_M = dD[..., None] * (-((1 - b) * dlog_M_exp) - b * torch.exp(Y))
-    dlog_Q_mask = log_Q >= Y
-    dlog_Q_masked = torch.where(dlog_Q_mask, log_Q, Y)
-    dlog_Q_exp = torch.exp(log_Q - dlog_Q_masked)
-    dlog_Q_mask_2 = dlog_M_exp != 0
-    # dlog_Q[n,v] = (1 - b)*(dlog_M[n,v]/((1 - b)*exp(log_Q[n,v]) + b*exp(Y[n,v])) + (-log_M[n,v] +
-    #     log_Q[n,v])*dD[n] + dD[n])*exp(log_Q[n,v])   (N, V)
-    dlog_Q = (
-        (1 - b) * (dD[..., None] * dlog_M_exp)
-        + (1 - b) * (dlog_M * dlog_Q_exp / ((1 - b) * dlog_Q_exp + b * torch.exp(Y - dlog_Q_masked)))
-        + (1 - b) * (
-            dD[..., None] * (torch.where(dlog_Q_mask_2, log_Q, 0) - torch.where(dlog_Q_mask_2, log_M, 0)) * dlog_M_exp
-        )
-    )
-    # dz[n,v_1] = -Sum_v(dlog_Q[n,v])*exp(z[n,v_1])/Sum_v(exp(z[n,v])) + dlog_Q[n,v_1]   (N, V)
-    dz = dlog_Q - dlog_Q.sum(dim=-1)[..., None] * torch.exp(log_Q)
-    return restore(dz, leading),
+    result: torch.Tensor = _operator(z, Y, b)
+    return result

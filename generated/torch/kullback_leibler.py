@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, Saved, bind, incoming
+from .operators import Operator
+from .runtime import Array, Saved, bind, cast, incoming
 
 
 def kullback_leibler_forward(P: torch.Tensor, Q: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -27,11 +28,12 @@ def kullback_leibler_forward(P: torch.Tensor, Q: torch.Tensor) -> tuple[torch.Te
     """
     bound = bind("kullback_leibler_forward", Array("P", P, "V"), Array("Q", Q, "V"))
     P, Q = bound.arrays
+    types = bound.types
     D_mask = P != 0
     # D = Sum_v((-log(Q[v]) + log(P[v]))*P[v])
     D = torch.einsum("v,v->", torch.log(torch.where(D_mask, P, 1)) - torch.log(torch.where(D_mask, Q, 1)), P)
-    saved = (P, Q)
-    return D, saved
+    saved = (types, P, Q)
+    return cast(D, bound.type), saved
 
 
 def kullback_leibler_backward(dD: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
@@ -44,8 +46,34 @@ def kullback_leibler_backward(dD: torch.Tensor, saved: Saved) -> tuple[torch.Ten
     Returns:
         dQ: (V,)
     """
-    P, Q = saved
+    types, P, Q = saved
     dD = incoming("kullback_leibler_backward", "dD", dD, None, (), like=P)
     # dQ[v] = -P[v]*dD/Q[v]   (V,)
     dQ = -(dD * P / Q)
-    return dQ,
+    return cast(dQ, types["Q"]),
+
+
+_operator = Operator(
+    "kullback_leibler",
+    kullback_leibler_forward,
+    kullback_leibler_backward,
+    arrays=("P: V", "Q: V"),
+    outputs=("D:",),
+    saved=("types", "P", "Q"),
+    variables=("Q",),
+)
+
+
+def kullback_leibler(P: torch.Tensor, Q: torch.Tensor) -> torch.Tensor:
+    """D of Kullback-Leibler divergence of two distributions, as an operator of PyTorch: differentiable with
+    respect to Q.
+
+    Args:
+        P: (V,)
+        Q: (V,)
+
+    Returns:
+        D: scalar
+    """
+    result: torch.Tensor = _operator(P, Q)
+    return result

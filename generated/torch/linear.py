@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .operators import Operator
+from .runtime import Array, Saved, bind, cast, incoming, restore
 
 
 def linear_forward(x: torch.Tensor, W: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -30,10 +31,11 @@ def linear_forward(x: torch.Tensor, W: torch.Tensor, b: torch.Tensor) -> tuple[t
     x, W, b = bound.arrays
     (F,) = bound.sizes("F")
     leading = bound.leading
+    types = bound.types
     # y[n,f] = b[f] + Sum_c(W[f,c]*x[n,c])   (N, F)
     y = x @ W.T + b
-    saved = (leading, F, x, W)
-    return restore(y, leading), saved
+    saved = (leading, types, F, x, W)
+    return restore(y, leading, bound.type), saved
 
 
 def linear_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
@@ -48,7 +50,7 @@ def linear_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
         dW: (F, C)
         db: (F,)
     """
-    leading, F, x, W = saved
+    leading, types, F, x, W = saved
     dy = incoming("linear_backward", "dy", dy, leading, (F,), like=x)
     # dx[n,c] = Sum_f(W[f,c]*dy[n,f])   (N, C)
     dx = dy @ W
@@ -56,4 +58,31 @@ def linear_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     dW = dy.T @ x
     # db[f] = Sum_n(dy[n,f])   (F,)
     db = dy.sum(dim=0)
-    return restore(dx, leading), dW, db
+    return restore(dx, leading, types["x"]), cast(dW, types["W"]), cast(db, types["b"])
+
+
+_operator = Operator(
+    "linear",
+    linear_forward,
+    linear_backward,
+    arrays=("x: N... C", "W: F C", "b: F"),
+    outputs=("y: N... F",),
+    saved=("leading", "types", "F", "x", "W"),
+    variables=("x", "W", "b"),
+    independent=(True, False),
+)
+
+
+def linear(x: torch.Tensor, W: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """y of linear layer, as an operator of PyTorch: differentiable with respect to x, W, b.
+
+    Args:
+        x: (..., C)
+        W: (F, C)
+        b: (F,)
+
+    Returns:
+        y: (..., F)
+    """
+    result: torch.Tensor = _operator(x, W, b)
+    return result

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import torch
 
+from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
 
 
@@ -27,10 +28,11 @@ def log_sigmoid_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     bound = bind("log_sigmoid_forward", Array("x", x, "N..."))
     (x,) = bound.arrays
     leading = bound.leading
+    types = bound.types
     # y[n] = log(1/(1 + exp(-x[n])))   (N,)
     y = -torch.nn.functional.softplus(-x)
-    saved = (leading, x)
-    return restore(y, leading), saved
+    saved = (leading, types, x)
+    return restore(y, leading, bound.type), saved
 
 
 def log_sigmoid_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
@@ -43,9 +45,34 @@ def log_sigmoid_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, 
     Returns:
         dx: (...,)
     """
-    leading, x = saved
+    leading, types, x = saved
     dy = incoming("log_sigmoid_backward", "dy", dy, leading, (), like=x)
     dx_part = -x
     # dx[n] = dy[n]*exp(-x[n])/(1 + exp(-x[n]))   (N,)
     dx = dy * torch.exp(dx_part - torch.nn.functional.softplus(dx_part))
-    return restore(dx, leading),
+    return restore(dx, leading, types["x"]),
+
+
+_operator = Operator(
+    "log_sigmoid",
+    log_sigmoid_forward,
+    log_sigmoid_backward,
+    arrays=("x: N...",),
+    outputs=("y: N...",),
+    saved=("leading", "types", "x"),
+    variables=("x",),
+    independent=(True, True),
+)
+
+
+def log_sigmoid(x: torch.Tensor) -> torch.Tensor:
+    """y of logarithm of the logistic function, as an operator of PyTorch: differentiable with respect to x.
+
+    Args:
+        x: (...,)
+
+    Returns:
+        y: (...,)
+    """
+    result: torch.Tensor = _operator(x)
+    return result

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .operators import Operator
+from .runtime import Array, Saved, bind, incoming, largest, restore
+from .workspace import Room, Workspace
 
 
-def log_softmax_forward(z: torch.Tensor) -> tuple[torch.Tensor, Saved]:
+def log_softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) -> tuple[torch.Tensor, Saved]:
     """y of log softmax over the last axis.
 
     Args:
         z: (..., V)
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         y: (..., V)
@@ -26,27 +29,82 @@ def log_softmax_forward(z: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     """
     bound = bind("log_softmax_forward", Array("z", z, "N... V"))
     (z,) = bound.arrays
-    (V,) = bound.sizes("V")
+    N, V = bound.sizes("N V")
     leading = bound.leading
-    y_part = z - z.amax(dim=-1)[..., None]
-    # y[n,v] = log_softmax(z[n,v], over=v)   (N, V)
-    y = y_part - torch.log(torch.exp(y_part).sum(dim=-1))[..., None]
-    saved = (leading, V, y)
-    return restore(y, leading), saved
+    types = bound.types
+    dtype = z.dtype
+    device = z.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    y = torch.empty((N, V), dtype=dtype, device=device)
+    
+    def y_part_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        y_part_top = largest(z[n], -1)
+        y_part = torch.sub(z[n], y_part_top[..., None], out=y[n])
+        y_exp = torch.exp(y_part, out=room(0, n, V))
+        y_part_2 = torch.log(torch.clamp(y_exp.sum(dim=-1), min=1))
+        # y[n,v] = log_softmax(z[n,v], over=v)
+        torch.sub(y_part, y_part_2[..., None], out=y[n])
+    
+    workspace.sweep(y_part_block, N, rows, (), (), V, dtype, device)
+    saved = (leading, types, N, V, y)
+    return restore(y, leading, bound.type), saved
 
 
-def log_softmax_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
+def log_softmax_backward(
+    dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dz: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:
         dy: (..., V)
         saved: the second result of log_softmax_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dz: (..., V)
     """
-    leading, V, y = saved
+    leading, types, N, V, y = saved
     dy = incoming("log_softmax_backward", "dy", dy, leading, (V,), like=y)
-    # dz[n,v_1] = -Sum_v(dy[n,v])*exp(z[n,v_1])/Sum_v(exp(z[n,v])) + dy[n,v_1]   (N, V)
-    dz = dy - dy.sum(dim=-1)[..., None] * torch.exp(y)
-    return restore(dz, leading),
+    dtype = dy.dtype
+    device = dy.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    dz = torch.empty((N, V), dtype=dtype, device=device)
+    
+    def dz_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        dz_sum = dy[n].sum(dim=-1)
+        # dz[n,v_1] = -Sum_v(dy[n,v])*exp(z[n,v_1])/Sum_v(exp(z[n,v])) + dy[n,v_1]
+        torch.exp(y[n], out=dz[n])
+        torch.mul(dz_sum[..., None], dz[n], out=dz[n])
+        torch.sub(dy[n], dz[n], out=dz[n])
+    
+    workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
+    return restore(dz, leading, types["z"]),
+
+
+_operator = Operator(
+    "log_softmax",
+    log_softmax_forward,
+    log_softmax_backward,
+    arrays=("z: N... V",),
+    outputs=("y: N... V",),
+    saved=("leading", "types", "N", "V", "y"),
+    variables=("z",),
+    independent=(True, True),
+)
+
+
+def log_softmax(z: torch.Tensor) -> torch.Tensor:
+    """y of log softmax over the last axis, as an operator of PyTorch: differentiable with respect to z.
+
+    Args:
+        z: (..., V)
+
+    Returns:
+        y: (..., V)
+    """
+    result: torch.Tensor = _operator(z)
+    return result

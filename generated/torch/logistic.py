@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, Saved, bind, incoming
+from .operators import Operator
+from .runtime import Array, Saved, bind, cast, incoming
 
 
 def logistic_forward(X: torch.Tensor, y: torch.Tensor, theta: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -29,12 +30,13 @@ def logistic_forward(X: torch.Tensor, y: torch.Tensor, theta: torch.Tensor) -> t
     """
     bound = bind("logistic_forward", Array("X", X, "N d"), Array("y", y, "N"), Array("theta", theta, "d"))
     X, y, theta = bound.arrays
+    types = bound.types
     # u[i] = Sum_a(theta[a]*X[i,a])   (N,)
     u = torch.einsum("ia,a->i", X, theta)
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
     loss = torch.nn.functional.softplus(u).sum(dim=-1) - torch.einsum("i,i->", u, y)
-    saved = (X, y, u)
-    return loss, saved
+    saved = (types, X, y, u)
+    return cast(loss, bound.type), saved
 
 
 def logistic_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
@@ -47,10 +49,38 @@ def logistic_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, 
     Returns:
         dtheta: (d,)
     """
-    X, y, u = saved
+    types, X, y, u = saved
     dloss = incoming("logistic_backward", "dloss", dloss, None, (), like=X)
     # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
     du = dloss * (torch.exp(u - torch.nn.functional.softplus(u)) - y)
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
     dtheta = torch.einsum("ia,i->a", X, du)
-    return dtheta,
+    return cast(dtheta, types["theta"]),
+
+
+_operator = Operator(
+    "logistic",
+    logistic_forward,
+    logistic_backward,
+    arrays=("X: N d", "y: N", "theta: d"),
+    outputs=("loss:",),
+    saved=("types", "X", "y", "u"),
+    kept=("u: N",),
+    variables=("theta",),
+)
+
+
+def logistic(X: torch.Tensor, y: torch.Tensor, theta: torch.Tensor) -> torch.Tensor:
+    """loss of negative log-likelihood of logistic regression, as an operator of PyTorch: differentiable with
+    respect to theta.
+
+    Args:
+        X: (N, d)
+        y: (N,)
+        theta: (d,)
+
+    Returns:
+        loss: scalar
+    """
+    result: torch.Tensor = _operator(X, y, theta)
+    return result

@@ -13,11 +13,66 @@ from __future__ import annotations
 
 import torch
 
+from .operators import Operator
 from .runtime import Array, bind, restore
+from .workspace import Room, Workspace
+
+
+def logistic_hessian_forward(
+    X: torch.Tensor, theta: torch.Tensor, *, workspace: Workspace | None = None,
+) -> torch.Tensor:
+    """H of Hessian of logistic regression.
+
+    Args:
+        X: (..., N, d)
+        theta: (..., d)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        H: (..., d, d)
+    """
+    bound = bind("logistic_hessian_forward", Array("X", X, "B... N d"), Array("theta", theta, "B... d"))
+    X, theta = bound.arrays
+    B, N, d = bound.sizes("B N d")
+    leading = bound.leading
+    dtype = X.dtype
+    device = X.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(B, N * d)
+    H = torch.empty((B, d, d), dtype=dtype, device=device)
+    
+    def H_block(room: Room, part: int, r: slice) -> None:
+        """The rows r of a block."""
+        # u[r,i] = Sum_a(theta[r,a]*X[r,i,a])
+        u = room(0, r, N)
+        u.copy_(torch.einsum("ria,ra->ri", X[r], theta[r]))
+        # s[r,i] = 1/(1 + exp(-u[r,i]))
+        s = torch.neg(u, out=room(0, r, N))
+        s.copy_(torch.nn.functional.softplus(s))
+        torch.neg(s, out=s)
+        torch.exp(s, out=s)
+        H_part_2 = room(1, r, N)
+        H_part_2.copy_(1 - s)
+        H_part_2 *= s
+        H_part = torch.mul(H_part_2[..., None], X[r], out=room(0, r, N, d))
+        # H[r,a,b] = Sum_i((1 - s[r,i])*s[r,i]*X[r,i,a]*X[r,i,b])
+        torch.matmul(H_part.swapaxes(-1, -2), X[r], out=H[r])
+    
+    workspace.sweep(H_block, B, rows, (), (), N * d, dtype, device)
+    return restore(H, leading, bound.type)
+
+
+_operator = Operator(
+    "logistic_hessian",
+    logistic_hessian_forward,
+    arrays=("X: B... N d", "theta: B... d"),
+    outputs=("H: B... d d",),
+    independent=(True, False),
+)
 
 
 def logistic_hessian(X: torch.Tensor, theta: torch.Tensor) -> torch.Tensor:
-    """H of Hessian of logistic regression.
+    """H of Hessian of logistic regression, as an operator of PyTorch: without a gradient.
 
     Args:
         X: (..., N, d)
@@ -26,13 +81,5 @@ def logistic_hessian(X: torch.Tensor, theta: torch.Tensor) -> torch.Tensor:
     Returns:
         H: (..., d, d)
     """
-    bound = bind("logistic_hessian", Array("X", X, "B... N d"), Array("theta", theta, "B... d"))
-    X, theta = bound.arrays
-    leading = bound.leading
-    # u[r,i] = Sum_a(theta[r,a]*X[r,i,a])   (B, N)
-    u = torch.einsum("ria,ra->ri", X, theta)
-    # s[r,i] = 1/(1 + exp(-u[r,i]))   (B, N)
-    s = torch.exp(-torch.nn.functional.softplus(-u))
-    # H[r,a,b] = Sum_i((1 - s[r,i])*s[r,i]*X[r,i,a]*X[r,i,b])   (B, d, d)
-    H = ((1 - s) * s)[:, None] * X.swapaxes(-1, -2) @ X
-    return restore(H, leading)
+    result: torch.Tensor = _operator(X, theta)
+    return result

@@ -13,16 +13,21 @@ from __future__ import annotations
 
 import torch
 
+from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
+from .workspace import Room, Workspace
 
 
-def rotary_forward(x: torch.Tensor, *, base: float = 10000.0, start: float = 0.0) -> tuple[torch.Tensor, Saved]:
+def rotary_forward(
+    x: torch.Tensor, *, base: float = 10000.0, start: float = 0.0, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, Saved]:
     """y of rotary position embedding.
 
     Args:
         x: (..., T, A, 2)
         base: float = 10000.0
         start: float = 0.0
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         y: (..., T, A, 2)
@@ -30,28 +35,43 @@ def rotary_forward(x: torch.Tensor, *, base: float = 10000.0, start: float = 0.0
     """
     bound = bind("rotary_forward", Array("x", x, "N... T A 2"))
     (x,) = bound.arrays
-    A, T = bound.sizes("A T")
+    A, N, T = bound.sizes("A N T")
     leading = bound.leading
+    types = bound.types
     dtype = x.dtype
     device = x.device
-    # angle[t,a] = (t + start)/base**(a/A)   (T, A)
-    angle = (
-        base**-(torch.arange(A, dtype=dtype, device=device) / A)
-        * (torch.arange(T, dtype=dtype, device=device) + start)[..., None]
-    )
-    R_mask = torch.arange(2, device=device)[:, None] == torch.arange(2, device=device)
-    R_part = torch.sin(angle)
-    # R[t,a,e,f] = where(Eq(e, f), cos(angle[t,a]), where(Eq(e, 0), -sin(angle[t,a]), sin(angle[t,a])))   (T, A, 2,
-    #     2)
-    R = torch.where(
-        R_mask,
-        torch.cos(angle)[..., None, None],
-        torch.where(torch.arange(2, device=device) == 0, (-R_part)[..., None], R_part[..., None])[..., None],
-    )
-    # y[n,t,a,e] = Sum_f(R[t,a,e,f]*x[n,t,a,f])   (N, T, A, 2)
-    y = (x.permute(1, 2, 0, 3) @ R.swapaxes(-1, -2)).permute(2, 0, 1, 3)
-    saved = (leading, T, A, R)
-    return restore(y, leading), saved
+    workspace = workspace or Workspace()
+    rows = workspace.rows(T, A * 2 * 2)
+    R = torch.empty((T, A, 2, 2), dtype=dtype, device=device)
+    y = torch.empty((N, T, A, 2), dtype=dtype, device=device)
+    
+    def R_block(room: Room, part: int, t: slice) -> None:
+        """The rows t of a block."""
+        # angle[t,a] = (t + start)/base**(a/A)
+        angle = torch.mul(
+            base**-(torch.arange(A, dtype=dtype, device=device) / A),
+            (torch.arange(t.start, t.stop, dtype=dtype, device=device) + start)[..., None],
+            out=room(0, t, A),
+        )
+        R_part = torch.sin(angle, out=room(1, t, A))
+        R_part_2 = torch.cos(angle, out=room(0, t, A))
+        R_part_3 = torch.neg(R_part, out=room(2, t, A))
+        R_masked = room(3, t, A, 2)
+        R_masked.copy_(torch.where(torch.arange(2, device=device) == 0, R_part_3[..., None], R_part[..., None]))
+        # R[t,a,e,f] = where(Eq(e, f), cos(angle[t,a]), where(Eq(e, 0), -sin(angle[t,a]), sin(angle[t,a])))
+        R[t].copy_(
+            torch.where(
+                torch.arange(2, device=device)[:, None] == torch.arange(2, device=device),
+                R_part_2[..., None, None],
+                R_masked[..., None],
+            )
+        )
+        # y[n,t,a,e] = Sum_f(R[t,a,e,f]*x[n,t,a,f])
+        y[:, t].copy_((x[:, t].permute(1, 2, 0, 3) @ R[t].swapaxes(-1, -2)).permute(2, 0, 1, 3))
+    
+    workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype, device)
+    saved = (leading, types, T, A, R)
+    return restore(y, leading, bound.type), saved
 
 
 def rotary_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
@@ -64,8 +84,37 @@ def rotary_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     Returns:
         dx: (..., T, A, 2)
     """
-    leading, T, A, R = saved
+    leading, types, T, A, R = saved
     dy = incoming("rotary_backward", "dy", dy, leading, (T, A, 2), like=R)
     # dx[n,t,a,f] = Sum_e(R[t,a,e,f]*dy[n,t,a,e])   (N, T, A, 2)
     dx = (dy.permute(1, 2, 0, 3) @ R).permute(2, 0, 1, 3)
-    return restore(dx, leading),
+    return restore(dx, leading, types["x"]),
+
+
+_operator = Operator(
+    "rotary",
+    rotary_forward,
+    rotary_backward,
+    arrays=("x: N... T A 2",),
+    outputs=("y: N... T A 2",),
+    options=("float base", "float start"),
+    saved=("leading", "types", "T", "A", "R"),
+    kept=("R: T A 2 2",),
+    variables=("x",),
+    independent=(True, True),
+)
+
+
+def rotary(x: torch.Tensor, *, base: float = 10000.0, start: float = 0.0) -> torch.Tensor:
+    """y of rotary position embedding, as an operator of PyTorch: differentiable with respect to x.
+
+    Args:
+        x: (..., T, A, 2)
+        base: float = 10000.0
+        start: float = 0.0
+
+    Returns:
+        y: (..., T, A, 2)
+    """
+    result: torch.Tensor = _operator(x, base, start)
+    return result

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import torch
 
+from .operators import Operator
 from .runtime import Array, bind, restore
 
 
-def sequence_probability(conditional: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def sequence_probability_forward(conditional: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """probability, log_probability of probability of sequences, as a product and as a sum of logs.
 
     Args:
@@ -25,11 +26,35 @@ def sequence_probability(conditional: torch.Tensor) -> tuple[torch.Tensor, torch
         probability: (...,)
         log_probability: (...,)
     """
-    bound = bind("sequence_probability", Array("conditional", conditional, "Samples... Tokens"))
+    bound = bind("sequence_probability_forward", Array("conditional", conditional, "Samples... Tokens"))
     (conditional,) = bound.arrays
     leading = bound.leading
     # probability[row] = Prod_s(conditional[row,s])   (Samples,)
     probability = conditional.prod(dim=-1)
     # log_probability[row] = Sum_s(log(conditional[row,s]))   (Samples,)
     log_probability = torch.log(conditional).sum(dim=-1)
-    return restore(probability, leading), restore(log_probability, leading)
+    return restore(probability, leading, bound.type), restore(log_probability, leading, bound.type)
+
+
+_operator = Operator(
+    "sequence_probability",
+    sequence_probability_forward,
+    arrays=("conditional: Samples... Tokens",),
+    outputs=("probability: Samples...", "log_probability: Samples..."),
+    independent=(True, False),
+)
+
+
+def sequence_probability(conditional: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """probability, log_probability of probability of sequences, as a product and as a sum of logs, as an operator
+    of PyTorch: without a gradient.
+
+    Args:
+        conditional: (..., Tokens)
+
+    Returns:
+        probability: (...,)
+        log_probability: (...,)
+    """
+    result: tuple[torch.Tensor, torch.Tensor] = _operator(conditional)
+    return result

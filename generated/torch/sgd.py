@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import torch
 
+from .operators import Operator
 from .runtime import Array, bind, restore
 
 
-def sgd(
+def sgd_forward(
     theta: torch.Tensor, g: torch.Tensor, v: torch.Tensor, *, lr: float, mu: float = 0.9, decay: float = 0.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """theta_next, v_next of one step of gradient descent with momentum.
@@ -32,11 +33,43 @@ def sgd(
         theta_next: (...,)
         v_next: (...,)
     """
-    bound = bind("sgd", Array("theta", theta, "N..."), Array("g", g, "N..."), Array("v", v, "N..."))
+    bound = bind("sgd_forward", Array("theta", theta, "N..."), Array("g", g, "N..."), Array("v", v, "N..."))
     theta, g, v = bound.arrays
     leading = bound.leading
     # v_next[n] = theta[n]*decay + v[n]*mu + g[n]   (N,)
     v_next = decay * theta + mu * v + g
     # theta_next[n] = -v_next[n]*lr + theta[n]   (N,)
     theta_next = theta - lr * v_next
-    return restore(theta_next, leading), restore(v_next, leading)
+    return restore(theta_next, leading, bound.type), restore(v_next, leading, bound.type)
+
+
+_operator = Operator(
+    "sgd",
+    sgd_forward,
+    arrays=("theta: N...", "g: N...", "v: N..."),
+    outputs=("theta_next: N...", "v_next: N..."),
+    options=("float lr", "float mu", "float decay"),
+    independent=(True, False),
+)
+
+
+def sgd(
+    theta: torch.Tensor, g: torch.Tensor, v: torch.Tensor, *, lr: float, mu: float = 0.9, decay: float = 0.0,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """theta_next, v_next of one step of gradient descent with momentum, as an operator of PyTorch: without a
+    gradient.
+
+    Args:
+        theta: (...,)
+        g: (...,)
+        v: (...,)
+        lr: float
+        mu: float = 0.9
+        decay: float = 0.0
+
+    Returns:
+        theta_next: (...,)
+        v_next: (...,)
+    """
+    result: tuple[torch.Tensor, torch.Tensor] = _operator(theta, g, v, lr, mu, decay)
+    return result

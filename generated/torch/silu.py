@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import torch
 
+from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
 
 
@@ -27,10 +28,11 @@ def silu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     bound = bind("silu_forward", Array("x", x, "N..."))
     (x,) = bound.arrays
     leading = bound.leading
+    types = bound.types
     # y[n] = x[n]/(1 + exp(-x[n]))   (N,)
     y = x * torch.exp(-torch.nn.functional.softplus(-x))
-    saved = (leading, x, y)
-    return restore(y, leading), saved
+    saved = (leading, types, x, y)
+    return restore(y, leading, bound.type), saved
 
 
 def silu_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
@@ -43,10 +45,35 @@ def silu_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     Returns:
         dx: (...,)
     """
-    leading, x, y = saved
+    leading, types, x, y = saved
     dy = incoming("silu_backward", "dy", dy, leading, (), like=x)
     dx_part = -x
     dx_part_2 = torch.nn.functional.softplus(dx_part)
     # dx[n] = (1/(1 + exp(-x[n])) + y[n]*exp(-x[n])/(1 + exp(-x[n])))*dy[n]   (N,)
     dx = (y * torch.exp(dx_part - dx_part_2) + torch.exp(-dx_part_2)) * dy
-    return restore(dx, leading),
+    return restore(dx, leading, types["x"]),
+
+
+_operator = Operator(
+    "silu",
+    silu_forward,
+    silu_backward,
+    arrays=("x: N...",),
+    outputs=("y: N...",),
+    saved=("leading", "types", "x", "y"),
+    variables=("x",),
+    independent=(True, True),
+)
+
+
+def silu(x: torch.Tensor) -> torch.Tensor:
+    """y of SiLU, as an operator of PyTorch: differentiable with respect to x.
+
+    Args:
+        x: (...,)
+
+    Returns:
+        y: (...,)
+    """
+    result: torch.Tensor = _operator(x)
+    return result

@@ -12,15 +12,20 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .operators import Operator
+from .runtime import Array, Saved, bind, cast, incoming, restore
+from .workspace import Room, Workspace
 
 
-def sinusoidal_positions_forward(position: torch.Tensor, theta: torch.Tensor) -> tuple[torch.Tensor, Saved]:
+def sinusoidal_positions_forward(
+    position: torch.Tensor, theta: torch.Tensor, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, Saved]:
     """E of sinusoidal position embedding.
 
     Args:
         position: (...,)
         theta: (A,)
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         E: (..., A, 2)
@@ -28,39 +33,96 @@ def sinusoidal_positions_forward(position: torch.Tensor, theta: torch.Tensor) ->
     """
     bound = bind("sinusoidal_positions_forward", Array("position", position, "N..."), Array("theta", theta, "A"))
     position, theta = bound.arrays
-    (A,) = bound.sizes("A")
+    A, N = bound.sizes("A N")
     leading = bound.leading
+    types = bound.types
+    dtype = position.dtype
     device = position.device
-    # angle[n,a] = position[n]*theta[a]   (N, A)
-    angle = position[..., None] * theta
-    # E[n,a,e] = where(Eq(e, 0), sin(angle[n,a]), cos(angle[n,a]))   (N, A, 2)
-    E = torch.where(torch.arange(2, device=device) == 0, torch.sin(angle)[..., None], torch.cos(angle)[..., None])
-    saved = (leading, A, position, theta, angle)
-    return restore(E, leading), saved
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, A * 2)
+    angle = torch.empty((N, A), dtype=dtype, device=device)
+    E = torch.empty((N, A, 2), dtype=dtype, device=device)
+    
+    def E_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # angle[n,a] = position[n]*theta[a]
+        torch.mul(position[n][..., None], theta, out=angle[n])
+        E_part = torch.sin(angle[n], out=room(0, n, A))
+        E_part_2 = torch.cos(angle[n], out=room(1, n, A))
+        # E[n,a,e] = where(Eq(e, 0), sin(angle[n,a]), cos(angle[n,a]))
+        E[n].copy_(torch.where(torch.arange(2, device=device) == 0, E_part[..., None], E_part_2[..., None]))
+    
+    workspace.sweep(E_block, N, rows, (), (), A * 2, dtype, device)
+    saved = (leading, types, A, N, position, theta, angle)
+    return restore(E, leading, bound.type), saved
 
 
-def sinusoidal_positions_backward(dE: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
+def sinusoidal_positions_backward(
+    dE: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dposition, dtheta: the gradient of a loss of which dE is the gradient with respect to E.
 
     Args:
         dE: (..., A, 2)
         saved: the second result of sinusoidal_positions_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dposition: (...,)
         dtheta: (A,)
     """
-    leading, A, position, theta, angle = saved
+    leading, types, A, N, position, theta, angle = saved
     dE = incoming("sinusoidal_positions_backward", "dE", dE, leading, (A, 2), like=position)
+    dtype = dE.dtype
     device = dE.device
-    # dangle[n,a] = Sum_e(dE[n,a,e]*[Eq(e, 0)])*cos(angle[n,a]) - Sum_e(dE[n,a,e]*[Ne(e, 0)])*sin(angle[n,a])   (N,
-    #     A)
-    dangle = (
-        torch.where(torch.arange(2, device=device) == 0, dE, 0).sum(dim=-1) * torch.cos(angle)
-        - torch.where(torch.arange(2, device=device) != 0, dE, 0).sum(dim=-1) * torch.sin(angle)
-    )
+    workspace = workspace or Workspace()
+    rows = workspace.rows(A, 2)
+    dangle = torch.empty((N, A), dtype=dtype, device=device)
+    
+    def dangle_block(room: Room, part: int, n: int, a: slice) -> None:
+        """The rows a of a block, for one n."""
+        dangle_masked = room(0, a, 2)
+        dangle_masked.copy_(dE[n, a])
+        dangle_masked.masked_fill_(torch.arange(2, device=device) != 0, 0)
+        dangle_masked_2 = room(1, a, 2)
+        dangle_masked_2.copy_(dE[n, a])
+        dangle_masked_2.masked_fill_(torch.arange(2, device=device) == 0, 0)
+        # dangle[n,a] = Sum_e(dE[n,a,e]*[Eq(e, 0)])*cos(angle[n,a]) - Sum_e(dE[n,a,e]*[Ne(e, 0)])*sin(angle[n,a])
+        dangle[n, a] = dangle_masked.sum(dim=-1) * torch.cos(
+            angle[n, a]
+        ) - dangle_masked_2.sum(dim=-1) * torch.sin(angle[n, a])
+    
+    workspace.sweep(dangle_block, A, rows, (N,), (), 2, dtype, device)
     # dposition[n] = Sum_a(theta[a]*dangle[n,a])   (N,)
     dposition = torch.einsum("na,a->n", dangle, theta)
     # dtheta[a] = Sum_n(position[n]*dangle[n,a])   (A,)
     dtheta = torch.einsum("na,n->a", dangle, position)
-    return restore(dposition, leading), dtheta
+    return restore(dposition, leading, types["position"]), cast(dtheta, types["theta"])
+
+
+_operator = Operator(
+    "sinusoidal_positions",
+    sinusoidal_positions_forward,
+    sinusoidal_positions_backward,
+    arrays=("position: N...", "theta: A"),
+    outputs=("E: N... A 2",),
+    saved=("leading", "types", "A", "N", "position", "theta", "angle"),
+    kept=("angle: N... A",),
+    variables=("position", "theta"),
+    independent=(True, False),
+)
+
+
+def sinusoidal_positions(position: torch.Tensor, theta: torch.Tensor) -> torch.Tensor:
+    """E of sinusoidal position embedding, as an operator of PyTorch: differentiable with respect to position,
+    theta.
+
+    Args:
+        position: (...,)
+        theta: (A,)
+
+    Returns:
+        E: (..., A, 2)
+    """
+    result: torch.Tensor = _operator(position, theta)
+    return result

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .operators import Operator
+from .runtime import Array, Saved, bind, incoming, largest, restore
+from .workspace import Room, Workspace
 
 
-def softmax_forward(z: torch.Tensor) -> tuple[torch.Tensor, Saved]:
+def softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) -> tuple[torch.Tensor, Saved]:
     """p of softmax over the last axis.
 
     Args:
         z: (..., V)
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         p: (..., V)
@@ -26,27 +29,81 @@ def softmax_forward(z: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     """
     bound = bind("softmax_forward", Array("z", z, "N... V"))
     (z,) = bound.arrays
-    (V,) = bound.sizes("V")
+    N, V = bound.sizes("N V")
     leading = bound.leading
-    p_exp = torch.exp(z - z.amax(dim=-1)[..., None])
-    # p[n,v] = softmax(z[n,v], over=v)   (N, V)
-    p = p_exp / p_exp.sum(dim=-1)[..., None]
-    saved = (leading, V, p)
-    return restore(p, leading), saved
+    types = bound.types
+    dtype = z.dtype
+    device = z.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    p = torch.empty((N, V), dtype=dtype, device=device)
+    
+    def p_exp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        p_exp_top = largest(z[n], -1)
+        p_exp = torch.sub(z[n], p_exp_top[..., None], out=p[n])
+        torch.exp(p_exp, out=p_exp)
+        p_sum = p_exp.sum(dim=-1)
+        # p[n,v] = softmax(z[n,v], over=v)
+        torch.div(p_exp, p_sum[..., None], out=p[n])
+    
+    workspace.sweep(p_exp_block, N, rows, (), (), V, dtype, device)
+    saved = (leading, types, N, V, p)
+    return restore(p, leading, bound.type), saved
 
 
-def softmax_backward(dp: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
+def softmax_backward(
+    dp: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dz: the gradient of a loss of which dp is the gradient with respect to p.
 
     Args:
         dp: (..., V)
         saved: the second result of softmax_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dz: (..., V)
     """
-    leading, V, p = saved
+    leading, types, N, V, p = saved
     dp = incoming("softmax_backward", "dp", dp, leading, (V,), like=p)
-    # dz[n,v_1] = (-Sum_v(dp[n,v]*p[n,v]) + dp[n,v_1])*p[n,v_1]   (N, V)
-    dz = (dp - torch.einsum("nv,nv->n", dp, p)[..., None]) * p
-    return restore(dz, leading),
+    dtype = dp.dtype
+    device = dp.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    dz = torch.empty((N, V), dtype=dtype, device=device)
+    
+    def dz_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        dz_sum = torch.einsum("nv,nv->n", dp[n], p[n])
+        # dz[n,v_1] = (-Sum_v(dp[n,v]*p[n,v]) + dp[n,v_1])*p[n,v_1]
+        torch.sub(dp[n], dz_sum[..., None], out=dz[n])
+        dz[n] *= p[n]
+    
+    workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
+    return restore(dz, leading, types["z"]),
+
+
+_operator = Operator(
+    "softmax",
+    softmax_forward,
+    softmax_backward,
+    arrays=("z: N... V",),
+    outputs=("p: N... V",),
+    saved=("leading", "types", "N", "V", "p"),
+    variables=("z",),
+    independent=(True, True),
+)
+
+
+def softmax(z: torch.Tensor) -> torch.Tensor:
+    """p of softmax over the last axis, as an operator of PyTorch: differentiable with respect to z.
+
+    Args:
+        z: (..., V)
+
+    Returns:
+        p: (..., V)
+    """
+    result: torch.Tensor = _operator(z)
+    return result

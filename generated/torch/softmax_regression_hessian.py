@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, bind, restore
+from .operators import Operator
+from .runtime import Array, bind, largest, restore
 
 
-def softmax_regression_hessian(X: torch.Tensor, W: torch.Tensor) -> torch.Tensor:
+def softmax_regression_hessian_forward(X: torch.Tensor, W: torch.Tensor) -> torch.Tensor:
     """H of Hessian of softmax regression.
 
     Args:
@@ -27,7 +28,7 @@ def softmax_regression_hessian(X: torch.Tensor, W: torch.Tensor) -> torch.Tensor
     Returns:
         H: (..., C, d, C, d)
     """
-    bound = bind("softmax_regression_hessian", Array("X", X, "B... N d"), Array("W", W, "B... C d"))
+    bound = bind("softmax_regression_hessian_forward", Array("X", X, "B... N d"), Array("W", W, "B... C d"))
     X, W = bound.arrays
     B, C, N, d = bound.sizes("B C N d")
     leading = bound.leading
@@ -35,7 +36,7 @@ def softmax_regression_hessian(X: torch.Tensor, W: torch.Tensor) -> torch.Tensor
     device = X.device
     # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])   (B, N, C)
     u = X @ W.swapaxes(-1, -2)
-    mu_exp = torch.exp(u - u.amax(dim=-1)[..., None])
+    mu_exp = torch.exp(u - largest(u, -1)[..., None])
     # mu[r,i,c] = softmax(u[r,i,c], over=c)   (B, N, C)
     mu = mu_exp / mu_exp.sum(dim=-1)[..., None]
     # cov[r,i,c,e] = (-mu[r,i,e] + [c = e])*mu[r,i,c]   (B, N, C, C)
@@ -44,4 +45,27 @@ def softmax_regression_hessian(X: torch.Tensor, W: torch.Tensor) -> torch.Tensor
     H = (
         cov.reshape(B, N, C * C).swapaxes(-1, -2) @ (X[..., None] * X[:, :, None]).reshape(B, N, d * d)
     ).reshape(B, C, C, d, d).permute(0, 1, 3, 2, 4)
-    return restore(H, leading)
+    return restore(H, leading, bound.type)
+
+
+_operator = Operator(
+    "softmax_regression_hessian",
+    softmax_regression_hessian_forward,
+    arrays=("X: B... N d", "W: B... C d"),
+    outputs=("H: B... C d C d",),
+    independent=(True, False),
+)
+
+
+def softmax_regression_hessian(X: torch.Tensor, W: torch.Tensor) -> torch.Tensor:
+    """H of Hessian of softmax regression, as an operator of PyTorch: without a gradient.
+
+    Args:
+        X: (..., N, d)
+        W: (..., C, d)
+
+    Returns:
+        H: (..., C, d, C, d)
+    """
+    result: torch.Tensor = _operator(X, W)
+    return result

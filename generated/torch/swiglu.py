@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .operators import Operator
+from .runtime import Array, Saved, bind, cast, incoming, restore
+from .workspace import Room, Workspace
 
 
 def swiglu_forward(
-    x: torch.Tensor, W_g: torch.Tensor, W_u: torch.Tensor, W_d: torch.Tensor,
+    x: torch.Tensor, W_g: torch.Tensor, W_u: torch.Tensor, W_d: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
     """y of SwiGLU feed-forward layer.
 
@@ -28,6 +30,7 @@ def swiglu_forward(
         W_g: (F, C)
         W_u: (F, C)
         W_d: (C, F)
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         y: (..., C)
@@ -41,28 +44,50 @@ def swiglu_forward(
         Array("W_d", W_d, "C F"),
     )
     x, W_g, W_u, W_d = bound.arrays
-    (C,) = bound.sizes("C")
+    C, F, N = bound.sizes("C F N")
     leading = bound.leading
-    # g[n,f] = Sum_c(W_g[f,c]*x[n,c])   (N, F)
-    g = x @ W_g.T
-    # u[n,f] = Sum_c(W_u[f,c]*x[n,c])   (N, F)
-    u = x @ W_u.T
-    # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))   (N, F)
-    a = g * torch.exp(-torch.nn.functional.softplus(-g))
-    # h[n,f] = a[n,f]*u[n,f]   (N, F)
-    h = a * u
-    # y[n,c] = Sum_f(W_d[c,f]*h[n,f])   (N, C)
-    y = h @ W_d.T
-    saved = (leading, C, x, W_g, W_u, W_d, g, u, a, h)
-    return restore(y, leading), saved
+    types = bound.types
+    dtype = x.dtype
+    device = x.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, F)
+    g = torch.empty((N, F), dtype=dtype, device=device)
+    u = torch.empty((N, F), dtype=dtype, device=device)
+    a = torch.empty((N, F), dtype=dtype, device=device)
+    h = torch.empty((N, F), dtype=dtype, device=device)
+    y = torch.empty((N, C), dtype=dtype, device=device)
+    
+    def g_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
+        torch.matmul(x[n], W_g.T, out=g[n])
+        # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
+        torch.matmul(x[n], W_u.T, out=u[n])
+        # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
+        torch.neg(g[n], out=a[n])
+        a[n].copy_(torch.nn.functional.softplus(a[n]))
+        torch.neg(a[n], out=a[n])
+        torch.exp(a[n], out=a[n])
+        torch.mul(g[n], a[n], out=a[n])
+        # h[n,f] = a[n,f]*u[n,f]
+        torch.mul(a[n], u[n], out=h[n])
+        # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
+        torch.matmul(h[n], W_d.T, out=y[n])
+    
+    workspace.sweep(g_block, N, rows, (), (), F, dtype, device)
+    saved = (leading, types, C, F, N, x, W_g, W_u, W_d, g, u, a, h)
+    return restore(y, leading, bound.type), saved
 
 
-def swiglu_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
+def swiglu_backward(
+    dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dx, dW_g, dW_u, dW_d: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:
         dy: (..., C)
         saved: the second result of swiglu_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dx: (..., C)
@@ -70,24 +95,83 @@ def swiglu_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
         dW_u: (F, C)
         dW_d: (C, F)
     """
-    leading, C, x, W_g, W_u, W_d, g, u, a, h = saved
+    leading, types, C, F, N, x, W_g, W_u, W_d, g, u, a, h = saved
     dy = incoming("swiglu_backward", "dy", dy, leading, (C,), like=x)
-    # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])   (N, F)
-    dh = dy @ W_d
-    # da[n,f] = dh[n,f]*u[n,f]   (N, F)
-    da = dh * u
-    # du[n,f] = a[n,f]*dh[n,f]   (N, F)
-    du = a * dh
-    dg_part = -g
-    dg_part_2 = torch.nn.functional.softplus(dg_part)
-    # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*da[n,f]   (N, F)
-    dg = (a * torch.exp(dg_part - dg_part_2) + torch.exp(-dg_part_2)) * da
-    # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])   (N, C)
-    dx = dg @ W_g + du @ W_u
-    # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])   (F, C)
-    dW_g = dg.T @ x
-    # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])   (F, C)
-    dW_u = du.T @ x
-    # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])   (C, F)
-    dW_d = dy.T @ h
-    return restore(dx, leading), dW_g, dW_u, dW_d
+    dtype = dy.dtype
+    device = dy.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, F)
+    dx = torch.empty((N, C), dtype=dtype, device=device)
+    parts = workspace.parts(N, rows, (), ())
+    dW_g = torch.zeros((parts, F, C), dtype=dtype, device=device)
+    dW_u = torch.zeros((parts, F, C), dtype=dtype, device=device)
+    dW_d = torch.zeros((parts, C, F), dtype=dtype, device=device)
+    
+    def dh_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])
+        dh = torch.matmul(dy[n], W_d, out=room(0, n, F))
+        # du[n,f] = a[n,f]*dh[n,f]
+        du = torch.mul(a[n], dh, out=room(1, n, F))
+        dg_part = torch.neg(g[n], out=room(2, n, F))
+        dg_part_2 = room(3, n, F)
+        dg_part_2.copy_(torch.nn.functional.softplus(dg_part))
+        # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
+        dg = torch.sub(dg_part, dg_part_2, out=room(2, n, F))
+        torch.exp(dg, out=dg)
+        torch.mul(a[n], dg, out=dg)
+        dg_part_3 = torch.neg(dg_part_2, out=room(4, n, F))
+        torch.exp(dg_part_3, out=dg_part_3)
+        dg += dg_part_3
+        dg *= dh
+        dg *= u[n]
+        # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
+        torch.matmul(dg, W_g, out=dx[n])
+        part_part = torch.matmul(du, W_u, out=room(5, n, C))
+        dx[n] += part_part
+        # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
+        dW_g_block = torch.matmul(dg.T, x[n], out=room(0, F, C))
+        dW_g[part] += dW_g_block
+        # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
+        dW_u_block = torch.matmul(du.T, x[n], out=room(0, F, C))
+        dW_u[part] += dW_u_block
+        # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
+        dW_d_block = torch.matmul(dy[n].T, h[n], out=room(0, C, F))
+        dW_d[part] += dW_d_block
+    
+    workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts)
+    dW_g = dW_g.sum(dim=0)
+    dW_u = dW_u.sum(dim=0)
+    dW_d = dW_d.sum(dim=0)
+    return (
+        restore(dx, leading, types["x"]), cast(dW_g, types["W_g"]), cast(dW_u, types["W_u"]), cast(dW_d, types["W_d"]),
+    )
+
+
+_operator = Operator(
+    "swiglu",
+    swiglu_forward,
+    swiglu_backward,
+    arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
+    outputs=("y: N... C",),
+    saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d", "g", "u", "a", "h"),
+    kept=("g: N... F", "u: N... F", "a: N... F", "h: N... F"),
+    variables=("x", "W_g", "W_u", "W_d"),
+    independent=(True, False),
+)
+
+
+def swiglu(x: torch.Tensor, W_g: torch.Tensor, W_u: torch.Tensor, W_d: torch.Tensor) -> torch.Tensor:
+    """y of SwiGLU feed-forward layer, as an operator of PyTorch: differentiable with respect to x, W_g, W_u, W_d.
+
+    Args:
+        x: (..., C)
+        W_g: (F, C)
+        W_u: (F, C)
+        W_d: (C, F)
+
+    Returns:
+        y: (..., C)
+    """
+    result: torch.Tensor = _operator(x, W_g, W_u, W_d)
+    return result

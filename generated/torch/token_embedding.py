@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import torch
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .operators import Operator
+from .runtime import Array, Saved, bind, cast, incoming, restore
 
 
 def token_embedding_forward(token: torch.Tensor, E: torch.Tensor, P: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -35,10 +36,11 @@ def token_embedding_forward(token: torch.Tensor, E: torch.Tensor, P: torch.Tenso
     token, E, P = bound.arrays
     C, V, T = bound.sizes("C V T")
     leading = bound.leading
+    types = bound.types
     # x[n,t,c] = E[token[n,t],c] + P[t,c]   (N, T, C)
     x = E[token] + P
-    saved = (leading, C, V, T, token)
-    return restore(x, leading), saved
+    saved = (leading, types, C, V, T, token)
+    return restore(x, leading, bound.type), saved
 
 
 def token_embedding_backward(dx: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
@@ -52,7 +54,7 @@ def token_embedding_backward(dx: torch.Tensor, saved: Saved) -> tuple[torch.Tens
         dE: (V, C)
         dP: (T, C)
     """
-    leading, C, V, T, token = saved
+    leading, types, C, V, T, token = saved
     dx = incoming("token_embedding_backward", "dx", dx, leading, (T, C))
     dtype = dx.dtype
     device = dx.device
@@ -61,4 +63,31 @@ def token_embedding_backward(dx: torch.Tensor, saved: Saved) -> tuple[torch.Tens
     dE.index_put_((token,), dx, accumulate=True)
     # dP[t,c] = Sum_n(dx[n,t,c])   (T, C)
     dP = dx.sum(dim=0)
-    return dE, dP
+    return cast(dE, types["E"]), cast(dP, types["P"])
+
+
+_operator = Operator(
+    "token_embedding",
+    token_embedding_forward,
+    token_embedding_backward,
+    arrays=("token: N... T", "E: V C", "P: T C"),
+    outputs=("x: N... T C",),
+    saved=("leading", "types", "C", "V", "T", "token"),
+    variables=("E", "P"),
+    independent=(True, False),
+)
+
+
+def token_embedding(token: torch.Tensor, E: torch.Tensor, P: torch.Tensor) -> torch.Tensor:
+    """x of token and position embedding, as an operator of PyTorch: differentiable with respect to E, P.
+
+    Args:
+        token: (..., T), integers in 0 .. V-1
+        E: (V, C)
+        P: (T, C)
+
+    Returns:
+        x: (..., T, C)
+    """
+    result: torch.Tensor = _operator(token, E, P)
+    return result

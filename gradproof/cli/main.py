@@ -19,6 +19,7 @@ from gradproof.cli.check import check
 from gradproof.cli.generate import generate
 from gradproof.cli.prove import prove
 from gradproof.cli.run import run
+from gradproof.cli.sample import sample
 from gradproof.cli.train import train
 
 INTERNAL = 70  # EX_SOFTWARE; also the exit code of derive.errors.AlarmError
@@ -74,7 +75,7 @@ Exit codes of every command:
   1    a claim not proved, a kernel out of date or wrong, a stage that fell short
   2    bad input: the message says what was expected and what was found
   70   internal alarm: the two proof engines disagree, or gradproof itself failed
-  130  interrupted""",
+  130  interrupted; 143 by SIGTERM""",
 )
 @click.version_option(gradproof.__version__, prog_name="gradproof")
 def main() -> None:
@@ -89,5 +90,5 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-for command in (prove, generate, check, train, run):
+for command in (prove, generate, check, train, sample, run):
     main.add_command(command)

@@ -12,7 +12,9 @@ from types import TracebackType
 from typing import Protocol, Self
 
 import click
+from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from gradproof.cli.render import console, on_terminal, seconds, visible
 
@@ -33,6 +35,9 @@ class Meter(Protocol):
 
     def move(self, done: int, note: str = "") -> None:
         """So many steps of the stage that runs are done."""
+
+    def show(self, title: str, text: str) -> None:
+        """A passage of text that came up on the way."""
 
     def finish(self, note: str = "") -> None:
         """The stage that runs is done."""
@@ -90,6 +95,10 @@ class BarMeter:
         """Draw the bar anew."""
         self._progress.update(self._running, completed=done, note=visible(note))
 
+    def show(self, title: str, text: str) -> None:
+        """Print the passage above the bars."""
+        self._progress.console.print(Panel(Text(visible(text)), title=Text(title), title_align="left"))
+
     def finish(self, note: str = "") -> None:
         """Fill the bar and stop its clock."""
         (task,) = (task for task in self._progress.tasks if task.id == self._running)
@@ -129,6 +138,9 @@ class LineMeter:
         if tenth > self._tenth:
             self._tenth = tenth
             self._print(f"{done} of {self._total}{f', {note}' if note else ''}")
+
+    def show(self, title: str, text: str) -> None:
+        """Nothing: a log has the passage once, at the end."""
 
     def finish(self, note: str = "") -> None:
         """Print the stage's end, with the time it took."""

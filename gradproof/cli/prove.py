@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,15 +37,19 @@ Exit codes:
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the counterexample search."
 )
+@click.option(
+    "--model", metavar="MODEL", help="That training MODEL, a preset or a TOML file, runs the gradient of its loss."
+)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.pass_context
-def prove(ctx: click.Context, form: str, seed: int, names: tuple[str, ...]) -> None:
+def prove(ctx: click.Context, form: str, seed: int, model: str | None, names: tuple[str, ...]) -> None:
     """Prove or refute claims for all sizes.
 
     NAME is the id of a claim (E6), the name of a program, a module that states programs (package.module), or the path
     of a .py file that does. Without names, every claim of the library is decided.
     """
-    claims = chosen_claims(names)
+    claims = chosen_claims(names) if names or model is None else []
+    claims += claims_of(model) if model is not None else []
     with meter(["prove"], lines=False) as progress:
         began = time.perf_counter()
         verdicts = decide(claims, seed=seed, progress=progress)
@@ -53,7 +58,31 @@ def prove(ctx: click.Context, form: str, seed: int, names: tuple[str, ...]) -> N
         render.show_json(as_json(verdicts, elapsed))
     else:
         show(verdicts, elapsed)
+        if model is not None and all(verdict.status == "Proved" for verdict in verdicts):
+            show_coverage()
     ctx.exit(0 if all(verdict.status == "Proved" for verdict in verdicts) else 1)
+
+
+def claims_of(model: str) -> list[Claim]:
+    """The claims that training this model, a preset or a configuration file, runs the gradient of its loss.
+
+    Raises:
+        ConfigurationError: there is no such preset, or the file cannot be used.
+        KernelMissingError: the generated kernels are not those of the statements that the claims are about.
+    """
+    from gradproof.training.config import PRESETS, preset, read_config
+    from gradproof.training.proof import check_generated, claims_of_model
+
+    config = read_config(Path(model)) if model not in PRESETS and Path(model).suffix == ".toml" else preset(model)
+    check_generated(config)
+    return claims_of_model(config)
+
+
+def show_coverage() -> None:
+    """Print what the claims of a model say together, and what they do not."""
+    from gradproof.training.proof import COVERAGE
+
+    render.show_note(COVERAGE, indent=0)
 
 
 def decide(claims: Sequence[Claim], *, seed: int, progress: Meter) -> list[Verdict]:
@@ -73,7 +102,7 @@ def decide(claims: Sequence[Claim], *, seed: int, progress: Meter) -> list[Verdi
         try:
             verdicts.append(verdict_on(claim, seed=seed))
         except (AlarmError, StatementError) as error:
-            raise type(error)(f"{error}   ({claim.source})" if claim.source else str(error)) from error
+            raise type(error)(f"{error}{stated_at(claim)}") from error
     progress.finish(tally(verdicts))
     return verdicts
 
@@ -94,18 +123,24 @@ def tally(verdicts: Sequence[Verdict]) -> str:
 
 
 def as_json(verdicts: Sequence[Verdict], elapsed: float) -> dict[str, Any]:
-    """The verdicts as the JSON object that `--format json` prints."""
+    """The verdicts as the JSON object that `--format json` prints; every claim has the same keys."""
     return {
         "claims": [
             {
                 "id": verdict.claim.id,
                 "name": verdict.claim.name,
+                "program": verdict.claim.program.name,
+                "statement": str(verdict.claim),
+                "source": render.place(verdict.claim.source),
                 "verdict": verdict.status,
                 "hypotheses": list(verdict.hypotheses),
                 "laws": list(verdict.laws),
+                "rule": rule_of(verdict.claim),
+                "note": verdict.claim.note,
+                "reason": verdict.reason,
                 "seconds": round(verdict.seconds, 6),
                 "counterexample": verdict.counterexample and verdict.counterexample.as_dict(),
-                **({"advice": list(verdict.advice)} if verdict.advice else {}),
+                "advice": list(verdict.advice),
             }
             for verdict in verdicts
         ],
@@ -113,16 +148,25 @@ def as_json(verdicts: Sequence[Verdict], elapsed: float) -> dict[str, Any]:
     }
 
 
+def rule_of(claim: Claim) -> dict[str, str] | None:
+    """The inference rule that a claim names, with the sentence that it rests on and where that is proved."""
+    rule = claim.by
+    return rule and {"name": rule.name, "statement": rule.statement, "source": rule.source}
+
+
 def show(verdicts: Sequence[Verdict], elapsed: float) -> None:
     """Print a paragraph for each verdict, then the count."""
     width = max(len(verdict.claim.id) for verdict in verdicts)
     for verdict in verdicts:
         head = f"{verdict.claim.id:<{width}}  {verdict.status:<9}  {render.seconds(verdict.seconds):>7}"
-        render.show_line(f"{head}  {title_of(verdict.claim)}", render.STYLES[verdict.status])
+        render.show_line(f"{head}  {title_of(verdict.claim)}{stated_at(verdict.claim)}", render.STYLES[verdict.status])
         if verdict.hypotheses:
             render.show_note(f"hypotheses: {'; '.join(verdict.hypotheses)}", indent=width + 2)
         if verdict.laws:
             render.show_note(f"laws: {'; '.join(verdict.laws)}", indent=width + 2)
+        if verdict.claim.by is not None:
+            rule = verdict.claim.by
+            render.show_note(f"rule: {rule.name}: {rule.statement}. {rule.source}", indent=width + 2)
         if verdict.claim.note:
             render.show_note(f"note: {verdict.claim.note}", indent=width + 2)
         for line in grounds(verdict):
@@ -135,12 +179,16 @@ def title_of(claim: Claim) -> str:
     return claim.name or str(claim)
 
 
+def stated_at(claim: Claim) -> str:
+    """The file and line of the claim, in brackets, to stand at the end of a message."""
+    return f"   ({render.place(claim.source)})" if claim.source else ""
+
+
 def grounds(verdict: Verdict) -> list[str]:
     """Why a claim is not proved: the statement, and its counterexample or what was tried; nothing for a proof."""
     if verdict.status == "Proved":
         return []
-    stated = f"   ({verdict.claim.source})" if verdict.claim.source else ""
-    lines = [f"claimed: {verdict.claim}{stated}"]
+    lines = [f"claimed: {verdict.claim}"]
     found = verdict.counterexample
     if found is not None:
         where = [f"{name} = {value}" for name, value in (*found.sizes.items(), *found.position.items())]

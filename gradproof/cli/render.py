@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -118,6 +119,15 @@ def show_text(title: str, text: str) -> None:
     click.echo(f"{title}:")
     for line in visible(text).splitlines():
         click.echo(f"  | {line}")
+
+
+def place(source: str) -> str:
+    """A file with a line as short as it can be followed from the working folder, or from the folder of the library."""
+    name, _, line = source.rpartition(":")
+    for folder in (Path.cwd(), Path(__file__).parents[2]):
+        if Path(name).is_relative_to(folder):
+            return f"{Path(name).relative_to(folder).as_posix()}:{line}"
+    return source
 
 
 def show_json(payload: Mapping[str, Any], *, indent: int | None = 2) -> None:

@@ -1,122 +1,182 @@
-"""`gradproof train`: train the small Transformer with generated kernels alone and report its losses.
+"""`gradproof train`: train a Transformer with generated kernels alone, and report what its loss is made of.
 
-Takes settings to `gradproof.training` and prints the losses beside the entropies they are to be measured against.
+Takes settings and a text to `gradproof.training`, shows what the run tells on the way, and prints the losses beside
+what they are measured against. What a run leaves in its folder is described in docs/training.md.
 """
 
 from __future__ import annotations
 
-import math
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gradproof.cli import render
 from gradproof.cli.meter import Meter, meter
+from gradproof.cli.training_report import conclude
+from gradproof.cli.training_setup import chosen_config, chosen_source, placed, prepared
 
 if TYPE_CHECKING:
-    from gradproof.training import StepReport, TrainingConfig, TrainingResult
+    from gradproof.training import Source, TrainingConfig, TrainingResult
+    from gradproof.training.reports import Event
 
-COLUMNS = (render.Column("quantity"), render.Column("nats per character", number=True))
 COUNT = click.IntRange(min=1)
+FROM_NOTHING = click.IntRange(min=0)
 
 
 @click.command(
     short_help="Train a small Transformer with generated kernels alone.",
     epilog="""\b
+Examples:
+  gradproof train                                        Python's help topics, about a minute
+  gradproof train --data texts/ --preset small -o mine   all text files of a folder, a larger model
+  gradproof train --process markov:order=2,symbols=8     a text whose entropy is known
+  gradproof train --resume                               go on with the newest run in runs/
+  torchrun --nproc-per-node 2 -m gradproof.training --engine torch    the same command in two processes
+
+\b
+What a run leaves in its folder:
+  checkpoint.json, step-*.safetensors   the state; what --resume and `gradproof sample` read
+  metrics.jsonl                         a line for every step, evaluation and sample
+  loss.svg                              the losses, with the entropies as lines (needs matplotlib)
+  report.json                           what is printed at the end
+docs/training.md has all settings, and what each of these files holds.
+
+\b
 Exit codes:
-  0  trained
-  1  the loss stopped being a finite number
-  2  bad input: settings that contradict each other, or a text that cannot be trained on""",
+  0    trained
+  1    the loss stopped being a finite number
+  2    bad input: settings that contradict each other, a text that cannot be trained on, a checkpoint that does not fit
+  130  Ctrl-C: saved after the step it was in; a second Ctrl-C ends at once, unsaved
+  143  SIGTERM: the same""",
 )
 @click.option(
-    "--data", type=click.Path(path_type=Path), metavar="FILE", help="Text instead of Python's reference topics."
+    "--data",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Text file or folder, not Python's reference topics.",
+)
+@click.option(
+    "--process",
+    metavar="SPEC",
+    help="Draw the text from a process of known entropy: markov:order=2,symbols=8 or copy:block=8,symbols=16.",
+)
+@click.option("--unit", type=click.Choice(["characters", "bytes"]), help="What a token is (characters).")
+@click.option("--preset", metavar="NAME", help="Settings by name: nano, tiny or small.")
+@click.option("--config", "file", type=click.Path(path_type=Path), metavar="FILE", help="Settings from a TOML file.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="TABLE.NAME=VALUE", help="One setting, such as model.norm=rms."
 )
 @click.option("--steps", type=COUNT, help="Steps to train, however long they take; by default about a minute's worth.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Makes the run repeatable.")
+@click.option("--seed", type=FROM_NOTHING, help="Makes the run repeatable (0).")
 @click.option("--layers", type=COUNT, help="Blocks of attention and feed-forward (2).")
 @click.option("--heads", type=COUNT, help="Attention heads (2).")
 @click.option("--width", type=COUNT, help="Channels of the residual stream (64).")
-@click.option("--context", type=COUNT, help="Characters the model sees (64).")
+@click.option("--context", type=COUNT, help="Tokens the model sees (64).")
 @click.option("--batch", type=COUNT, help="Windows of text for each step (16).")
+@click.option("--learning-rate", type=float, help="Largest step size (0.003).")
+@click.option("--engine", type=click.Choice(["numpy", "torch"]), help="What runs the kernels (numpy).")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Where torch runs them (cpu).")
+@click.option("--dtype", type=click.Choice(["float32", "float64", "bfloat16"]), help="Type of the weights (float32).")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder of the run; by default the next number in runs/.",
+)
+@click.option(
+    "--resume",
+    is_flag=False,
+    flag_value="",
+    metavar="[DIR]",
+    help="Go on with the run in DIR. Without DIR: with the one in --output, or the newest in runs/; "
+    "if there is none yet, begin it.",
+)
+@click.option("--no-save", is_flag=True, help="Keep nothing of the run.")
+@click.option("--checkpoint-every", type=COUNT, metavar="STEPS", help="Steps between checkpoints (100).")
+@click.option(
+    "--evaluate-every", type=FROM_NOTHING, metavar="STEPS", help="Steps between looks at held-out text; 0: none."
+)
+@click.option("--sample-every", type=FROM_NOTHING, metavar="STEPS", help="Steps between samples; 0: none.")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where to draw the losses, as .svg or .png (loss.svg in the folder).",
+)
+@click.option("--profile", "profiled", is_flag=True, help="Print the time of each kernel when training is over.")
 @click.option("--json", "as_json", is_flag=True, help="End with one line of JSON on stdout.")
 def train(
     data: Path | None,
-    steps: int | None,
-    seed: int,
-    layers: int | None,
-    heads: int | None,
-    width: int | None,
-    context: int | None,
-    batch: int | None,
+    process: str | None,
+    unit: str | None,
+    preset: str | None,
+    file: Path | None,
+    assignments: tuple[str, ...],
+    output: Path | None,
+    resume: str | None,
+    no_save: bool,
+    plot: Path | None,
+    profiled: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
-    """Train a causal character Transformer with nothing but generated kernels.
+    """Train a causal Transformer on text with nothing but generated kernels.
 
-    Reports training and held-out loss beside the unigram and bigram entropies of the held-out text, then samples from
-    the model.
+    Reports training and held-out loss beside the entropies of the held-out text and what xz makes of it; on a text
+    drawn from a process of known entropy, the loss as entropy plus divergence. Ends with a sample. Settings come from
+    --preset or --config, then --set, then the options; numbers in brackets are the defaults.
     """
-    from gradproof.training import TrainingConfig
+    from gradproof.training.distributed import process_group
+    from gradproof.training.folder import locked
+    from gradproof.training.interruption import interruptions
+    from gradproof.training.plot import check_plot
 
-    default = TrainingConfig()
-    config = TrainingConfig(
-        layers=layers or default.layers,
-        heads=heads or default.heads,
-        width=width or default.width,
-        context=context or default.context,
-        batch=batch or default.batch,
-        steps=steps or default.steps,
-        # Who names a number of steps wants that number, however long it takes.
-        time_limit_s=default.time_limit_s if steps is None else math.inf,
-        seed=seed,
-    )
-    with meter(["train"]) as progress:
-        result = fit(config, data, progress)
-    if not as_json:
-        show(result)
-        return
-    render.show_json(
-        {
-            "train_loss": result.train_loss,
-            "heldout_loss": result.heldout_loss,
-            "unigram": result.unigram,
-            "bigram": result.bigram,
-            "tokens_per_s": round(result.tokens_per_s, 1),
-            "steps": result.steps,
-        },
-        indent=None,
-    )
+    if plot is not None:
+        if no_save:
+            raise click.UsageError("--plot draws what a run leaves; leave out --no-save")
+        check_plot(plot)
+    place = placed(output, resume, no_save)
+    config = chosen_config(place, preset, file, assignments, given)
+    source = chosen_source(place, data, process, unit)
+    with interruptions() as stop, process_group(config) as group:
+        folder = prepared(place, source, config) if group.is_first else None
+        # One process shows and writes what happens; the others compute.
+        kept = nullcontext() if folder is None else locked(folder)
+        with kept:
+            with meter(["train"], lines=group.is_first) as progress:
+                result = follow(config, source, progress, stop=stop, group=group, resume=place.state, folder=folder)
+            if group.is_first:
+                conclude(config, source, result, folder, plot, profiled, as_json)
 
 
 def fit(config: TrainingConfig, data: Path | None, progress: Meter) -> TrainingResult:
-    """The result of training on the text of the file, or on the default text."""
-    from gradproof.training import default_text, read_text
+    """The result of training on the text of the file, or on the default text; nothing is kept."""
+    from gradproof.training import open_source
+
+    return follow(config, open_source(data), progress)
+
+
+def follow(config: TrainingConfig, source: Source, progress: Meter, **options: Any) -> TrainingResult:
+    """The result of training, with what happens on the way shown by `progress`."""
+    from gradproof.training import HeldOutReport, SampleReport, StepReport
     from gradproof.training import train as run_training
 
-    text = default_text() if data is None else read_text(data)
     progress.start("train", config.steps)
+    held_out = ""
 
-    def tell(report: StepReport) -> None:
-        progress.move(
-            report.step,
-            f"loss {report.loss:.3f}, {report.tokens_per_s:,.0f} tokens/s, {render.seconds(report.seconds_left)} left",
-        )
+    def tell(event: Event) -> None:
+        nonlocal held_out
+        if isinstance(event, StepReport):
+            pace = f"{event.tokens_per_s:,.0f} tokens/s, {render.seconds(event.seconds_left)} left"
+            progress.move(event.step, f"loss {event.loss:.3f}{held_out}, {pace}")
+        elif isinstance(event, HeldOutReport):
+            held_out = f", held-out {event.loss:.3f}"
+        elif isinstance(event, SampleReport):
+            progress.show(f"sample after {event.step} steps", event.text)
 
-    result: TrainingResult = run_training(config, text, on_step=tell)
+    result: TrainingResult = run_training(config, source, tell=tell, **options)
     progress.finish(f"loss {result.train_loss:.3f}, {result.tokens_per_s:,.0f} tokens/s")
     return result
-
-
-def show(result: TrainingResult) -> None:
-    """Print the losses beside the entropies, the pace, and the sampled text."""
-    rows = [
-        ["loss before training", f"{result.first_loss:.4f}"],
-        ["training loss", f"{result.train_loss:.4f}"],
-        ["held-out loss", f"{result.heldout_loss:.4f}"],
-        ["held-out bigram entropy", f"{result.bigram:.4f}"],
-        ["held-out unigram entropy", f"{result.unigram:.4f}"],
-    ]
-    render.show_table(COLUMNS, rows)
-    early = " (stopped early at the time limit)" if result.stopped_early else ""
-    render.show_line(f"{result.steps} steps{early}, {result.tokens_per_s:,.0f} tokens per second")
-    render.show_text("sample", result.sample)

@@ -8,19 +8,38 @@ computes; it cuts text into windows, hands arrays from one kernel to the next an
 """
 
 from gradproof.training.config import TrainingConfig
-from gradproof.training.data import default_text, read_text
-from gradproof.training.errors import ConfigurationError, DataError, DivergenceError, KernelMissingError
-from gradproof.training.loop import StepReport, TrainingResult, train
+from gradproof.training.errors import (
+    CheckpointError,
+    ConfigurationError,
+    DataError,
+    DivergenceError,
+    Interrupted,
+    KernelMissingError,
+    PlotError,
+    SamplingError,
+)
+from gradproof.training.loop import train
+from gradproof.training.reports import HeldOutReport, SampleReport, SavedReport, StepReport, TrainingResult
+from gradproof.training.text import Source, default_text, open_source, read_text
 
 __all__ = [
+    "CheckpointError",
     "ConfigurationError",
     "DataError",
     "DivergenceError",
+    "HeldOutReport",
+    "Interrupted",
     "KernelMissingError",
+    "PlotError",
+    "SampleReport",
+    "SamplingError",
+    "SavedReport",
+    "Source",
     "StepReport",
     "TrainingConfig",
     "TrainingResult",
     "default_text",
+    "open_source",
     "read_text",
     "train",
 ]

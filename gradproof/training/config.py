@@ -1,21 +1,26 @@
-"""The settings of a training run: the shape of the model, the length of the run, the step size at each step.
+"""The settings of a training run: the shape of the model, the step size at each step, how the work is done.
 
-First in the data flow of training: everything else takes a `TrainingConfig` and derives its sizes from it. The only
-arithmetic here is on settings, plain Python numbers.
+First in the data flow of training: everything else takes a `TrainingConfig` and derives its sizes from it. Settings
+come from a preset, a TOML file with the tables [model], [optimiser] and [run], or Python; all are checked alike. The
+only arithmetic here is on settings, plain Python numbers.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
 
 from gradproof.training.errors import ConfigurationError
 
-__all__ = ["TrainingConfig", "learning_rate_at"]
+__all__ = ["PRESETS", "SECTIONS", "TrainingConfig", "learning_rate_at", "preset", "read_config"]
 
-_COUNTS = ("layers", "heads", "width", "context", "expansion", "batch", "steps", "evaluation_windows")
-_NOT_NEGATIVE = ("warm_up", "seed", "sample_length")
+PRESETS = ("nano", "tiny", "small")
+"""The configurations that come with the package: files of `presets/`."""
+_PRESET_FOLDER = Path(__file__).parent / "presets"
 
 
 @dataclass(frozen=True)
@@ -24,70 +29,120 @@ class TrainingConfig:
 
     Attributes:
         layers: Number of blocks, each attention and then feed-forward.
-        heads: Attention heads; divides `width`.
+        heads: Query heads; divides `width`.
+        key_value_heads: Key and value heads, each shared by a group of query heads; 0 for as many as query heads.
         width: Channels of the residual stream, C.
-        context: Characters the model sees, T.
-        expansion: Hidden units of the feed-forward block for every channel, F / C.
-        batch: Windows per step.
-        steps: Updates of the run.
-        time_limit_s: Wall-clock seconds of training after which the run stops early and says so.
+        context: Tokens the model sees, T.
+        expansion: Hidden units of the feed-forward layer for every channel, F / C.
+        norm: Layer norm or RMS norm, before each attention and feed-forward and at the end.
+        positions: A learned vector for each position, or rotary queries and keys.
+        activation: The feed-forward layer: GELU with biases, or SwiGLU without.
+        dropout: Chance that a channel is dropped, after the embedding and before each residual sum.
+        tied: Whether the read-out uses the embedding's matrix.
         learning_rate: Largest step size, reached when the warm-up is over.
         warm_up: Most steps over which the step size rises linearly; a short run rises over its first tenth.
         final_rate: Step size at the last step, as a fraction of `learning_rate`.
         weight_decay: Decay of the weight matrices and embeddings; gains and biases are not decayed.
         beta_1: Decay of AdamW's running mean of the gradient.
         beta_2: Decay of AdamW's running mean of its square.
+        eps: What AdamW adds to the root of that mean.
+        clip: Largest norm of the whole gradient; a longer one is scaled down to it. 0 for no limit.
+        batch: Windows per step.
+        micro_batches: Equal parts that the NumPy engine cuts a batch into, so that each part stays in the cache.
+        threads: Threads of the NumPy engine. Each adds up the gradients of its share of the micro-batches, so that this
+            number and the one before decide the last digits of a result.
+        steps: Updates of the run.
+        time_limit_s: Wall-clock seconds of training after which the run stops early and says so.
         evaluation_windows: Most windows of the held-out text that the held-out loss averages over.
-        sample_length: Characters sampled after training.
-        seed: Makes weights, batches and sample repeatable.
-        dtype: Floating-point type of weights and activations.
+        checkpoint_every: Steps from one checkpoint to the next.
+        evaluate_every: Steps from one look at some held-out windows to the next; 0 for none.
+        sample_every: Steps from one sample to the next; 0 for none.
+        sample_length: Tokens of a sample.
+        seed: Makes weights, batches, dropout and sample repeatable.
+        dtype: Floating-point type of activations; weights are kept in float32 where it is bfloat16.
+        engine: The library whose kernels compute.
+        device: Where the torch engine computes.
     """
 
     layers: int = 2
     heads: int = 2
+    key_value_heads: int = 0
     width: int = 64
     context: int = 64
     expansion: int = 4
-    batch: int = 16
-    steps: int = 1000
-    time_limit_s: float = 80.0
+    norm: Literal["layer", "rms"] = "layer"
+    positions: Literal["learned", "rotary"] = "learned"
+    activation: Literal["gelu", "swiglu"] = "gelu"
+    dropout: float = 0.0
+    tied: bool = False
     learning_rate: float = 3e-3
     warm_up: int = 100
     final_rate: float = 0.05
     weight_decay: float = 0.01
     beta_1: float = 0.9
     beta_2: float = 0.99
+    eps: float = 1e-8
+    clip: float = 1.0
+    batch: int = 16
+    micro_batches: int = 1
+    threads: int = 1
+    steps: int = 1000
+    time_limit_s: float = 80.0
     evaluation_windows: int = 704
+    checkpoint_every: int = 100
+    evaluate_every: int = 100
+    sample_every: int = 250
     sample_length: int = 200
     seed: int = 0
-    dtype: Literal["float32", "float64"] = "float32"
+    dtype: Literal["float32", "float64", "bfloat16"] = "float32"
+    engine: Literal["numpy", "torch"] = "numpy"
+    device: Literal["cpu", "cuda"] = "cpu"
 
     def __post_init__(self) -> None:
         """Refuse settings no run can have.
 
         Raises:
-            ConfigurationError: A setting is out of range, or `heads` does not divide `width`.
+            ConfigurationError: A setting is of another type, out of range, or contradicts another.
         """
-        for name in _COUNTS:
-            self._require(name, getattr(self, name) >= 1, "at least 1")
-        for name in _NOT_NEGATIVE:
-            self._require(name, getattr(self, name) >= 0, "at least 0")
-        self._require("time_limit_s", self.time_limit_s > 0, "positive")
-        self._require("learning_rate", 0 < self.learning_rate < math.inf, "positive and finite")
-        self._require("final_rate", 0 <= self.final_rate <= 1, "between 0 and 1")
-        self._require("weight_decay", 0 <= self.weight_decay < math.inf, "at least 0 and finite")
-        self._require("beta_1", 0 <= self.beta_1 < 1, "at least 0 and below 1")
-        self._require("beta_2", 0 <= self.beta_2 < 1, "at least 0 and below 1")
-        self._require("dtype", self.dtype in ("float32", "float64"), "'float32' or 'float64'")
-        if self.width % self.heads:
+        for field in fields(self):
+            _check_type(field.name, getattr(self, field.name))
+        for names, holds, expected in _RANGES:
+            for name in names.split():
+                value = getattr(self, name)
+                if not holds(value):
+                    raise ConfigurationError(f"{name} must be {expected}, found {value!r}; change {name}")
+        self._check_divides("heads", "width")
+        self._check_divides("groups", "heads", "key_value_heads")
+        self._check_divides("micro_batches", "batch")
+        if self.positions == "rotary" and self.head_width % 2:
             raise ConfigurationError(
-                f"heads must divide width, but width is {self.width} and heads is {self.heads}; "
-                f"choose a width that is a multiple of {self.heads}"
+                f"rotary positions turn pairs of channels, but width / heads is {self.head_width}; choose a width that "
+                f"is a multiple of {2 * self.heads}"
+            )
+        for setting, value, other, allowed in _TOGETHER:
+            if getattr(self, setting) == value and getattr(self, other) != allowed:
+                raise ConfigurationError(
+                    f"{setting} = {value!r} needs {other} = {allowed!r}, found {other} = {getattr(self, other)!r}; "
+                    "change one of them"
+                )
+
+    def _check_divides(self, part: str, whole: str, setting: str = "") -> None:
+        divisor, number = getattr(self, part), getattr(self, whole)
+        if number % divisor:
+            raise ConfigurationError(
+                f"{setting or part} must divide {whole}, but {whole} is {number} and {setting or part} is {divisor}; "
+                f"choose a {whole} that is a multiple of {divisor}"
             )
 
-    def _require(self, name: str, holds: bool, expected: str) -> None:
-        if not holds:
-            raise ConfigurationError(f"{name} must be {expected}, found {getattr(self, name)!r}; change {name}")
+    @property
+    def groups(self) -> int:
+        """Groups of query heads, each with a key and value head of its own, G."""
+        return self.key_value_heads or self.heads
+
+    @property
+    def heads_per_group(self) -> int:
+        """Query heads that share a key and value head, R = H / G."""
+        return self.heads // self.groups
 
     @property
     def head_width(self) -> int:
@@ -96,7 +151,7 @@ class TrainingConfig:
 
     @property
     def feed_forward_width(self) -> int:
-        """Hidden units of the feed-forward block, F."""
+        """Hidden units of the feed-forward layer, F."""
         return self.expansion * self.width
 
     @property
@@ -106,8 +161,103 @@ class TrainingConfig:
 
     @property
     def tokens_per_step(self) -> int:
-        """Characters predicted in one step."""
+        """Tokens predicted in one step."""
         return self.batch * self.context
+
+    def as_dict(self) -> dict[str, dict[str, Any]]:
+        """The settings by table, as TOML and JSON have them."""
+        values = asdict(self)
+        return {section: {name: values[name] for name in names} for section, names in SECTIONS.items()}
+
+    @classmethod
+    def from_dict(cls, tables: Mapping[str, Any], base: TrainingConfig | None = None) -> TrainingConfig:
+        """The settings in the tables, over those of `base`, or over the defaults.
+
+        Raises:
+            ConfigurationError: A table or a setting is unknown, or no run can have the settings.
+        """
+        chosen: dict[str, Any] = {}
+        for section, table in tables.items():
+            if section not in SECTIONS or not isinstance(table, Mapping):
+                expected = ", ".join(f"[{name}]" for name in SECTIONS)
+                raise ConfigurationError(f"expected the tables {expected}, found {section}; rename or remove it")
+            for name, value in table.items():
+                if name not in SECTIONS[section]:
+                    raise ConfigurationError(_unknown(section, name))
+                chosen[name] = float(value) if _is_whole(value) and _KINDS.get(name) is float else value
+        return replace(base or cls(), **chosen)
+
+
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "model": (
+        "layers", "heads", "key_value_heads", "width", "context", "expansion", "norm", "positions", "activation",
+        "dropout", "tied",
+    ),
+    "optimiser": ("learning_rate", "warm_up", "final_rate", "weight_decay", "beta_1", "beta_2", "eps", "clip"),
+    "run": (
+        "batch", "micro_batches", "threads", "steps", "time_limit_s", "evaluation_windows", "checkpoint_every",
+        "evaluate_every", "sample_every", "sample_length", "seed", "dtype", "engine", "device",
+    ),
+}  # fmt: skip
+"""Which table of a configuration file each setting stands in."""
+
+_KINDS = {field.name: type(field.default) for field in fields(TrainingConfig)}
+
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "norm": ("layer", "rms"),
+    "positions": ("learned", "rotary"),
+    "activation": ("gelu", "swiglu"),
+    "dtype": ("float32", "float64", "bfloat16"),
+    "engine": ("numpy", "torch"),
+    "device": ("cpu", "cuda"),
+}
+
+_Test = Callable[[Any], bool]
+_RANGES: tuple[tuple[str, _Test, str], ...] = (
+    ("layers heads width context expansion", lambda x: x >= 1, "at least 1"),
+    ("batch micro_batches threads steps evaluation_windows checkpoint_every", lambda x: x >= 1, "at least 1"),
+    ("key_value_heads warm_up seed evaluate_every sample_every sample_length", lambda x: x >= 0, "at least 0"),
+    ("time_limit_s", lambda x: x > 0, "positive"),
+    ("learning_rate eps", lambda x: 0 < x < math.inf, "positive and finite"),
+    ("weight_decay clip", lambda x: 0 <= x < math.inf, "at least 0 and finite"),
+    ("final_rate", lambda x: 0 <= x <= 1, "between 0 and 1"),
+    ("beta_1 beta_2 dropout", lambda x: 0 <= x < 1, "at least 0 and below 1"),
+    *((name, words.__contains__, f"{' or '.join(map(repr, words))}") for name, words in _WORDS.items()),
+)
+"""Settings, what must hold of each, and the same in words."""
+
+_TOGETHER = (("dtype", "bfloat16", "engine", "torch"), ("device", "cuda", "engine", "torch"))
+"""A setting that, at a value, needs another setting to have a value."""
+
+
+def preset(name: str) -> TrainingConfig:
+    """The settings that come with the package under this name.
+
+    Raises:
+        ConfigurationError: There are none of this name.
+    """
+    if name not in PRESETS:
+        raise ConfigurationError(f"expected a preset, {', '.join(PRESETS)}, found {name!r}; choose one, or give a file")
+    return read_config(_PRESET_FOLDER / f"{name}.toml")
+
+
+def read_config(path: Path) -> TrainingConfig:
+    """The settings of a TOML file; what it leaves out has its default.
+
+    Raises:
+        ConfigurationError: The file cannot be read, is no TOML, or has settings no run can have. The message names it.
+    """
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        found = f"{path}: expected a readable TOML file, found: {error.strerror}"
+        raise ConfigurationError(f"{found}; check the path") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: expected a TOML file, found: {error}; correct it") from error
+    try:
+        return TrainingConfig.from_dict(tables)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
 
 
 def learning_rate_at(step: int, config: TrainingConfig) -> float:
@@ -122,3 +272,21 @@ def learning_rate_at(step: int, config: TrainingConfig) -> float:
     progress = (step - rise) / (config.steps - rise)
     cosine = (1 + math.cos(math.pi * progress)) / 2
     return config.learning_rate * (config.final_rate + (1 - config.final_rate) * cosine)
+
+
+def _check_type(name: str, value: Any) -> None:
+    kind = _KINDS[name]
+    if type(value) is not kind and not (kind is float and _is_whole(value)):
+        words = {int: "a whole number", float: "a number", bool: "true or false", str: "a word in quotes"}[kind]
+        raise ConfigurationError(f"{name} must be {words}, found {value!r}; change {name}")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _unknown(section: str, name: str) -> str:
+    home = next((other for other, names in SECTIONS.items() if name in names), None)
+    if home is not None:
+        return f"[{section}] has no setting {name}, which belongs in [{home}]; move it there"
+    return f"[{section}] has no setting {name}; it has {', '.join(SECTIONS[section])}"

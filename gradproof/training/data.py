@@ -1,22 +1,35 @@
-"""The text: read, turned into integers, split, and cut into windows.
+"""Tokens: the text numbered, split, and cut into windows.
 
-Second in the data flow of training: a string becomes a `Corpus` of integer arrays, and a corpus becomes batches
-`(tokens, targets)`, each of shape (batch, context), where the target of a character is the character after it. The only
-arithmetic here is on positions in the text.
+Second in the data flow of training: a source becomes a `Corpus` of integer arrays, and a corpus becomes batches
+`(tokens, targets)`, each of shape (batch, context), where the target of a token is the token after it. The batch of a
+step is a function of the seed and the step, so that a run which is resumed sees the batches that it would have seen.
+The only arithmetic here is on positions in the text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import codecs
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradproof.training.errors import DataError
+from gradproof.training.errors import DataError, SamplingError
+from gradproof.training.text import Source, Unit, source_of
 
-__all__ = ["Batch", "Corpus", "Ids", "corpus_from", "default_text", "evaluation_batches", "random_batch", "read_text"]
+__all__ = [
+    "Batch",
+    "Corpus",
+    "Ids",
+    "Vocabulary",
+    "batch_at",
+    "corpus_from",
+    "evaluation_batches",
+    "evaluation_starts",
+    "random_batch",
+    "windows_at",
+]
 
 Ids = NDArray[np.int64]
 Batch = tuple[Ids, Ids]
@@ -26,94 +39,126 @@ _HELD_OUT_SHARE = 10
 
 
 @dataclass(frozen=True)
+class Vocabulary:
+    """What the ids stand for.
+
+    Attributes:
+        alphabet: The tokens in code-point order; a token's id is its place here.
+        unit: What a token is.
+    """
+
+    alphabet: str
+    unit: Unit = "characters"
+
+    @property
+    def size(self) -> int:
+        """How many tokens there are, V."""
+        return len(self.alphabet)
+
+    @property
+    def first(self) -> int:
+        """The token that a text begins after when nothing stands before it: the line break, or else the first."""
+        return max(0, self.alphabet.find("\n"))
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of the tokens of `text`.
+
+        Raises:
+            SamplingError: A character is not one of the alphabet.
+        """
+        tokens = text if self.unit == "characters" else text.encode("utf-8", "surrogateescape").decode("latin-1")
+        places = {symbol: place for place, symbol in enumerate(self.alphabet)}
+        for symbol in tokens:
+            if symbol not in places:
+                raise SamplingError(
+                    f"prompt: expected characters of the text that the model was trained on, found {symbol!r}, which "
+                    "does not occur in it; leave it out"
+                )
+        return [places[symbol] for symbol in tokens]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text that the ids stand for; bytes that are not UTF-8 become replacement characters."""
+        return "".join(self.decode_each(ids))
+
+    def decode_each(self, ids: Iterable[int]) -> Iterator[str]:
+        """The text of each id as soon as it is known: a character of several bytes comes with its last byte."""
+        if self.unit == "characters":
+            yield from (self.alphabet[place] for place in ids)
+            return
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for place in ids:
+            yield decoder.decode(self.alphabet[place].encode("latin-1"))
+        yield decoder.decode(b"", final=True)
+
+
+@dataclass(frozen=True)
 class Corpus:
     """A text as integers.
 
     Attributes:
-        alphabet: The distinct characters of the whole text in code-point order; a character's id is its place here.
+        vocabulary: What the integers stand for.
         train: Ids of the text trained on, in order.
         held_out: Ids of the text held out, in order.
     """
 
-    alphabet: str
+    vocabulary: Vocabulary
     train: Ids
     held_out: Ids
 
-    def decode(self, ids: list[int]) -> str:
-        """The characters that the ids stand for."""
-        return "".join(self.alphabet[position] for position in ids)
+    @property
+    def alphabet(self) -> str:
+        """The tokens in code-point order."""
+        return self.vocabulary.alphabet
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text that the ids stand for."""
+        return self.vocabulary.decode(ids)
 
 
-def default_text() -> str:
-    """The reference topics that come with Python, in the order of their names, one after the other.
-
-    Raises:
-        DataError: This Python was installed without `pydoc_data`.
-    """
-    try:
-        from pydoc_data.topics import topics
-    except ImportError as error:
-        raise DataError("this Python comes without the default text, pydoc_data.topics; give --data FILE") from error
-    return "\n".join(topics[name] for name in sorted(topics))
-
-
-def read_text(path: Path) -> str:
-    """The text of a UTF-8 file, as it stands; a byte-order mark is dropped.
+def corpus_from(source: Source | str, context: int) -> Corpus:
+    """Number the tokens of a text and hold out its last tenth.
 
     Raises:
-        DataError: The file is missing, unreadable, empty, or not UTF-8.
+        DataError: The held-out tenth would be shorter than one window of `context` tokens and its last target.
     """
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: there is no such file; check the path given to --data") from error
-    except OSError as error:
-        raise DataError(f"{path}: expected a readable text file, found: {error.strerror}; check --data") from error
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: expected UTF-8 text, found byte 0x{content[error.start]:02x} at offset {error.start}, "
-            "which is not UTF-8; convert the file to UTF-8"
-        ) from error
-    if not text:
-        raise DataError(f"{path}: expected text, found an empty file; give a file with text to --data")
-    return text
-
-
-def corpus_from(text: str, context: int) -> Corpus:
-    """Number the characters of `text` and hold out its last tenth.
-
-    Raises:
-        DataError: The held-out tenth would be shorter than one window of `context` characters and its last target.
-    """
+    source = source_of(source) if isinstance(source, str) else source
+    text = source.text
     held_out_length = len(text) // _HELD_OUT_SHARE
     if held_out_length <= context:
         needed = (context + 1) * _HELD_OUT_SHARE
         raise DataError(
-            f"the text has {len(text)} characters; a context of {context} needs at least {needed}, so that the "
+            f"the text has {len(text)} {source.unit}; a context of {context} needs at least {needed}, so that the "
             "held-out tenth fills one window; give a longer text or a smaller context"
         )
-    # Fixed-width code points make numbering a sort; `surrogatepass` keeps the function total on Python strings.
-    code_points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    distinct, places = np.unique(code_points, return_inverse=True)
-    ids = places.astype(np.int64)
+    # Fixed-width code points make numbering a search; `surrogatepass` keeps the function total on Python strings.
+    ids = np.searchsorted(_code_points(source.alphabet), _code_points(text)).astype(np.int64)
     train_length = len(text) - held_out_length
-    alphabet = "".join(chr(code_point) for code_point in distinct.tolist())
-    return Corpus(alphabet, ids[:train_length], ids[train_length:])
+    return Corpus(Vocabulary(source.alphabet, source.unit), ids[:train_length], ids[train_length:])
+
+
+def batch_at(ids: Ids, context: int, batch: int, seed: int, step: int) -> Batch:
+    """The batch of step `step`: windows that start anywhere in `ids`, drawn for this seed and this step alone."""
+    generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, step)))
+    return random_batch(ids, context, batch, generator)
 
 
 def random_batch(ids: Ids, context: int, batch: int, generator: np.random.Generator) -> Batch:
     """`batch` windows that start anywhere in `ids`, every start equally likely."""
     starts = generator.integers(0, len(ids) - context, size=batch)
-    return _windows_at(ids, context, starts)
+    return windows_at(ids, context, starts)
 
 
 def evaluation_batches(ids: Ids, context: int, batch: int, most: int) -> Iterator[Batch]:
-    """Windows spread evenly over the whole of `ids`, in batches of equal size, always the same ones.
+    """The windows of `evaluation_starts` in batches of equal size, always the same ones."""
+    for starts in evaluation_starts(ids, context, batch, most):
+        yield windows_at(ids, context, starts)
+
+
+def evaluation_starts(ids: Ids, context: int, batch: int, most: int) -> Iterator[Ids]:
+    """Where windows start that are spread evenly over the whole of `ids`, in batches of equal size.
 
     There are as many as fit side by side, at most `most`, rounded down to whole batches, or one smaller batch when not
-    even one whole batch fits. The batches being equal in size, the mean of their means is the mean over all characters.
+    even one whole batch fits. The batches being equal in size, the mean of their means is the mean over all tokens.
     """
     last = len(ids) - context - 1
     windows = min(most, last // context + 1)
@@ -121,9 +166,14 @@ def evaluation_batches(ids: Ids, context: int, batch: int, most: int) -> Iterato
     windows -= windows % size
     starts = [last * window // max(1, windows - 1) for window in range(windows)]
     for first in range(0, windows, size):
-        yield _windows_at(ids, context, np.asarray(starts[first : first + size], dtype=np.int64))
+        yield np.asarray(starts[first : first + size], dtype=np.int64)
 
 
-def _windows_at(ids: Ids, context: int, starts: Ids) -> Batch:
+def windows_at(ids: Ids, context: int, starts: Ids) -> Batch:
+    """The windows of `context` tokens that begin at `starts`, and the tokens that follow each of theirs."""
     windows = np.lib.stride_tricks.sliding_window_view(ids, context + 1)[starts]
     return windows[:, :-1], windows[:, 1:]
+
+
+def _code_points(text: str) -> NDArray[np.uint32]:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)

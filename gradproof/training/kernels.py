@@ -1,6 +1,6 @@
-"""Where training finds its kernels: the NumPy modules that the compiler wrote to `generated/numpy/`.
+"""Where training finds its kernels: the modules that the compiler wrote to `generated/numpy/` and `generated/torch/`.
 
-Between the compiler and the model. This is the only module of the package that names `generated`; every function that
+Between the compiler and the engines. This is the only module of the package that names `generated`; every function that
 computes on weights, activations, gradients or losses is obtained here, by name, on first use.
 """
 
@@ -17,27 +17,25 @@ __all__ = ["Kernel", "backward_kernel", "forward_kernel", "kernel"]
 
 Kernel = Callable[..., Any]
 
-_PACKAGE = "generated.numpy"
 
-
-def forward_kernel(name: str) -> Kernel:
+def forward_kernel(name: str, library: str = "numpy") -> Kernel:
     """The function `<name>_forward`, which returns its output and what its backward pass needs."""
-    return kernel(name, f"{name}_forward")
+    return kernel(name, f"{name}_forward", library)
 
 
-def backward_kernel(name: str) -> Kernel:
+def backward_kernel(name: str, library: str = "numpy") -> Kernel:
     """The function `<name>_backward`, which returns a tuple of gradients in the order of the forward arguments."""
-    return kernel(name, f"{name}_backward")
+    return kernel(name, f"{name}_backward", library)
 
 
 @cache
-def kernel(name: str, function: str) -> Kernel:
-    """The function `function` of the generated module `name`.
+def kernel(name: str, function: str, library: str = "numpy") -> Kernel:
+    """The function `function` of the module `name` that was generated for a library.
 
     Raises:
         KernelMissingError: The module has not been generated, or has no such function.
     """
-    module_name = f"{_PACKAGE}.{name}"
+    module_name = f"generated.{library}.{name}"
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

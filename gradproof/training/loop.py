@@ -1,185 +1,315 @@
-"""The training run: batches to the model, gradients to the optimiser, losses to whoever listens.
+"""The training run: batches to the model, gradients to the optimiser, what happens to whoever listens and to the disk.
 
 Draws the data flow of training together. `training_steps` is the bare loop, a generator of one report per step; `train`
-is the whole run, from a text to a result. The only arithmetic here is on step counts and seconds.
+is the whole run, from a text to a result. With a folder, a run leaves metrics and checkpoints there, and one that was
+stopped goes on as if it had not been: everything that is drawn is drawn for the seed and the step. The only arithmetic
+here is on step counts and seconds.
 """
 
 from __future__ import annotations
 
 import math
 import time
+import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from signal import SIGTERM
 from statistics import fmean
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from gradproof.training.checkpoint import Checkpoint, checkpoint_in, save, tidy
 from gradproof.training.config import TrainingConfig, learning_rate_at
-from gradproof.training.data import Batch, Corpus, corpus_from, evaluation_batches, random_batch
-from gradproof.training.entropy import bigram_entropy, unigram_entropy
-from gradproof.training.errors import DivergenceError
-from gradproof.training.model import loss_and_gradient, loss_of
+from gradproof.training.data import Corpus, batch_at, corpus_from, evaluation_batches
+from gradproof.training.diagnosis import first_affected
+from gradproof.training.distributed import Group, process_group
+from gradproof.training.errors import CheckpointError, DivergenceError, Interrupted
+from gradproof.training.floor import floor_of, loss_parts
+from gradproof.training.metrics import MetricsFile
+from gradproof.training.model import Model, create_model
 from gradproof.training.optimiser import AdamW
-from gradproof.training.parameters import FlatArrays, allocate, initial_parameters, parameter_specs
+from gradproof.training.reports import Event, HeldOutReport, SampleReport, SavedReport, StepReport, TrainingResult
 from gradproof.training.sampling import sample_text
+from gradproof.training.text import Source, source_of
 
-__all__ = ["StepReport", "TrainingResult", "held_out_loss", "random_batches", "train", "training_steps"]
+__all__ = ["Progress", "held_out_loss", "train", "training_steps"]
 
-_LAST_STEPS = slice(-50, None)
-"""The training loss of a run is the mean over these of its steps."""
-
-
-@dataclass(frozen=True)
-class StepReport:
-    """What is known after one step.
-
-    Attributes:
-        step: Steps done.
-        steps: Steps of the whole run.
-        loss: Loss of this step's batch before its update, in nats per character.
-        learning_rate: Step size of this update.
-        elapsed_s: Seconds since training began.
-        seconds_left: Seconds that the remaining steps need at the pace so far, or that the time limit leaves.
-        tokens_per_s: Characters per second so far.
-    """
-
-    step: int
-    steps: int
-    loss: float
-    learning_rate: float
-    elapsed_s: float
-    seconds_left: float
-    tokens_per_s: float
+_LAST_STEPS = 50
+"""The training loss of a run is the mean over so many of its last steps."""
+_GLANCE = 64
+"""Most windows of an evaluation on the way; the final one takes all that the settings say."""
 
 
-@dataclass(frozen=True)
-class TrainingResult:
-    """What a run comes to; losses and entropies in nats per character.
+@dataclass
+class Progress:
+    """How far a run is: what changes from step to step beside the model and the optimiser."""
 
-    Attributes:
-        train_loss: Mean over the last steps.
-        heldout_loss: Mean over windows that cover the held-out text.
-        unigram: Entropy of the held-out text's characters.
-        bigram: Entropy of a character of the held-out text given the one before it.
-        tokens_per_s: Characters trained on per second.
-        steps: Steps done.
-        first_loss: Loss of the first batch.
-        sample: Text drawn from the trained model.
-        stopped_early: Whether the time limit ended the run before its last step.
-    """
+    step: int = 0
+    first_loss: float | None = None
+    losses: deque[float] = field(default_factory=lambda: deque(maxlen=_LAST_STEPS))
+    trained_s: float = 0.0
 
-    train_loss: float
-    heldout_loss: float
-    unigram: float
-    bigram: float
-    tokens_per_s: float
-    steps: int
-    first_loss: float
-    sample: str
-    stopped_early: bool
+    def note(self, report: StepReport) -> None:
+        """Take a step into account."""
+        self.step, self.trained_s = report.step, report.elapsed_s
+        self.first_loss = report.loss if self.first_loss is None else self.first_loss
+        self.losses.append(report.loss)
 
 
-# Products this small are quicker on one thread, and two that wait for each other on a busy machine are much slower.
-@threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
 def train(
     config: TrainingConfig,
-    text: str,
-    on_step: Callable[[StepReport], None] | None = None,
+    source: Source | str,
+    *,
+    tell: Callable[[Event], None] = lambda event: None,
     clock: Callable[[], float] = time.perf_counter,
+    folder: Path | None = None,
+    resume: Checkpoint | None = None,
+    stop: Callable[[], int | None] = lambda: None,
+    group: Group | None = None,
 ) -> TrainingResult:
-    """Train on all but the last tenth of `text`, evaluate on that tenth, and draw a sample.
+    """Train on all but the last tenth of a text, evaluate on that tenth, and draw a sample.
 
-    The same settings and text give the same result, bar `tokens_per_s`, when the run ends before the time limit.
+    The same settings and text give the same result, bar `tokens_per_s`, when the run ends before the time limit; also
+    when it was stopped on the way, at any moment, and resumed.
 
     Args:
         config: The settings.
-        text: What to learn from.
-        on_step: Called after every step.
+        source: What to learn from.
+        tell: Called with every event.
         clock: Seconds from any fixed moment.
+        folder: Where metrics and checkpoints go; without one nothing is written, and nothing but steps is told.
+        resume: The state to go on from.
+        stop: Called after every step; a signal number ends the run, saved.
+        group: The processes that train together; by default those that torchrun has started, or this one alone.
 
     Raises:
         DataError: The text is too short for the context.
+        CheckpointError: The state to go on from is of another text or another model.
         KernelMissingError: The kernels have not been generated.
         DivergenceError: The loss stopped being finite.
+        Interrupted: A signal ended the run.
     """
-    corpus = corpus_from(text, config.context)
-    weights_seed, batches_seed, sample_seed = np.random.SeedSequence(config.seed).spawn(3)
-    specs = parameter_specs(config, len(corpus.alphabet))
-    parameters = initial_parameters(specs, config.dtype, np.random.default_rng(weights_seed))
-    batches = random_batches(corpus, config, np.random.default_rng(batches_seed))
+    source = source_of(source) if isinstance(source, str) else source
+    corpus = corpus_from(source, config.context)
+    with ExitStack() as stack:
+        # What overflows ends in a loss or a gradient that is not finite, and the error for that says where it began.
+        stack.enter_context(warnings.catch_warnings(action="ignore", category=RuntimeWarning))
+        if config.engine == "numpy":
+            # Products this small are quicker on one thread, and two that wait for each other are much slower.
+            stack.enter_context(threadpool_limits(limits=1, user_api="blas"))
+        group = stack.enter_context(process_group(config)) if group is None else group
+        run = _Run(config, source, corpus, group, tell, resume)
+        if folder is not None and group.is_first:
+            run.keep_in(folder, stack.enter_context(MetricsFile(folder, run.progress.step)), resume)
+        run.take_steps(clock, stop)
+        return run.result()
 
-    reports: list[StepReport] = []
-    for report in training_steps(parameters, allocate(specs, config.dtype), batches, config, clock):
-        reports.append(report)
-        if on_step is not None:
-            on_step(report)
-    first, last = reports[0], reports[-1]
 
-    return TrainingResult(
-        train_loss=fmean(report.loss for report in reports[_LAST_STEPS]),
-        heldout_loss=held_out_loss(parameters, corpus, config),
-        unigram=unigram_entropy(corpus.held_out),
-        bigram=bigram_entropy(corpus.held_out),
-        tokens_per_s=last.tokens_per_s,
-        steps=last.step,
-        first_loss=first.loss,
-        sample=sample_text(parameters, corpus, config, np.random.default_rng(sample_seed)),
-        stopped_early=last.step < config.steps,
-    )
+class _Run:
+    """The parts of a run, and what it leaves on the disk."""
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        source: Source,
+        corpus: Corpus,
+        group: Group,
+        tell: Callable[[Event], None],
+        resume: Checkpoint | None,
+    ) -> None:
+        self.config, self.source, self.corpus, self.group, self.tell = config, source, corpus, group, tell
+        self.folder: Path | None = None
+        self.metrics: MetricsFile | None = None
+        self.saved_step: int | None = None
+        weights_seed = np.random.SeedSequence(config.seed, spawn_key=(0,))
+        self.model = group.wrap(create_model(config, corpus.vocabulary.size, weights_seed))
+        self.optimiser = AdamW(self.model)
+        self.progress = Progress()
+        if resume is not None:
+            self._continue_from(resume)
+
+    def keep_in(self, folder: Path, metrics: MetricsFile, resume: Checkpoint | None) -> None:
+        """Leave metrics and checkpoints in the folder from now on, the first checkpoint at once."""
+        self.folder, self.metrics = folder, metrics
+        if resume is not None and resume.config == self.config and checkpoint_in(folder):
+            self.saved_step = resume.step
+            tidy(folder, resume.step)
+        self._save()
+
+    def take_steps(self, clock: Callable[[], float], stop: Callable[[], int | None]) -> None:
+        """Take the steps that are left."""
+        self._end_if_asked(stop)
+        steps = training_steps(self.model, self.optimiser, self.corpus, self.config, self.progress, self.group, clock)
+        for report in steps:
+            self.progress.note(report)
+            self.tell(report)
+            if self.metrics is not None:
+                self._record(report, self.metrics)
+            self._end_if_asked(stop)
+        self._save()
+
+    def result(self) -> TrainingResult:
+        """What the run has come to."""
+        done = self.progress
+        process = self.source.process
+        return TrainingResult(
+            train_loss=fmean(done.losses),
+            heldout_loss=held_out_loss(self.model, self.corpus, self.config.evaluation_windows),
+            floor=floor_of(self.source, self.corpus, self.config),
+            parts=None if process is None else loss_parts(self.model, process, self.corpus),
+            tokens_per_s=done.step * self.config.tokens_per_step / done.trained_s if done.trained_s > 0 else 0.0,
+            steps=done.step,
+            first_loss=done.losses[0] if done.first_loss is None else done.first_loss,
+            sample=self._sample(done.step),
+            stopped_early=done.step < self.config.steps,
+        )
+
+    def _record(self, report: StepReport, metrics: MetricsFile) -> None:
+        """Write the step to the metrics, and what is due after it: an evaluation, a sample, a checkpoint."""
+        step = report.step
+        metrics.add(_step_line(report))
+        if _due(step, self.config.evaluate_every):
+            loss = held_out_loss(self.model, self.corpus, min(_GLANCE, self.config.evaluation_windows))
+            metrics.add({"step": step, "heldout_loss": loss})
+            self.tell(HeldOutReport(step, loss))
+        if _due(step, self.config.sample_every):
+            text = self._sample(step)
+            metrics.add({"step": step, "sample": text})
+            self.tell(SampleReport(step, text))
+        if _due(step, self.config.checkpoint_every):
+            self._save()
+
+    def _end_if_asked(self, stop: Callable[[], int | None]) -> None:
+        """End the run, saved, if a signal asked any of the processes for it."""
+        signal_number = stop()
+        if not self.group.mean(0.0 if signal_number is None else 1.0):
+            return
+        self._save()
+        if self.folder is None:
+            left = "nothing was kept, since no folder was given"
+        else:
+            left = f"saved in {self.folder}; go on with `gradproof train --resume {self.folder}`"
+        message = f"interrupted after step {self.progress.step} of {self.config.steps}; {left}"
+        raise Interrupted(message, signal_number or SIGTERM)
+
+    def _sample(self, step: int) -> str:
+        generator = np.random.default_rng(np.random.SeedSequence(self.config.seed, spawn_key=(2, step)))
+        return sample_text(self.model, self.corpus.vocabulary, self.config.sample_length, generator)
+
+    def _save(self) -> None:
+        """Make this state the checkpoint, unless it is; the metrics are on the disk before it counts."""
+        done = self.progress
+        if self.folder is None or self.metrics is None or self.saved_step == done.step:
+            return
+        self.metrics.sync()
+        state = Checkpoint(
+            step=done.step,
+            config=self.config,
+            vocabulary=self.corpus.vocabulary,
+            origin=self.source.origin,
+            fingerprint=self.source.fingerprint,
+            first_loss=done.first_loss,
+            losses=tuple(done.losses),
+            trained_s=done.trained_s,
+            weights=self.model.state(),
+            optimiser=self.optimiser.state(),
+        )
+        save(self.folder, state)
+        self.saved_step = done.step
+        self.tell(SavedReport(done.step, self.folder))
+
+    def _continue_from(self, state: Checkpoint) -> None:
+        if state.fingerprint != self.source.fingerprint:
+            raise CheckpointError(
+                f"the text is not the one that the run began with: expected the SHA-256 {state.fingerprint[:16]}..., "
+                f"found {self.source.fingerprint[:16]}...; give the same text, or begin anew"
+            )
+        try:
+            self.model.load_state(state.weights)
+            self.optimiser.load_state(state.optimiser)
+        except ValueError as error:
+            raise CheckpointError(
+                f"the checkpoint does not fit the model that its settings describe: {error}"
+            ) from error
+        self.progress = Progress(state.step, state.first_loss, deque(state.losses, maxlen=_LAST_STEPS), state.trained_s)
 
 
 def training_steps(
-    parameters: FlatArrays,
-    gradients: FlatArrays,
-    batches: Iterator[Batch],
+    model: Model,
+    optimiser: AdamW,
+    corpus: Corpus,
     config: TrainingConfig,
+    done: Progress,
+    group: Group,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[StepReport]:
-    """Change `parameters` step by step; ends after `config.steps` steps, or at the first past the time limit.
+    """Change the weights step by step; ends after `config.steps` steps, or at the first past the time limit.
 
     Args:
-        parameters: The weights; updated in place.
-        gradients: Laid out like the weights; holds the last step's gradient.
-        batches: At least `config.steps` batches.
+        model: The model; its weights are updated in place.
+        optimiser: Of that model.
+        corpus: What the batches are cut from.
         config: The settings.
+        done: What came before.
+        group: The processes that train together.
         clock: Seconds from any fixed moment.
 
     Raises:
-        DivergenceError: The loss stopped being finite; the message names the step.
+        DivergenceError: The loss or the gradient stopped being finite; the message names the step, and the kernel and
+            the tensor where that began.
     """
-    optimiser = AdamW(parameters, config)
+    before, before_s = done.step, done.trained_s
     began = clock()
-    for step in range(1, config.steps + 1):
-        loss = loss_and_gradient(parameters, gradients, next(batches), config)
+    for step in range(before + 1, config.steps + 1):
+        batch = batch_at(corpus.train, config.context, config.batch, config.seed, step)
+        tokens, targets = (group.share(part) for part in batch)
+        loss = group.mean(model.loss_and_gradients(tokens, targets, step))
         rate = learning_rate_at(step, config)
-        if not math.isfinite(loss):
+        norm = optimiser.update(step, rate) if math.isfinite(loss) else math.nan
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            affected = first_affected(model, tokens, targets, step)
             raise DivergenceError(
-                f"step {step} of {config.steps}: expected a finite loss, found {loss} at a learning rate of "
-                f"{rate:.3g}; lower the largest learning rate, {config.learning_rate:g}"
+                f"step {step} of {config.steps}: expected a finite loss and gradient, found a loss of {loss} and a "
+                f"gradient of length {norm} at a learning rate of {rate:.3g}; "
+                f"{affected or 'every array is finite when the step is repeated'}; lower the largest learning rate, "
+                f"{config.learning_rate:g}"
             )
-        optimiser.update(gradients, step, rate)
         elapsed = clock() - began
+        pace = elapsed / (step - before)
         yield StepReport(
             step=step,
             steps=config.steps,
             loss=loss,
             learning_rate=rate,
-            elapsed_s=elapsed,
-            seconds_left=max(0.0, min(elapsed / step * (config.steps - step), config.time_limit_s - elapsed)),
-            tokens_per_s=step * config.tokens_per_step / elapsed if elapsed > 0 else 0.0,
+            gradient_norm=norm,
+            elapsed_s=before_s + elapsed,
+            seconds_left=max(0.0, min(pace * (config.steps - step), config.time_limit_s - elapsed)),
+            tokens_per_s=config.tokens_per_step / pace if pace > 0 else 0.0,
         )
-        if elapsed >= config.time_limit_s:
+        if group.mean(1.0 if elapsed >= config.time_limit_s else 0.0):
             return
 
 
-def held_out_loss(parameters: FlatArrays, corpus: Corpus, config: TrainingConfig) -> float:
-    """Mean loss over windows spread over the held-out text, in nats per character."""
-    batches = evaluation_batches(corpus.held_out, config.context, config.batch, config.evaluation_windows)
-    return fmean(loss_of(parameters, batch, config) for batch in batches)
+def held_out_loss(model: Model, corpus: Corpus, most: int) -> float:
+    """Mean loss over at most `most` windows spread over the held-out text, in nats per token."""
+    batches = evaluation_batches(corpus.held_out, model.config.context, model.config.batch, most)
+    return fmean(model.loss(tokens, targets) for tokens, targets in batches)
 
 
-def random_batches(corpus: Corpus, config: TrainingConfig, generator: np.random.Generator) -> Iterator[Batch]:
-    """Batches of windows that start anywhere in the training text, without end."""
-    while True:
-        yield random_batch(corpus.train, config.context, config.batch, generator)
+def _due(step: int, every: int) -> bool:
+    return every > 0 and step % every == 0
+
+
+def _step_line(report: StepReport) -> dict[str, float | int]:
+    return {
+        "step": report.step,
+        "loss": report.loss,
+        "learning_rate": report.learning_rate,
+        "gradient_norm": report.gradient_norm,
+        "elapsed_s": round(report.elapsed_s, 6),
+        "tokens_per_s": round(report.tokens_per_s, 1),
+    }

@@ -1,122 +1,238 @@
-"""The Transformer as a chain of generated kernels.
+"""The model: weights, and what is computed from them by the chain of kernels; the part that both engines share.
 
-The heart of the data flow of training: token ids in, a loss and the gradient of every parameter out. The chain is a
-table, `stages_of`; running it forwards and backwards is the same two loops for any table. Nothing is added up here:
-every parameter is used in exactly one stage, and the residual sums are inside the kernels.
+The heart of the data flow of training: token ids in; a loss, logits, or the gradient of every parameter out. The
+forward pass carries out `forward_steps`, one kernel after another. How a gradient is found is the engine's matter: the
+NumPy engine carries out `backward_steps`, the torch engine leaves the order to autograd. Nothing is computed here:
+kernels compute, and this module says which arrays go where.
 
-    embedding -> (attention block -> feed-forward block) x layers -> layer norm -> linear -> cross entropy
+    model = create_model(config, vocabulary=103, seed=0)
+    loss = model.loss_and_gradients(tokens, targets, step=1)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gradproof.training.cache import Cache
+from gradproof.training.chain import LOGITS, LOSS, TARGETS, TOKENS, Step, forward_steps
 from gradproof.training.config import TrainingConfig
-from gradproof.training.data import Batch, Ids
-from gradproof.training.kernels import backward_kernel, forward_kernel
-from gradproof.training.parameters import Array, FlatArrays
+from gradproof.training.draws import draws_for
+from gradproof.training.kernels import Kernel, kernel
+from gradproof.training.parameters import Array, FlatArrays, allocate, first_values, parameter_specs
 
-__all__ = ["Stage", "loss_and_gradient", "loss_of", "next_character_logits", "stages_of"]
+__all__ = ["Arrays", "Model", "Watch", "create_model"]
 
-_EMBEDDING, _LOSS = "token_embedding", "cross_entropy"
+Ids = NDArray[np.int64]
+Seed = int | np.random.SeedSequence
+Watch = Callable[[str, Step, Kernel, tuple[Any, ...], dict[str, float]], Any]
+"""Calls a kernel in the model's stead: direction, step, kernel, its arguments and its options."""
 
-
-@dataclass(frozen=True)
-class Stage:
-    """One kernel of the chain and the names of the parameters that it takes after its input."""
-
-    kernel: str
-    parameters: tuple[str, ...]
+_POSITIONS = "embedding.P"
 
 
-@dataclass(frozen=True)
-class Trace:
-    """What the backward pass needs: the saved values of the embedding and of every stage, opaque to this module."""
+class Arrays(Protocol):
+    """What the model needs of an array library beside kernels: making, moving and converting arrays."""
 
-    embedding: Any
-    stages: tuple[Any, ...]
+    library: str
+
+    def zeros(self, shape: int | tuple[int, ...], *, weights: bool = False) -> Any:
+        """Zeros in the type of the weights or of the activations."""
+
+    def copy(self, target: Any, source: Any) -> None:
+        """Write the values of `source` to `target`, converting their type."""
+
+    def number(self, value: float) -> Any:
+        """An array without axes that holds a number, in the type of the activations."""
+
+    def ids(self, values: Ids) -> Any:
+        """Integers of NumPy as an array of the library."""
+
+    def numbers(self, values: Array) -> Any:
+        """Numbers of NumPy as an array of the library, in the type of the activations."""
+
+    def weights(self, values: Array) -> Any:
+        """The same in the type of the weights."""
+
+    def wait(self) -> None:
+        """Return when everything that was asked for is computed."""
+
+    def to_numpy(self, array: Any) -> Array:
+        """The array as an array of NumPy's, float32 where NumPy lacks the type; it may share memory."""
 
 
-@cache
-def stages_of(layers: int) -> tuple[Stage, ...]:
-    """The chain between the embedding and the loss, for a model of so many layers."""
-    chain: list[Stage] = []
-    for layer in range(layers):
-        chain.append(_stage("attention_block", f"layers.{layer}.attention", "gamma beta W_Q W_K W_V W_O"))
-        chain.append(_stage("feed_forward_block", f"layers.{layer}.feed_forward", "gamma beta W_1 b_1 W_2 b_2"))
-    chain.append(_stage("layer_norm", "final_norm", "gamma beta"))
-    chain.append(_stage("linear", "head", "W b"))
-    return tuple(chain)
+class Model:
+    """The weights, and everything that is computed from them.
 
-
-def loss_of(parameters: FlatArrays, batch: Batch, config: TrainingConfig) -> float:
-    """The mean cross entropy of a batch, in nats per character.
-
-    Args:
-        parameters: The weights.
-        batch: Tokens and targets, each (B, T) with T at most the context.
-        config: The settings that the weights were laid out for.
+    Attributes:
+        config: The settings.
+        vocabulary: Number of different tokens, V.
+        weights: The parameters, flat and by name.
+        slopes: Their gradients, flat and by name, as the last `loss_and_gradients` left them.
+        first_row: Row of the whole batch that this model's rows begin at, where several processes share a batch.
+        watch: Who calls the kernels; None for the model itself.
     """
-    tokens, targets = batch
-    logits, _ = _logits(parameters, tokens, config)
-    loss, _ = forward_kernel(_LOSS)(logits, targets)
-    return float(loss)
+
+    def __init__(self, config: TrainingConfig, vocabulary: int, arrays: Arrays) -> None:
+        """A model whose weights and gradients are zero."""
+        self.config = config
+        self.vocabulary = vocabulary
+        self.arrays = arrays
+        self.specs = parameter_specs(config, vocabulary)
+        self.weights: FlatArrays = allocate(self.specs, lambda size: arrays.zeros(size, weights=True))
+        self.slopes: FlatArrays = allocate(self.specs, lambda size: arrays.zeros(size, weights=True))
+        self.first_row = 0
+        self.watch: Watch | None = None
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The weights by name, in the order of their first use; views into one flat array."""
+        return self.weights.views
+
+    @property
+    def gradients(self) -> Mapping[str, Any]:
+        """The gradients by name, in the order of the parameters."""
+        return self.slopes.views
+
+    def loss_and_gradients(self, tokens: Ids, targets: Ids, step: int) -> float:
+        """The mean cross entropy of a batch; its gradient is left in `gradients`.
+
+        Args:
+            tokens: Token ids, shape (B, T) with T the context.
+            targets: The id that follows each, of the same shape.
+            step: Number of the update; with the seed, it decides what dropout drops.
+
+        Raises:
+            ValueError: T is not the context, so that some positions would have no gradient.
+        """
+        raise NotImplementedError
+
+    def loss(self, tokens: Ids, targets: Ids) -> float:
+        """The mean cross entropy of a batch without dropout, in nats per token; T may be shorter than the context."""
+        values = self.values_for(tokens, 0)
+        values[TARGETS] = self.arrays.ids(targets)
+        return float(self._forward(forward_steps(self.config), values)[LOSS])
+
+    def logits(self, tokens: Ids, cache: Cache | None = None) -> Array:
+        """Logits, shape (B, T, V), of what follows each of `tokens`, shape (B, T), without dropout.
+
+        With a cache, the tokens come after those that the cache has seen, and join them.
+
+        Raises:
+            ValueError: There are more tokens than the context has room for, or the cache is for another batch size.
+        """
+        start = 0 if cache is None else cache.length
+        if cache is not None:
+            cache.check_room(tokens)
+        steps = forward_steps(self.config)[:-1]
+        values = self._forward(steps, self.values_for(tokens, start), cache)
+        if cache is not None:
+            cache.length = start + tokens.shape[1]
+        return self.arrays.to_numpy(values[LOGITS])
+
+    def new_cache(self, batch: int = 1) -> Cache:
+        """An empty cache of keys and values for so many texts at a time."""
+        return Cache(self.config.context, batch, self.arrays)
+
+    def state(self) -> dict[str, Array]:
+        """Copies of the weights by name."""
+        return {name: self.arrays.to_numpy(view).copy() for name, view in self.parameters.items()}
+
+    def load_state(self, state: Mapping[str, Array]) -> None:
+        """Put the weights of `state` in place of these.
+
+        Raises:
+            ValueError: A weight is missing, unknown, or of another shape or type.
+        """
+        check_state("weights", state, {name: tuple(view.shape) for name, view in self.parameters.items()})
+        for name, view in self.parameters.items():
+            self.arrays.copy(view, self.arrays.weights(state[name]))
+
+    def values_for(self, tokens: Ids, start: int) -> dict[str, Any]:
+        """The arrays that a forward pass begins with: tokens and weights, the table of positions cut to the tokens."""
+        length = tokens.shape[1]
+        if start + length > self.config.context:
+            raise ValueError(
+                f"tokens: expected at most {self.config.context - start} more, since the context is "
+                f"{self.config.context} and {start} are seen, found {length}; shorten them or start a new cache"
+            )
+        values = dict(self._activations())
+        if _POSITIONS in values:
+            values[_POSITIONS] = values[_POSITIONS][start : start + length]
+        values[TOKENS] = self.arrays.ids(tokens)
+        return values
+
+    def training_values(self, tokens: Ids, targets: Ids, step: int, first_row: int = 0) -> dict[str, Any]:
+        """The arrays that a forward pass in training begins with; the rows begin at `first_row` of the model's.
+
+        Raises:
+            ValueError: There are not as many tokens as the context, so that some positions would have no gradient.
+        """
+        if tokens.shape[-1] != self.config.context:
+            raise ValueError(
+                f"tokens: expected windows of {self.config.context} tokens, the context, found {tokens.shape[-1]}; "
+                "cut the batch to the context"
+            )
+        first = self.first_row + first_row
+        drawn = draws_for(
+            forward_steps(self.config, dropout=True), self.config, step, range(first, first + len(tokens))
+        )
+        values = self.values_for(tokens, 0)
+        values[TARGETS] = self.arrays.ids(targets)
+        values.update({name: self.arrays.weights(draw) for name, draw in drawn.items()})
+        return values
+
+    def _activations(self) -> Mapping[str, Any]:
+        """The weights in the type of the activations."""
+        return self.parameters
+
+    def _forward(self, steps: tuple[Step, ...], values: dict[str, Any], cache: Cache | None = None) -> dict[str, Any]:
+        """The values with the outputs of the steps; nothing is kept for a backward pass."""
+        for step in steps:
+            inputs = [values[name] for name in step.inputs]
+            if cache is not None and step.kernel in Cache.KERNELS:
+                values[step.output] = cache.attend(step, inputs)
+            else:
+                values[step.output] = self.call("forward", step, inputs)[0]
+        return values
+
+    def call(self, direction: str, step: Step, arguments: list[Any]) -> Any:
+        """The result of a step's kernel, forward or backward."""
+        options = dict(step.options) if direction == "forward" else {}
+        found = kernel(step.kernel, f"{step.kernel}_{direction}", self.arrays.library)
+        if self.watch is not None:
+            return self.watch(direction, step, found, tuple(arguments), options)
+        return found(*arguments, **options)
 
 
-def loss_and_gradient(parameters: FlatArrays, gradients: FlatArrays, batch: Batch, config: TrainingConfig) -> float:
-    """The mean cross entropy of a batch; its gradient with respect to every parameter is written to `gradients`.
-
-    Args:
-        parameters: The weights.
-        gradients: Laid out like the weights; overwritten.
-        batch: Tokens and targets, each (B, T).
-        config: The settings that the weights were laid out for.
+def check_state(what: str, state: Mapping[str, Array], expected: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse arrays that are not those expected, by name and shape, of floating-point numbers.
 
     Raises:
-        ValueError: T is not the context, so that some positions would have no gradient.
+        ValueError: One is missing, unknown, of another shape, or holds no numbers. The message names it.
     """
-    tokens, targets = batch
-    if tokens.shape[-1] != config.context:
-        raise ValueError(
-            f"tokens: expected windows of {config.context} characters, the context, found {tokens.shape[-1]}; "
-            "cut the batch to the context"
-        )
-    logits, trace = _logits(parameters, tokens, config)
-    loss, saved = forward_kernel(_LOSS)(logits, targets)
-    (upstream,) = backward_kernel(_LOSS)(np.ones((), dtype=logits.dtype), saved)
-    for stage, saved in zip(reversed(stages_of(config.layers)), reversed(trace.stages), strict=True):
-        upstream, *found = backward_kernel(stage.kernel)(upstream, saved)
-        _write(gradients, stage.parameters, found)
-    _write(gradients, ("embedding.E", "embedding.P"), backward_kernel(_EMBEDDING)(upstream, trace.embedding))
-    return float(loss)
+    for name in dict.fromkeys([*expected, *state]):
+        if name not in state or name not in expected:
+            found = "found none" if name not in state else "found one that this model does not have"
+            raise ValueError(f"{what}: {name}: expected exactly the arrays of the model, {found}")
+        shape, kind = tuple(state[name].shape), state[name].dtype.kind
+        if shape != expected[name] or kind != "f":
+            raise ValueError(
+                f"{what}: {name}: expected floating-point numbers of shape {expected[name]}, found {state[name].dtype} "
+                f"of shape {shape}"
+            )
 
 
-def next_character_logits(parameters: FlatArrays, tokens: Ids, config: TrainingConfig) -> Array:
-    """Logits, shape (B, V), of the character after `tokens`, shape (B, T) with T at most the context."""
-    logits, _ = _logits(parameters, tokens, config)
-    last: Array = logits[:, -1]
-    return last
-
-
-def _logits(parameters: FlatArrays, tokens: Ids, config: TrainingConfig) -> tuple[Array, Trace]:
-    views = parameters.views
-    positions = views["embedding.P"][: tokens.shape[-1]]
-    stream, embedding_saved = forward_kernel(_EMBEDDING)(tokens, views["embedding.E"], positions)
-    stage_saved = []
-    for stage in stages_of(config.layers):
-        stream, saved = forward_kernel(stage.kernel)(stream, *(views[name] for name in stage.parameters))
-        stage_saved.append(saved)
-    return stream, Trace(embedding_saved, tuple(stage_saved))
-
-
-def _write(gradients: FlatArrays, names: tuple[str, ...], values: Any) -> None:
-    for name, value in zip(names, values, strict=True):
-        np.copyto(gradients.views[name], value)
-
-
-def _stage(kernel: str, place: str, symbols: str) -> Stage:
-    return Stage(kernel, tuple(f"{place}.{symbol}" for symbol in symbols.split()))
+def create_model(config: TrainingConfig, vocabulary: int, seed: Seed = 0) -> Model:
+    """A model with its first weights, which NumPy draws from the seed, the same ones for every engine."""
+    if config.engine == "torch":
+        from gradproof.training.engine_torch import TorchModel as Engine
+    else:
+        from gradproof.training.engine_numpy import NumpyModel as Engine  # type: ignore[assignment]
+    model = Engine(config, vocabulary)
+    for name, value in first_values(model.specs, np.random.default_rng(seed)):
+        model.arrays.copy(model.parameters[name], model.arrays.weights(value))
+    return model

@@ -1,60 +1,89 @@
-"""AdamW over the flat parameter vector, by the generated update kernel.
+"""AdamW and gradient clipping over the flat parameter vector, by generated kernels.
 
 After the model in the data flow of training: gradients in, weights changed in place. Weights that are decayed and those
-that are not are two slices of the vector, each updated by one call.
+that are not are two slices of the vector, which differ in one option of the kernel. Each is updated in blocks that stay
+in the processor's cache. The same code serves both engines; only the library of the kernels differs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
-import numpy as np
-
-from gradproof.training.config import TrainingConfig
 from gradproof.training.kernels import kernel
-from gradproof.training.parameters import Array, FlatArrays
+from gradproof.training.model import Model, check_state
+from gradproof.training.parameters import Array, FlatArrays, allocate
 
 __all__ = ["AdamW"]
 
-
-@dataclass
-class _Group:
-    """A slice of the weights, the running means of its gradient and of the gradient's square, and its weight decay."""
-
-    entries: slice
-    first_moment: Array
-    second_moment: Array
-    weight_decay: float
+_BLOCK = {"numpy": 1 << 15, "torch": 1 << 62}
+"""Entries that are updated by one call. PyTorch's calls cost more, and each is one pass on a GPU."""
+_PREFIXES = ("first_moment.", "second_moment.")
 
 
 class AdamW:
-    """Updates parameters in place; keeps the running means between calls."""
+    """Updates the model's parameters in place; keeps the running means between calls."""
 
-    def __init__(self, parameters: FlatArrays, config: TrainingConfig) -> None:
-        """Start with running means of zero, for weights laid out like `parameters`."""
-        self._parameters = parameters
-        self._config = config
-        decayed, kept = slice(None, parameters.decayed_size), slice(parameters.decayed_size, None)
-        self._groups = (self._group(decayed, config.weight_decay), self._group(kept, 0.0))
+    def __init__(self, model: Model) -> None:
+        """Start with running means of zero."""
+        self._model = model
+        self._moments: tuple[FlatArrays, FlatArrays] = (self._zeros(), self._zeros())
 
-    def update(self, gradients: FlatArrays, step: int, learning_rate: float) -> None:
-        """Apply update `step`, counted from 1, with gradients laid out like the parameters."""
-        adamw = kernel("adamw", "adamw")
-        for group in self._groups:
-            weights = self._parameters.flat[group.entries]
-            updated, group.first_moment, group.second_moment = adamw(
-                weights,
-                gradients.flat[group.entries],
-                group.first_moment,
-                group.second_moment,
+    def update(self, step: int, learning_rate: float) -> float:
+        """Apply update `step`, counted from 1, with the model's gradients; returns their norm before clipping."""
+        model, config = self._model, self._model.config
+        library = model.arrays.library
+        clip, adamw = kernel("gradient_clipping", "gradient_clipping", library), kernel("adamw", "adamw", library)
+        weights, gradients = model.weights, model.slopes
+        clipped, norm = clip(gradients.flat, most=config.clip)
+        if config.clip:
+            model.arrays.copy(gradients.flat, clipped)
+        for block, weight_decay in self._blocks(weights):
+            state = [arrays.flat[block] for arrays in (weights, *self._moments)]
+            updated = adamw(
+                state[0],
+                gradients.flat[block],
+                *state[1:],
                 t=step,
                 lr=learning_rate,
-                beta_1=self._config.beta_1,
-                beta_2=self._config.beta_2,
-                weight_decay=group.weight_decay,
+                beta_1=config.beta_1,
+                beta_2=config.beta_2,
+                eps=config.eps,
+                weight_decay=weight_decay,
             )
-            np.copyto(weights, updated)
+            for target, value in zip(state, updated, strict=True):
+                model.arrays.copy(target, value)
+        return float(norm)
 
-    def _group(self, entries: slice, weight_decay: float) -> _Group:
-        weights = self._parameters.flat[entries]
-        return _Group(entries, np.zeros_like(weights), np.zeros_like(weights), weight_decay)
+    def state(self) -> dict[str, Array]:
+        """Copies of the running means, `first_moment.<parameter>` and `second_moment.<parameter>`."""
+        to_numpy = self._model.arrays.to_numpy
+        return {name: to_numpy(view).copy() for name, view in self._named().items()}
+
+    def load_state(self, state: Mapping[str, Array]) -> None:
+        """Put the running means of `state` in place of these.
+
+        Raises:
+            ValueError: One is missing, unknown, or of another shape or type.
+        """
+        named = self._named()
+        check_state("optimiser", state, {name: tuple(view.shape) for name, view in named.items()})
+        for name, view in named.items():
+            self._model.arrays.copy(view, self._model.arrays.weights(state[name]))
+
+    def _named(self) -> dict[str, Array]:
+        pairs = zip(_PREFIXES, self._moments, strict=True)
+        return {f"{prefix}{name}": view for prefix, arrays in pairs for name, view in arrays.views.items()}
+
+    def _zeros(self) -> FlatArrays:
+        return allocate(self._model.specs, lambda size: self._model.arrays.zeros(size, weights=True))
+
+    def _blocks(self, arrays: FlatArrays) -> Iterator[tuple[slice, float]]:
+        """Slices of the flat vector, each with the weight decay of all its entries."""
+        size = _BLOCK[self._model.arrays.library]
+        groups = (
+            (0, arrays.decayed_size, self._model.config.weight_decay),
+            (arrays.decayed_size, len(arrays.flat), 0.0),
+        )
+        for start, stop, weight_decay in groups:
+            for first in range(start, stop, size):
+                yield slice(first, min(first + size, stop)), weight_decay

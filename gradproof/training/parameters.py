@@ -2,13 +2,13 @@
 
 Between the settings and the model. The optimiser sees one vector, the model sees named arrays, and both are the same
 memory: every named array is a view into the vector. Gradients are laid out in the same way. What weight decay applies
-to comes first, so that it is a slice.
+to comes first, so that it is a slice. The vector belongs to NumPy or to PyTorch; nothing here depends on which.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradproof.training.chain import forward_steps
 from gradproof.training.config import TrainingConfig
 
-__all__ = ["Array", "FlatArrays", "ParameterSpec", "allocate", "initial_parameters", "parameter_specs"]
+__all__ = ["Array", "FlatArrays", "ParameterSpec", "allocate", "first_values", "parameter_specs"]
 
 Array = NDArray[Any]
 
@@ -55,59 +56,70 @@ class FlatArrays:
         decayed_size: The first so many values of `flat` are those that weight decay applies to.
     """
 
-    flat: Array
-    views: Mapping[str, Array]
+    flat: Any
+    views: Mapping[str, Any]
     decayed_size: int
 
 
 def parameter_specs(config: TrainingConfig, vocabulary: int) -> tuple[ParameterSpec, ...]:
-    """The parameters of the model, in the order in which they are used.
+    """The parameters of the model, in the order in which they are first used.
 
     Embeddings start small. Matrices start at a spread of 1/sqrt(inputs); those that write to the residual stream,
     smaller by 1/sqrt(2 * layers), which keeps the stream's variance independent of depth. Gains start at 1, biases
     at 0.
     """
-    width, hidden, heads, head_width = config.width, config.feed_forward_width, config.heads, config.head_width
+    shapes = _shapes(config, vocabulary)
     into_stream = (2 * config.layers) ** -0.5
+    starts = {
+        "E": _EMBEDDING_SPREAD,
+        "P": _EMBEDDING_SPREAD,
+        "W_O": config.width**-0.5 * into_stream,
+        "W_2": config.feed_forward_width**-0.5 * into_stream,
+        "W_d": config.feed_forward_width**-0.5 * into_stream,
+    }
 
-    def matrix(name: str, shape: tuple[int, ...], spread: float) -> ParameterSpec:
-        return ParameterSpec(name, shape, spread=spread, decayed=True)
+    def spec_of(name: str) -> ParameterSpec:
+        symbol = name.rpartition(".")[2]
+        if symbol == "gamma":
+            return ParameterSpec(name, shapes[symbol], centre=1.0)
+        if symbol[0] == "b":
+            return ParameterSpec(name, shapes[symbol])
+        return ParameterSpec(name, shapes[symbol], spread=starts.get(symbol, config.width**-0.5), decayed=True)
 
-    def gain(name: str) -> ParameterSpec:
-        return ParameterSpec(name, (width,), centre=1.0)
-
-    def bias(name: str, size: int) -> ParameterSpec:
-        return ParameterSpec(name, (size,))
-
-    specs = [
-        matrix("embedding.E", (vocabulary, width), _EMBEDDING_SPREAD),
-        matrix("embedding.P", (config.context, width), _EMBEDDING_SPREAD),
-    ]
-    for layer in range(config.layers):
-        attention, feed_forward = f"layers.{layer}.attention", f"layers.{layer}.feed_forward"
-        specs.extend(
-            (
-                gain(f"{attention}.gamma"),
-                bias(f"{attention}.beta", width),
-                *(matrix(f"{attention}.W_{symbol}", (heads, head_width, width), width**-0.5) for symbol in "QKV"),
-                matrix(f"{attention}.W_O", (width, heads, head_width), width**-0.5 * into_stream),
-                gain(f"{feed_forward}.gamma"),
-                bias(f"{feed_forward}.beta", width),
-                matrix(f"{feed_forward}.W_1", (hidden, width), width**-0.5),
-                bias(f"{feed_forward}.b_1", hidden),
-                matrix(f"{feed_forward}.W_2", (width, hidden), hidden**-0.5 * into_stream),
-                bias(f"{feed_forward}.b_2", width),
-            )
-        )
-    final = (gain("final_norm.gamma"), bias("final_norm.beta", width))
-    head = (matrix("head.W", (vocabulary, width), width**-0.5), bias("head.b", vocabulary))
-    return (*specs, *final, *head)
+    made = {step.output for step in forward_steps(config)}
+    used = dict.fromkeys(name for step in forward_steps(config) for name in step.varied if name not in made)
+    return tuple(map(spec_of, used))
 
 
-def allocate(specs: tuple[ParameterSpec, ...], dtype: str) -> FlatArrays:
+def _shapes(config: TrainingConfig, vocabulary: int) -> dict[str, tuple[int, ...]]:
+    """The shape of each symbol; the components of queries and keys are pairs where positions are rotary."""
+    width, hidden = config.width, config.feed_forward_width
+    groups, shared, own = config.groups, config.heads_per_group, config.head_width
+    turned = (own // 2, 2) if config.positions == "rotary" else (own,)
+    return {
+        "E": (vocabulary, width),
+        "P": (config.context, width),
+        "W": (vocabulary, width),
+        "gamma": (width,),
+        "beta": (width,),
+        "W_Q": (groups, shared, *turned, width),
+        "W_K": (groups, *turned, width),
+        "W_V": (groups, own, width),
+        "W_O": (width, groups, shared, own),
+        "W_1": (hidden, width),
+        "b_1": (hidden,),
+        "W_2": (width, hidden),
+        "b_2": (width,),
+        "W_g": (hidden, width),
+        "W_u": (hidden, width),
+        "W_d": (width, hidden),
+    }
+
+
+def allocate(specs: tuple[ParameterSpec, ...], zeros: Callable[[int], Any]) -> FlatArrays:
     """A flat array of zeros with a view for every specification, those that are decayed first."""
-    flat = np.zeros(sum(math.prod(spec.shape) for spec in specs), dtype=dtype)
-    views: dict[str, Array] = {}
+    flat = zeros(sum(math.prod(spec.shape) for spec in specs))
+    views: dict[str, Any] = {}
     start = 0
     decayed_size = 0
     for spec in sorted(specs, key=lambda spec: not spec.decayed):
@@ -118,9 +130,7 @@ def allocate(specs: tuple[ParameterSpec, ...], dtype: str) -> FlatArrays:
     return FlatArrays(flat, MappingProxyType({spec.name: views[spec.name] for spec in specs}), decayed_size)
 
 
-def initial_parameters(specs: tuple[ParameterSpec, ...], dtype: str, generator: np.random.Generator) -> FlatArrays:
-    """Parameters at their first values: normal draws, in the order of the specifications."""
-    parameters = allocate(specs, dtype)
+def first_values(specs: tuple[ParameterSpec, ...], generator: np.random.Generator) -> Iterator[tuple[str, Array]]:
+    """The first value of every parameter: normal draws in float64, in the order of the specifications."""
     for spec in specs:
-        np.copyto(parameters.views[spec.name], generator.normal(spec.centre, spec.spread, spec.shape))
-    return parameters
+        yield spec.name, generator.normal(spec.centre, spec.spread, spec.shape)

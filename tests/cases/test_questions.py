@@ -65,9 +65,9 @@ def test_c48_where_the_derivative_does_not_exist(proved: Any) -> None:
     )
     assert {
         "Ne(kappa, c)",
-        "almost everywhere: not where c - kappa >= 0 switches",
-        "not differentiable where Sum_i(v[i]**2) = 0",
-        "not differentiable where Sum_i(w[i]**2) = 0",
+        "almost everywhere: not where c - kappa >= 0 switches (by convention the gradient of the case that holds)",
+        "not differentiable where Sum_i(v[i]**2) = 0 (the gradient has no value there)",
+        "not differentiable where Sum_i(w[i]**2) = 0 (the gradient has no value there)",
     } <= set(verdict.hypotheses)
 
 
@@ -428,7 +428,8 @@ def test_c68_eps_inside_and_outside_the_root(proved: Any, refuted: Any, point: A
     g = first["g"]
     formula = (g[i] - mean(g[j], over=j)) / (s + eps) - zc[i] * Sum(g[j] * zc[j], j) / (n * s * (s + eps) ** 2)
     (verdict,) = proved(first.claim("outside", first["dx"][i], formula))
-    assert "not differentiable where variance(x[i], over=i) = 0" in verdict.hypotheses
+    stated = "not differentiable where variance(x[i], over=i) = 0 (the gradient has no value there)"
+    assert stated in verdict.hypotheses
     r = 1 / sqrt(variance(x[j], over=j) + eps)
     usual = r * (g[i] - mean(g[j], over=j) - mean(g[j] * inside[j], over=j) * inside[i])
     (plain,) = proved(second.claim("inside", second["dx"][i], usual))

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 import sympy
 from click.testing import CliRunner
-from sympy import Eq, Max, cos, erf, exp, log, sin, sqrt, tanh
+from sympy import Eq, Max, Min, cos, erf, exp, log, sign, sin, sqrt, tanh
 
 from derive.errors import AlarmError
-from derive.language import Product, Sum, delta, dims, index, indices, iverson, scalar, scalars, tensor
-from derive.normal import comparisons, form, functions, inner_sums, powers, products, sums
+from derive.language import Product, Sum, delta, dims, index, indices, iverson, scalar, scalars, tensor, where
+from derive.normal import case_analysis, comparisons, form, functions, inner_sums, powers, products, sums
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
@@ -74,6 +74,7 @@ class Fault:
     left: Any
     right: Any
     given: tuple[Any, ...] = ()
+    switches: tuple[Any, ...] = ()
 
 
 def first_term(polynomial: Polynomial) -> Polynomial:
@@ -291,8 +292,36 @@ FAULTS = [
         Max(s, r), r + iverson(r > s) * (s - r),
     ),
     Fault(
-        "case split on a bracket", powers, "_cases", lambda f: lambda *arguments: (f(*arguments)[0],) * 2,
+        "case split on a bracket", powers, "cases_of", lambda f: lambda *arguments: (f(*arguments)[0],) * 2,
         exp(iverson(s > 0) * r), exp(r),
+    ),
+    Fault(
+        "a sum of squares, exponentials and positive terms is positive", powers, "is_positive",
+        lambda f: lambda polynomial: True, iverson(s > 0), 1,
+    ),
+    Fault(
+        "[a q > 0] = [a > 0] [q > 0] + [-a > 0] [-q > 0]", comparisons, "_by_signs",
+        changed(lambda signs: UNITY), iverson(s * r - s > 0), 1,
+    ),
+    # cases
+    Fault(
+        "cases: a bracket holds or does not hold", case_analysis, "is_contradictory",
+        lambda f: lambda ledger, facts: True, Max(Min(s, 1), -1), Max(s, 2),
+    ),
+    Fault(
+        "pieces meet where both sides of a comparison are equal", case_analysis, "is_contradictory",
+        lambda f: lambda ledger, facts: bool(facts) and facts[-1].strict,
+        where(s > 0, r, s), 0,
+    ),
+    Fault(
+        "almost everywhere: a comparison has no tie", case_analysis, "_facts_of",
+        lambda f: lambda ledger, bracket, *, holds: [f(ledger, bracket, holds=way) for way in (False, True)][1],
+        r * sign(s), r, switches=(s > 0,),
+    ),
+    Fault(
+        "sums over the same ranges are one sum", case_analysis, "_first_sums",
+        lambda f: lambda ledger, polynomial: f(ledger, polynomial) and (ZERO, ZERO),
+        Sum(Max(Min(x[i], 1), -1), i), Sum(Max(x[i], y[i]), i),
     ),
     # powers, exponentials, functions
     Fault(
@@ -368,7 +397,8 @@ FAULTS = [
 
 
 def claim_of(fault: Fault) -> Claim:
-    return Program("fault").claim("c", fault.left, fault.right, given=fault.given, over=[i, j, k, three])
+    program = Program("fault", switches=list(fault.switches))
+    return program.claim("c", fault.left, fault.right, given=fault.given, over=[i, j, k, three])
 
 
 def inject(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:

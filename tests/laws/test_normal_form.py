@@ -38,8 +38,7 @@ from derive.language import (
 )
 from derive.normal import terms
 from derive.normal.form import is_zero, normal_form
-from derive.normal.ledger import Ledger
-from derive.normal.powers import UndefinedError
+from derive.normal.ledger import Ledger, UndefinedError
 from derive.normal.terms import Atom, Monomial, Polynomial
 
 LAWS = settings(max_examples=150, deadline=None, derandomize=True)

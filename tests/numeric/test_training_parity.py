@@ -1,64 +1,82 @@
-"""The whole model, made of generated kernels, against finite differences and against plain PyTorch."""
+"""The whole model, made of generated kernels, against finite differences and against plain PyTorch, for all options."""
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from gradproof.training.chain import forward_steps
 from gradproof.training.config import TrainingConfig, learning_rate_at
-from gradproof.training.data import Batch, corpus_from, default_text
-from gradproof.training.loop import random_batches, training_steps
-from gradproof.training.model import loss_and_gradient, loss_of
+from gradproof.training.draws import draws_for
+from gradproof.training.model import Ids, Model, create_model
 from gradproof.training.optimiser import AdamW
-from gradproof.training.parameters import (
-    Array,
-    FlatArrays,
-    ParameterSpec,
-    allocate,
-    initial_parameters,
-    parameter_specs,
-)
 
 try:
     import torch
-    from torch.nn import functional
 except ImportError:
     torch = None
 
 needs_torch = pytest.mark.skipif(torch is None, reason="torch, which is optional, is not installed")
 
 # Sizes differ from each other, so that no transposed or misplaced axis goes unseen.
-SMALL = TrainingConfig(layers=2, heads=3, width=12, context=7, batch=5, dtype="float64")
+SMALL = TrainingConfig(layers=2, heads=3, width=12, context=7, batch=4, dtype="float64", steps=50, warm_up=5)
 VOCABULARY = 11
-ENTRIES_PER_PARAMETER = 6
+ENTRIES_PER_PARAMETER = 4
+
+OPTIONS: dict[str, tuple[Any, Any]] = {
+    "key_value_heads": (0, 1),
+    "norm": ("layer", "rms"),
+    "positions": ("learned", "rotary"),
+    "activation": ("gelu", "swiglu"),
+    "dropout": (0.0, 0.25),
+    "tied": (False, True),
+    "clip": (0.0, 0.5),
+    "micro_batches": (1, 2),
+}
+# Every pair of values of two options stands in one of these rows at least (a test counts them); 1 is the second value.
+ROWS = ("00000000", "11111100", "11100011", "10011011", "01010110", "00101101", "11111111")
+CONFIGS = {
+    row: replace(SMALL, **{name: values[int(bit)] for (name, values), bit in zip(OPTIONS.items(), row, strict=True)})
+    for row in ROWS
+}
 
 
-def generic_parameters(specs: tuple[ParameterSpec, ...], generator: np.random.Generator) -> FlatArrays:
-    """Weights moved away from their first values, so that gains are not 1 and biases not 0."""
-    parameters = initial_parameters(specs, "float64", generator)
-    parameters.flat[:] += generator.normal(0, 0.2, parameters.flat.shape)
-    return parameters
+def test_every_pair_of_options_is_covered() -> None:
+    for (one, two), (first, second) in itertools.product(
+        itertools.combinations(range(len(OPTIONS)), 2), itertools.product("01", repeat=2)
+    ):
+        assert any(row[one] == first and row[two] == second for row in ROWS), (one, two, first, second)
 
 
-def random_ids(config: TrainingConfig, generator: np.random.Generator) -> Batch:
-    shape = (config.batch, config.context)
-    return generator.integers(0, VOCABULARY, shape), generator.integers(0, VOCABULARY, shape)
+def generic_model(config: TrainingConfig, seed: int = 7) -> Model:
+    """A model whose weights are moved away from their first values, so that gains are not 1 and biases not 0."""
+    model = create_model(config, VOCABULARY, seed)
+    model.weights.flat[:] += np.random.default_rng(seed + 1).normal(0, 0.2, model.weights.flat.shape)
+    return model
 
 
-def difference_quotient(parameters: FlatArrays, entry: tuple[str, tuple[int, ...]], batch: Batch) -> float:
-    """The derivative of the loss in one entry, by central differences extrapolated once.
+def batches(config: TrainingConfig, seed: int = 3) -> Iterator[tuple[Ids, Ids]]:
+    generator = np.random.default_rng(seed)
+    while True:
+        ids = generator.integers(0, VOCABULARY, (config.batch, config.context + 1))
+        yield ids[:, :-1], ids[:, 1:]
 
-    The error of the extrapolated quotient is O(h^4) from truncation and O(epsilon / h) from rounding; the fifth root of
-    epsilon balances the two.
-    """
-    name, place = entry
-    view = parameters.views[name]
+
+# Against finite differences. -----------------------------------------------------------------------------------------
+
+
+def difference_quotient(model: Model, name: str, place: tuple[int, ...], batch: tuple[Ids, Ids]) -> float:
+    """The derivative of the loss, from central differences at two step sizes (Richardson)."""
+    view = model.parameters[name]
     value = view[place]
     step = np.finfo(np.float64).eps ** 0.2 * max(1.0, abs(value))
 
@@ -66,176 +84,266 @@ def difference_quotient(parameters: FlatArrays, entry: tuple[str, tuple[int, ...
         losses = []
         for moved in (value + h, value - h):
             view[place] = moved
-            losses.append(loss_of(parameters, batch, SMALL))
+            losses.append(model.loss(*batch))
         view[place] = value
         return (losses[0] - losses[1]) / (2 * h)
 
     return (4 * quotient(step / 2) - quotient(step)) / 3
 
 
-@pytest.fixture(scope="module")
-def small() -> tuple[FlatArrays, FlatArrays, Batch]:
-    """Weights of the small model, the gradient there, and the batch it is the gradient of."""
-    generator = np.random.default_rng(7)
-    specs = parameter_specs(SMALL, VOCABULARY)
-    parameters, gradients = generic_parameters(specs, generator), allocate(specs, "float64")
-    batch = random_ids(SMALL, generator)
-    loss_and_gradient(parameters, gradients, batch, SMALL)
-    return parameters, gradients, batch
+@pytest.mark.parametrize("row", [row for row in ROWS if row[4] == "0"])
+def test_gradient_of_the_whole_model_against_finite_differences(row: str) -> None:
+    model = generic_model(CONFIGS[row])
+    batch = next(batches(model.config))
+    model.loss_and_gradients(*batch, step=1)
+    for name, gradient in model.gradients.items():
+        chosen = np.random.default_rng(len(name)).permutation(gradient.size)[:ENTRIES_PER_PARAMETER]
+        for flat_place in chosen:
+            place = tuple(int(axis) for axis in np.unravel_index(flat_place, gradient.shape))
+            expected = difference_quotient(model, name, place, batch)
+            assert gradient[place] == pytest.approx(expected, rel=1e-8, abs=1e-11), (name, place)
 
 
-@pytest.mark.parametrize("name", [spec.name for spec in parameter_specs(SMALL, VOCABULARY)])
-def test_gradient_of_the_whole_model_against_finite_differences(
-    name: str, small: tuple[FlatArrays, FlatArrays, Batch]
-) -> None:
-    parameters, gradients, batch = small
-    shape = parameters.views[name].shape
-    chosen = np.random.default_rng(len(name)).permutation(math.prod(shape))[:ENTRIES_PER_PARAMETER]
-    for flat_place in chosen:
-        place = tuple(int(axis) for axis in np.unravel_index(flat_place, shape))
-        expected = difference_quotient(parameters, (name, place), batch)
-        assert gradients.views[name][place] == pytest.approx(expected, rel=1e-9, abs=1e-11), place
+@pytest.mark.parametrize("row", ROWS)
+def test_every_parameter_has_a_gradient_which_is_written_over(row: str) -> None:
+    model = generic_model(CONFIGS[row])
+    batch = next(batches(model.config))
+    model.loss_and_gradients(*batch, step=1)
+    first = model.slopes.flat.copy()
+    assert [name for name, gradient in model.gradients.items() if not np.any(gradient)] == []
+    model.slopes.flat.fill(np.nan)
+    model.loss_and_gradients(*batch, step=1)
+    np.testing.assert_array_equal(model.slopes.flat, first)
 
 
-def test_every_parameter_has_a_gradient(small: tuple[FlatArrays, FlatArrays, Batch]) -> None:
-    _, gradients, _ = small
-    assert [name for name, gradient in gradients.views.items() if not np.any(gradient)] == []
+def test_a_short_window_cannot_be_trained_on() -> None:
+    tokens, targets = next(batches(SMALL))
+    with pytest.raises(ValueError, match="expected windows of 7 tokens"):
+        create_model(SMALL, VOCABULARY).loss_and_gradients(tokens[:, :3], targets[:, :3], 1)
 
 
-def test_gradients_are_written_over_not_added(small: tuple[FlatArrays, FlatArrays, Batch]) -> None:
-    parameters, gradients, batch = small
-    again = allocate(parameter_specs(SMALL, VOCABULARY), "float64")
-    again.flat.fill(np.nan)
-    loss_and_gradient(parameters, again, batch, SMALL)
-    np.testing.assert_array_equal(again.flat, gradients.flat)
+@pytest.mark.parametrize("row", ["00000000", "11101110"])
+def test_parts_and_threads_change_the_order_of_additions_only(row: str) -> None:
+    bits = dict(zip(OPTIONS, row, strict=True))
+    config = replace(SMALL, **{name: OPTIONS[name][int(bit)] for name, bit in bits.items()})
+    batch = next(batches(config))
+    found = []
+    for micro_batches, threads in ((1, 1), (4, 1), (4, 2), (4, 3), (2, 4)):
+        model = generic_model(replace(config, micro_batches=micro_batches, threads=threads))
+        found.append((model.loss_and_gradients(*batch, step=3), model.slopes.flat))
+    for loss, flat in found[1:]:
+        assert loss == pytest.approx(found[0][0], rel=1e-14)
+        np.testing.assert_allclose(flat, found[0][1], rtol=1e-10, atol=1e-15)
 
 
-def test_a_short_window_cannot_be_trained_on(small: tuple[FlatArrays, FlatArrays, Batch]) -> None:
-    parameters, gradients, (tokens, targets) = small
-    with pytest.raises(ValueError, match="expected windows of 7 characters"):
-        loss_and_gradient(parameters, gradients, (tokens[:, :3], targets[:, :3]), SMALL)
+def test_threads_give_the_same_bits_each_time() -> None:
+    config = replace(SMALL, dtype="float32", micro_batches=4, threads=3, dropout=0.2)
+    batch = next(batches(config))
+    runs = []
+    for _ in range(5):
+        model = generic_model(config)
+        runs.append((model.loss_and_gradients(*batch, step=3), model.slopes.flat.tobytes()))
+    assert len(set(runs)) == 1
 
 
 # The same model in plain PyTorch. -------------------------------------------------------------------------------------
 
-Tensors = dict[str, Any]  # torch is optional, so its types are not named
+
+@pytest.fixture(autouse=True, scope="module")
+def one_torch_thread() -> Iterator[None]:
+    """Arrays this small are quicker on one thread."""
+    before = torch.get_num_threads() if torch else 1
+    if torch:
+        torch.set_num_threads(1)
+    yield
+    if torch:
+        torch.set_num_threads(before)
 
 
-def tensors_of(parameters: FlatArrays) -> Tensors:
-    return {name: torch.tensor(view, requires_grad=True) for name, view in parameters.views.items()}
+def plain() -> Any:
+    """The module of the benchmarks, which lie beside the tests and are not installed."""
+    path = Path(__file__).parents[2] / "benchmarks" / "plain_gpt.py"
+    spec = importlib.util.spec_from_file_location("plain_gpt", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules.get("plain_gpt")
+    if module is None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["plain_gpt"] = module
+        spec.loader.exec_module(module)
+    return module
 
 
-def torch_attention(x: Any, weights: Tensors, place: str, config: TrainingConfig) -> Any:
-    normed = functional.layer_norm(x, (config.width,), weights[f"{place}.gamma"], weights[f"{place}.beta"], 1e-5)
-    q, k, v = (torch.einsum("btc,hdc->bhtd", normed, weights[f"{place}.W_{symbol}"]) for symbol in "QKV")
-    scores = q @ k.transpose(-1, -2) / math.sqrt(config.head_width)
-    length = scores.shape[-1]
-    future = torch.ones(length, length, dtype=torch.bool).triu(1)
-    heads = scores.masked_fill(future, -math.inf).softmax(dim=-1) @ v
-    return x + torch.einsum("bhtd,chd->btc", heads, weights[f"{place}.W_O"])
+def twin_of(model: Model) -> Any:
+    """The plain PyTorch model with the same weights."""
+    twin = plain().PlainGPT(model.config, model.vocabulary).to(torch.float64)
+    plain().load(twin, model.state())
+    return twin
 
 
-def torch_feed_forward(x: Any, weights: Tensors, place: str, config: TrainingConfig) -> Any:
-    normed = functional.layer_norm(x, (config.width,), weights[f"{place}.gamma"], weights[f"{place}.beta"], 1e-5)
-    hidden = functional.gelu(functional.linear(normed, weights[f"{place}.W_1"], weights[f"{place}.b_1"]))
-    return x + functional.linear(hidden, weights[f"{place}.W_2"], weights[f"{place}.b_2"])
+def draw_alike(twin: Any, config: TrainingConfig, step: int) -> None:
+    """Give the twin the draws that dropout goes by in a step."""
+    drawn = list(draws_for(forward_steps(config, dropout=True), config, step, range(config.batch)).values())
+    layers = [twin.drop, *(block[2] for block in twin.blocks)]
+    for layer, draw in itertools.zip_longest(layers, drawn):
+        layer.draw = None if draw is None else torch.tensor(draw, dtype=torch.float64)
 
 
-def torch_logits(weights: Tensors, tokens: Array, config: TrainingConfig) -> Any:
-    x = weights["embedding.E"][torch.tensor(tokens)] + weights["embedding.P"][: tokens.shape[-1]]
-    for layer in range(config.layers):
-        x = torch_attention(x, weights, f"layers.{layer}.attention", config)
-        x = torch_feed_forward(x, weights, f"layers.{layer}.feed_forward", config)
-    x = functional.layer_norm(x, (config.width,), weights["final_norm.gamma"], weights["final_norm.beta"], 1e-5)
-    return functional.linear(x, weights["head.W"], weights["head.b"])
-
-
-def torch_loss(weights: Tensors, batch: Batch, config: TrainingConfig) -> Any:
-    tokens, targets = batch
-    return functional.cross_entropy(
-        torch_logits(weights, tokens, config).flatten(0, 1), torch.tensor(targets).flatten()
+def plain_training(twin: Any, config: TrainingConfig) -> list[float]:
+    """The losses of `config.steps` steps of torch.optim.AdamW."""
+    optimiser = torch.optim.AdamW(
+        twin.decay_groups(config.weight_decay), betas=(config.beta_1, config.beta_2), eps=config.eps
     )
-
-
-def torch_training(weights: Tensors, batches: Iterator[Batch], config: TrainingConfig) -> list[float]:
-    """The losses of `config.steps` steps; matrices are decayed, gains and biases are not."""
-    vectors = [weight for weight in weights.values() if weight.ndim == 1]
-    others = [weight for weight in weights.values() if weight.ndim > 1]
-    groups = [{"params": others, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-    optimiser = torch.optim.AdamW(groups, betas=(config.beta_1, config.beta_2), eps=1e-8)
     losses = []
-    for step in range(1, config.steps + 1):
+    for step, (tokens, targets) in zip(range(1, config.steps + 1), batches(config), strict=False):
         for group in optimiser.param_groups:
             group["lr"] = learning_rate_at(step, config)
+        draw_alike(twin, config, step)
         optimiser.zero_grad()
-        loss = torch_loss(weights, next(batches), config)
+        loss = twin.loss(torch.tensor(tokens), torch.tensor(targets))
         loss.backward()
+        if config.clip:
+            torch.nn.utils.clip_grad_norm_(twin.parameters(), config.clip)
         optimiser.step()
         losses.append(loss.item())
     return losses
 
 
-@needs_torch
-def test_gradient_of_the_whole_model_against_autograd(small: tuple[FlatArrays, FlatArrays, Batch]) -> None:
-    parameters, gradients, batch = small
-    weights = tensors_of(parameters)
-    torch_loss(weights, batch, SMALL).backward()
-    for name, weight in weights.items():
-        np.testing.assert_allclose(gradients.views[name], weight.grad, rtol=1e-11, atol=1e-14, err_msg=name)
+def training(model: Model) -> list[float]:
+    """The losses of as many steps of ours."""
+    optimiser = AdamW(model)
+    losses = []
+    for step, batch in zip(range(1, model.config.steps + 1), batches(model.config), strict=False):
+        losses.append(model.loss_and_gradients(*batch, step))
+        optimiser.update(step, learning_rate_at(step, model.config))
+    return losses
 
 
 @needs_torch
-@pytest.mark.parametrize("length", range(1, SMALL.context))
-def test_windows_shorter_than_the_context(length: int, small: tuple[FlatArrays, FlatArrays, Batch]) -> None:
-    parameters, _, (tokens, targets) = small
-    batch = tokens[:, :length], targets[:, :length]
-    with torch.no_grad():
-        expected = torch_loss(tensors_of(parameters), batch, SMALL).item()
-    assert loss_of(parameters, batch, SMALL) == pytest.approx(expected, abs=1e-12)
+@pytest.mark.parametrize("row", ROWS)
+def test_gradient_of_the_whole_model_against_autograd(row: str) -> None:
+    model = generic_model(CONFIGS[row])
+    twin = twin_of(model)
+    tokens, targets = next(batches(model.config))
+    ours = model.loss_and_gradients(tokens, targets, step=2)
+    draw_alike(twin, model.config, step=2)
+    loss = twin.loss(torch.tensor(tokens), torch.tensor(targets))
+    loss.backward()
+    assert ours == pytest.approx(loss.item(), abs=1e-13)
+    seen = set()
+    for parameter, names in plain().named_weights(twin, model.parameters):
+        seen.update(names)
+        expected = plain().joined(parameter, names, model.gradients)
+        np.testing.assert_allclose(expected, parameter.grad.numpy(), rtol=1e-10, atol=1e-14, err_msg=str(names))
+    assert seen == set(model.parameters)
 
 
 @needs_torch
-@pytest.mark.parametrize(
-    "config",
-    [
-        TrainingConfig(batch=3, steps=10, warm_up=4, weight_decay=0.1, dtype="float64"),
-        replace(SMALL, steps=10, warm_up=0, layers=3, beta_1=0.8, beta_2=0.999, seed=5),
-    ],
-    ids=["the default shape", "three heads, three layers"],
-)
-def test_ten_steps_of_the_whole_training_against_pytorch(config: TrainingConfig) -> None:
-    corpus = corpus_from(default_text(), config.context)
-    specs = parameter_specs(config, len(corpus.alphabet))
-    parameters = generic_parameters(specs, np.random.default_rng(config.seed))
-    weights = tensors_of(parameters)
-    theirs = torch_training(weights, random_batches(corpus, config, np.random.default_rng(1)), config)
-    batches = random_batches(corpus, config, np.random.default_rng(1))
-    ours = [report.loss for report in training_steps(parameters, allocate(specs, "float64"), batches, config)]
-    assert len(set(ours)) == 10
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10)
-    for name, weight in weights.items():
-        np.testing.assert_allclose(parameters.views[name], weight.detach(), rtol=0, atol=1e-9, err_msg=name)
+@pytest.mark.parametrize("row", ROWS)
+def test_fifty_steps_of_training_against_pytorch(row: str) -> None:
+    model = generic_model(CONFIGS[row])
+    theirs = plain_training(twin_of(model), model.config)
+    ours = training(model)
+    assert len(set(ours)) == 50
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
+
+
+@needs_torch
+@pytest.mark.parametrize("row", ["00000000", "11111111"])
+def test_fifty_steps_in_float32_stay_close(row: str) -> None:
+    exact = generic_model(CONFIGS[row])
+    single = create_model(replace(CONFIGS[row], dtype="float32"), VOCABULARY)
+    single.load_state({name: value.astype("float32") for name, value in exact.state().items()})
+    twin = twin_of(single)
+    # The draws are float32's, so that both drop the same.
+    theirs = plain_training(twin, replace(CONFIGS[row], dtype="float32"))
+    ours = training(single)
+    assert {single.weights.flat.dtype, single.slopes.flat.dtype} == {np.dtype("float32")}
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+
+
+@needs_torch
+@pytest.mark.parametrize("row", ["00000000", "11111111"])
+def test_windows_shorter_than_the_context(row: str) -> None:
+    model = generic_model(CONFIGS[row])
+    twin = twin_of(model).eval()
+    tokens, targets = next(batches(model.config))
+    for length in range(1, model.config.context):
+        with torch.no_grad():
+            expected = twin.loss(torch.tensor(tokens[:, :length]), torch.tensor(targets[:, :length])).item()
+        assert model.loss(tokens[:, :length], targets[:, :length]) == pytest.approx(expected, abs=1e-12)
+
+
+# The optimiser and the cache. -----------------------------------------------------------------------------------------
 
 
 def test_decay_reaches_matrices_and_embeddings_only() -> None:
-    specs = parameter_specs(SMALL, VOCABULARY)
-    parameters = generic_parameters(specs, np.random.default_rng(3))
-    before = {name: view.copy() for name, view in parameters.views.items()}
-    optimiser = AdamW(parameters, replace(SMALL, weight_decay=0.5))
-    optimiser.update(allocate(specs, "float64"), 1, 0.1)
-    for name, view in parameters.views.items():
+    model = generic_model(replace(SMALL, weight_decay=0.5))
+    before = model.state()
+    assert AdamW(model).update(1, 0.1) == 0.0
+    for name, view in model.parameters.items():
         np.testing.assert_allclose(view, before[name] * (0.95 if view.ndim > 1 else 1.0), rtol=1e-15, err_msg=name)
 
 
-def test_float32_stays_float32_and_close_to_float64() -> None:
-    config = replace(SMALL, steps=5, dtype="float32")
-    corpus = corpus_from(default_text(), config.context)
-    specs = parameter_specs(config, len(corpus.alphabet))
-    losses = {}
-    for dtype in ("float32", "float64"):
-        parameters = initial_parameters(specs, dtype, np.random.default_rng(0))
-        batches = itertools.islice(random_batches(corpus, config, np.random.default_rng(1)), config.steps)
-        gradients = allocate(specs, dtype)
-        losses[dtype] = [report.loss for report in training_steps(parameters, gradients, batches, config)]
-        assert {parameters.flat.dtype, gradients.flat.dtype} == {np.dtype(dtype)}
-    np.testing.assert_allclose(losses["float32"], losses["float64"], rtol=1e-4)
+@pytest.mark.parametrize("clip", [0.0, 0.5, 100.0])
+def test_the_norm_is_that_of_the_whole_gradient(clip: float) -> None:
+    model = generic_model(replace(SMALL, clip=clip))
+    model.loss_and_gradients(*next(batches(SMALL)), step=1)
+    before = model.slopes.flat.copy()
+    norm = AdamW(model).update(1, 0.1)
+    assert norm == pytest.approx(math.sqrt(float(before @ before)), rel=1e-12)
+    scale = min(1.0, clip / (norm + 1e-6)) if clip else 1.0
+    np.testing.assert_allclose(model.slopes.flat, before * scale, rtol=1e-12)
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("pieces", [(7,), (1,) * 7, (3, 1, 2, 1)])
+def test_logits_with_a_cache_are_those_without(row: str, pieces: tuple[int, ...]) -> None:
+    model = generic_model(CONFIGS[row])
+    tokens, _ = next(batches(model.config))
+    cache = model.new_cache(len(tokens))
+    starts = itertools.accumulate(pieces, initial=0)
+    found = [model.logits(tokens[:, start : start + size], cache) for start, size in zip(starts, pieces, strict=False)]
+    assert cache.length == 7
+    np.testing.assert_allclose(np.concatenate(found, axis=1), model.logits(tokens), rtol=1e-12, atol=1e-12)
+    with pytest.raises(ValueError, match="expected at most 0 more"):
+        model.logits(tokens[:, :1], cache)
+    with pytest.raises(ValueError, match="expected 4 texts"):
+        model.logits(tokens[:1, :1], cache)
+
+
+@pytest.mark.parametrize("row", ["00000000", "11111111"])
+def test_state_carries_a_run_on_to_the_same_bits(row: str) -> None:
+    config = replace(CONFIGS[row], steps=6)
+
+    def run(model: Model, optimiser: AdamW, steps: range) -> None:
+        for step, batch in zip(range(1, 7), batches(config), strict=False):
+            if step in steps:
+                model.loss_and_gradients(*batch, step)
+                optimiser.update(step, learning_rate_at(step, config))
+
+    whole, first, second = generic_model(config), generic_model(config), create_model(config, VOCABULARY, 99)
+    run(whole, AdamW(whole), range(1, 7))
+    before, after = AdamW(first), AdamW(second)
+    run(first, before, range(1, 4))
+    second.load_state(first.state())
+    after.load_state(before.state())
+    run(second, after, range(4, 7))
+    np.testing.assert_array_equal(second.weights.flat, whole.weights.flat)
+
+
+def test_a_state_that_does_not_fit_is_refused_by_name() -> None:
+    model = create_model(SMALL, VOCABULARY)
+    state = model.state()
+    for change, message in (
+        ({"head.W": None}, r"weights: head\.W: .* found none"),
+        ({"other": np.zeros(3)}, r"weights: other: .* found one that this model does not have"),
+        (
+            {"head.W": np.zeros((11, 13))},
+            r"weights: head\.W: .* of shape \(11, 12\), found float64 of shape \(11, 13\)",
+        ),
+        ({"head.W": np.zeros((11, 12), int)}, r"weights: head\.W: expected floating-point numbers .* found int64"),
+    ):
+        damaged = {name: value for name, value in {**state, **change}.items() if value is not None}
+        with pytest.raises(ValueError, match=message):
+            model.load_state(damaged)

@@ -1,4 +1,4 @@
-"""The whole run: what it reports, that it repeats, when it stops, and that it touches no array outside a kernel."""
+"""The whole run: what it tells, that it repeats, when it stops, and that it touches no array outside a kernel."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from statistics import fmean
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -17,19 +18,28 @@ import pytest
 
 from gradproof.training import (
     DivergenceError,
+    HeldOutReport,
     KernelMissingError,
+    SampleReport,
+    SavedReport,
     StepReport,
     TrainingConfig,
     TrainingResult,
     default_text,
+    engine_numpy,
     kernels,
     loop,
-    sampling,
     train,
 )
-from gradproof.training.data import Ids, corpus_from
+from gradproof.training.data import batch_at, corpus_from
+from gradproof.training.distributed import Group
 from gradproof.training.entropy import bigram_entropy, unigram_entropy
-from gradproof.training.parameters import Array, FlatArrays
+from gradproof.training.loop import Progress, held_out_loss, training_steps
+from gradproof.training.metrics import read_metrics
+from gradproof.training.model import Model, create_model
+from gradproof.training.optimiser import AdamW
+from gradproof.training.parameters import Array
+from gradproof.training.reports import Event
 
 TEXT = "the quick brown fox jumps over the lazy dog\n" * 12
 TINY = TrainingConfig(layers=1, width=8, context=6, batch=2, steps=3, sample_length=9, evaluation_windows=4)
@@ -41,14 +51,20 @@ def ticking(seconds: float) -> Callable[[], float]:
     return lambda: next(ticks) * seconds
 
 
+def steps_of(events: list[Event]) -> list[StepReport]:
+    return [event for event in events if isinstance(event, StepReport)]
+
+
 def repeatable(result: TrainingResult) -> dict[str, Any]:
     """All of a result but the pace."""
     return {name: value for name, value in asdict(result).items() if name != "tokens_per_s"}
 
 
 def test_a_run_reports_every_step() -> None:
-    reports: list[StepReport] = []
-    result = train(TINY, TEXT, reports.append, ticking(0.5))
+    events: list[Event] = []
+    result = train(TINY, TEXT, tell=events.append, clock=ticking(0.5))
+    reports = steps_of(events)
+    assert reports == events, "without a folder nothing else happens"
     assert [report.step for report in reports] == [1, 2, 3]
     assert {report.steps for report in reports} == {3}
     assert [report.elapsed_s for report in reports] == [0.5, 1.0, 1.5]
@@ -59,10 +75,50 @@ def test_a_run_reports_every_step() -> None:
     assert (result.steps, result.stopped_early, result.tokens_per_s) == (3, False, 24.0)
 
 
+def test_a_run_with_a_folder_tells_what_it_leaves_there(tmp_path: Path) -> None:
+    events: list[Event] = []
+    config = replace(TINY, steps=7, checkpoint_every=5, evaluate_every=2, sample_every=3)
+    train(config, TEXT, tell=events.append, folder=tmp_path)
+    assert [event.step for event in events if isinstance(event, SavedReport)] == [0, 5, 7]
+    looks = [event for event in events if isinstance(event, HeldOutReport)]
+    samples = [event for event in events if isinstance(event, SampleReport)]
+    assert [event.step for event in looks] == [2, 4, 6]
+    assert [event.step for event in samples] == [3, 6]
+    assert {len(event.text) for event in samples} == {9}
+    lines = list(read_metrics(tmp_path))
+    assert [line["step"] for line in lines] == [1, 2, 2, 3, 3, 4, 4, 5, 6, 6, 6, 7]
+    for reports, name in ((steps_of(events), "loss"), (looks, "heldout_loss")):
+        assert [line[name] for line in lines if name in line] == [report.loss for report in reports]
+    assert [line["sample"] for line in lines if "sample" in line] == [event.text for event in samples]
+    names = ["step", "loss", "learning_rate", "gradient_norm", "elapsed_s", "tokens_per_s"]
+    assert [list(line) for line in lines if "loss" in line] == [names] * 7
+    assert lines[1]["gradient_norm"] > 0
+
+
+def test_looks_and_samples_can_be_left_out(tmp_path: Path) -> None:
+    train(replace(TINY, evaluate_every=0, sample_every=0), TEXT, folder=tmp_path)
+    assert {name for line in read_metrics(tmp_path) for name in line}.isdisjoint({"heldout_loss", "sample"})
+
+
+def test_losses_are_those_of_the_batches(tmp_path: Path) -> None:
+    """The report's loss and gradient norm, recomputed with the model alone."""
+    corpus = corpus_from(TEXT, TINY.context)
+    made = (create_model(TINY, corpus.vocabulary.size, 0) for _ in range(2))
+    (model, again) = made
+    steps = training_steps(model, AdamW(model), corpus, TINY, Progress(), Group(0, 1, TINY.batch))
+    first = next(steps)
+    batch = batch_at(corpus.train, TINY.context, TINY.batch, TINY.seed, 1)
+    assert first.loss == again.loss_and_gradients(*batch, 1)
+    squares = sum(float((gradient.astype(np.float64) ** 2).sum()) for gradient in again.gradients.values())
+    assert first.gradient_norm == pytest.approx(math.sqrt(squares), rel=1e-5)
+    before = held_out_loss(again, corpus, 4)
+    assert before != held_out_loss(model, corpus, 4), "the step has changed the weights"
+
+
 def test_training_loss_is_the_mean_over_the_last_fifty_steps() -> None:
-    reports: list[StepReport] = []
-    result = train(replace(TINY, steps=60), TEXT, reports.append)
-    assert result.train_loss == pytest.approx(fmean(report.loss for report in reports[10:]))
+    events: list[Event] = []
+    result = train(replace(TINY, steps=60), TEXT, tell=events.append)
+    assert result.train_loss == pytest.approx(fmean(report.loss for report in steps_of(events)[10:]))
 
 
 def test_entropies_are_those_of_the_held_out_text() -> None:
@@ -84,10 +140,10 @@ def test_the_first_loss_is_near_that_of_a_guess() -> None:
 
 
 def test_a_run_stops_at_its_time_limit_and_says_so() -> None:
-    reports: list[StepReport] = []
-    result = train(replace(TINY, steps=100, time_limit_s=10.0), TEXT, reports.append, ticking(2.5))
-    assert (result.steps, result.stopped_early, len(reports)) == (4, True, 4)
-    assert [report.seconds_left for report in reports] == [7.5, 5.0, 2.5, 0.0]
+    events: list[Event] = []
+    result = train(replace(TINY, steps=100, time_limit_s=10.0), TEXT, tell=events.append, clock=ticking(2.5))
+    assert (result.steps, result.stopped_early, len(events)) == (4, True, 4)
+    assert [report.seconds_left for report in steps_of(events)] == [7.5, 5.0, 2.5, 0.0]
 
 
 def test_a_time_limit_reached_by_the_last_step_stops_nothing_early() -> None:
@@ -98,10 +154,27 @@ def test_a_run_without_a_time_limit() -> None:
     assert train(replace(TINY, time_limit_s=math.inf), TEXT, clock=ticking(1e6)).steps == 3
 
 
-def test_a_loss_that_is_not_finite_names_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    losses = iter([2.0, math.nan])
-    monkeypatch.setattr(loop, "loss_and_gradient", lambda *_: next(losses))
-    with pytest.raises(DivergenceError, match=r"step 2 of 3: expected a finite loss, found nan at a learning rate of"):
+def test_a_loss_that_is_not_finite_names_the_step_the_kernel_and_the_tensor(tmp_path: Path) -> None:
+    """A run that goes up in flames: the message says where that began, and the last good state is still there."""
+    config = replace(TINY, steps=20, learning_rate=1e30, clip=0.0, checkpoint_every=1)
+    named = r"kernel \w+ at [\w.]+ gives [\w.]+ with (NaN|infinity)"
+    with pytest.raises(DivergenceError, match=rf"step 2 of 20: expected a finite loss and gradient, .*; {named}"):
+        train(config, TEXT, folder=tmp_path)
+    assert [line["step"] for line in read_metrics(tmp_path) if "loss" in line] == [1]
+
+
+def test_a_weight_that_is_not_finite_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    created = create_model
+
+    def spoiled(*arguments: Any) -> Model:
+        model = created(*arguments)
+        model.parameters["layers.0.attention.W_K"][...] = np.nan
+        return model
+
+    monkeypatch.setattr(loop, "create_model", spoiled)
+    with pytest.raises(
+        DivergenceError, match=r"step 1 of 3: .*the weight layers.0.attention.W_K of kernel .* holds NaN"
+    ):
         train(TINY, TEXT)
 
 
@@ -110,20 +183,6 @@ def test_the_sample_is_text_of_the_length_asked_for() -> None:
     assert len(sample) == 40
     assert set(sample) <= set(TEXT)
     assert train(replace(TINY, sample_length=0), TEXT).sample == ""
-
-
-def test_the_model_sees_what_was_drawn_and_never_more_than_its_context(monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = corpus_from(TEXT, TINY.context)
-    seen: list[list[int]] = []
-
-    def next_in_the_alphabet(_: FlatArrays, tokens: Ids, __: TrainingConfig) -> Array:
-        seen.append(tokens[0].tolist())
-        return np.where(np.arange(len(corpus.alphabet)) == tokens[:, -1] + 1, 500.0, -500.0)[None]
-
-    monkeypatch.setattr(sampling, "next_character_logits", next_in_the_alphabet)
-    weights = FlatArrays(np.zeros(0), {}, 0)
-    assert sampling.sample_text(weights, corpus, TINY, np.random.default_rng(0)) == corpus.alphabet[1:10]
-    assert seen == [list(range(max(0, last - 5), last + 1)) for last in range(9)]
 
 
 def test_a_text_without_a_line_break_can_be_sampled() -> None:
@@ -174,7 +233,7 @@ class Untouchable(np.ndarray[Any, Any]):
         pytest.fail(f"training applied {ufunc.__name__} to an array; only kernels may")
 
     def __array_function__(self, function: Callable[..., Any], _: Any, arguments: Any, keywords: Any) -> Any:
-        if function not in {np.copyto, np.zeros_like}:
+        if function not in {np.copyto, np.zeros_like, np.full_like}:
             pytest.fail(f"training applied {function.__name__} to an array; only kernels may")
         return function(*map(bare, arguments), **{key: bare(value) for key, value in keywords.items()})
 
@@ -198,24 +257,40 @@ def sealed_off(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         result = function(*map(bare, arguments), **{key: bare(value) for key, value in keywords.items()})
-        if name == "softmax":  # its probabilities go to NumPy's generator, which checks that they sum to 1
+        if function.__name__ == "softmax_forward":  # probabilities are read one by one
             return result[0], Sealed(result[1])
+        if name == "truncated_softmax":  # they go to NumPy's generator, which checks that they sum to 1
+            return result
         if function.__name__.endswith("_forward"):
-            return np.asarray(result[0]).view(Untouchable), Sealed(result[1])
-        return tuple(np.asarray(value).view(Untouchable) for value in result)
+            return untouchable(result[0]), Sealed(result[1])
+        return tuple(map(untouchable, result)) if isinstance(result, tuple) else untouchable(result)
 
     return call
 
 
-def untouchable(arrays: FlatArrays) -> FlatArrays:
-    views = {name: view.view(Untouchable) for name, view in arrays.views.items()}
-    return FlatArrays(arrays.flat.view(Untouchable), views, arrays.decayed_size)
+def untouchable(array: Array) -> Array:
+    return np.asarray(array).view(Untouchable)
 
 
-def test_while_a_run_trains_no_array_is_touched_outside_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("options", "kernels_called"),
+    [
+        ({}, "feed_forward layer_norm self_attention self_attention_keys self_attention_step token_embedding"),
+        (
+            {"norm": "rms", "positions": "rotary", "activation": "swiglu", "dropout": 0.2, "tied": True, "threads": 2,
+             "micro_batches": 2},
+            "dropout_draws embedding rms_norm self_attention_rotary self_attention_rotary_keys "
+            "self_attention_rotary_step swiglu",
+        ),
+    ],
+)  # fmt: skip
+def test_while_a_run_trains_no_array_is_touched_outside_a_kernel(
+    options: dict[str, Any], kernels_called: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(TINY, width=16, **options)
     called: set[str] = set()
     genuine = importlib.import_module
-    allocate, initial_parameters = loop.allocate, loop.initial_parameters
+    zeros = engine_numpy.NumpyArrays.zeros
 
     def sealed_module(path: str, package: str | None = None) -> ModuleType | SimpleNamespace:
         module = genuine(path, package)
@@ -226,21 +301,21 @@ def test_while_a_run_trains_no_array_is_touched_outside_a_kernel(monkeypatch: py
         functions = inspect.getmembers(module, inspect.isfunction)
         return SimpleNamespace(**{key: sealed_off(name, function) for key, function in functions})
 
+    def untouchable_zeros(self: engine_numpy.NumpyArrays, shape: Any, *, weights: bool = False) -> Array:
+        return untouchable(zeros(self, shape, weights=weights))
+
     monkeypatch.setattr(importlib, "import_module", sealed_module)
-    monkeypatch.setattr(loop, "allocate", lambda *arguments: untouchable(allocate(*arguments)))
-    monkeypatch.setattr(loop, "initial_parameters", lambda *arguments: untouchable(initial_parameters(*arguments)))
+    monkeypatch.setattr(engine_numpy.NumpyArrays, "zeros", untouchable_zeros)
     kernels.kernel.cache_clear()
     try:
-        guarded = train(TINY, TEXT)
+        guarded = train(config, TEXT)
     finally:
         kernels.kernel.cache_clear()
     monkeypatch.undo()
-    free = train(TINY, TEXT)
+    free = train(config, TEXT)
     assert repeatable(guarded) == repeatable(free)
-    assert called == {
-        *("adamw", "attention_block", "cross_entropy", "feed_forward_block"),
-        *("layer_norm", "linear", "softmax", "token_embedding"),
-    }
+    always = "adamw addition cross_entropy gradient_clipping read_out softmax truncated_softmax"
+    assert called == {*always.split(), *kernels_called.split()}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -23,9 +24,11 @@ from derive.program import Program
 from gradproof.cli import render
 from gradproof.cli.main import main
 from gradproof.cli.meter import LineMeter, meter
-from gradproof.training import StepReport, TrainingConfig, TrainingResult
+from gradproof.training import Source, StepReport, TrainingConfig, TrainingResult
+from gradproof.training.floor import Floor
+from gradproof.training.reports import Event
 
-COMMANDS = ("prove", "generate", "check", "train", "run")
+COMMANDS = ("prove", "generate", "check", "train", "sample", "run")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -124,13 +127,16 @@ class Stage:
             else:
                 yield FakeCheck(program.name, target)
 
-    def train(self, config: TrainingConfig, text: str, on_step: Callable[[StepReport], None]) -> TrainingResult:
+    def train(
+        self, config: TrainingConfig, source: Source, *, tell: Callable[[Event], None], **_: Any
+    ) -> TrainingResult:
         self.trained.append(config)
         for step in range(1, config.steps + 1):
-            on_step(StepReport(step, config.steps, 3.0, 1e-3, 0.1, 1.5, 1000.0))
+            tell(StepReport(step, config.steps, 3.0, 1e-3, 1.0, 0.1, 1.5, 1000.0))
         numbers: dict[str, Any] = {
-            "train_loss": 2.0, "heldout_loss": 2.1, "unigram": 3.2, "bigram": 2.4, "tokens_per_s": 1000.0,
-            "steps": config.steps, "first_loss": 4.6, "sample": "the\tlist[i]\nof \x1b things", "stopped_early": False,
+            "train_loss": 2.0, "heldout_loss": 2.1, "floor": Floor(3.2, 2.4, 1.4, 1.0, 0.0), "parts": None,
+            "tokens_per_s": 1000.0, "steps": config.steps, "first_loss": 4.6,
+            "sample": "the\tlist[i]\nof \x1b things", "stopped_early": False,
         }  # fmt: skip
         return TrainingResult(**{**numbers, **self.result})
 
@@ -265,7 +271,7 @@ def test_refuted_says_when_it_holds(stage: Stage) -> None:
     assert "holds if x = 1" in lines
     assert "holds if n = 1" in lines
     report = json.loads(said("prove", "--format", "json").stdout)
-    assert [claim.get("advice") for claim in report["claims"]] == [None, ["holds if x = 1", "holds if n = 1"], None]
+    assert [claim["advice"] for claim in report["claims"]] == [[], ["holds if x = 1", "holds if n = 1"], []]
 
 
 def test_undecided_gives_its_reason(stage: Stage) -> None:
@@ -307,12 +313,43 @@ def test_json_has_exactly_the_agreed_shape(stage: Stage) -> None:
     report = json.loads(outcome.stdout)
     assert set(report) == {"claims", "summary"}
     for claim in report["claims"]:
-        assert set(claim) == {"id", "name", "verdict", "hypotheses", "laws", "seconds", "counterexample"}
+        assert list(claim) == [
+            "id", "name", "program", "statement", "source", "verdict", "hypotheses", "laws", "rule", "note", "reason",
+            "seconds", "counterexample", "advice",
+        ]  # fmt: skip
+        assert re.fullmatch(r"tests/unit/test_cli.py:\d+", claim["source"])
     assert [claim["verdict"] for claim in report["claims"]] == ["Proved", "Refuted", "Undecided"]
     assert report["claims"][0]["counterexample"] is None
     assert report["claims"][1]["counterexample"] == FakeCounterexample().as_dict()
+    assert report["claims"][2]["reason"] == "more than 10000 terms"
+    assert (report["claims"][0]["program"], report["claims"][2]["program"]) == ("square", "inner")
+    assert report["claims"][2]["statement"] == "product = Sum(x[i]*y[i], (i, 0, n - 1))"
     assert set(report["summary"]) == {"proved", "refuted", "undecided", "seconds"}
     assert (report["summary"]["proved"], report["summary"]["refuted"], report["summary"]["undecided"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("verdict", [None, refuted, undecided], ids=["proved", "refuted", "undecided"])
+def test_source_line_is_in_every_message(stage: Stage, verdict: Callable[[Any], FakeVerdict] | None) -> None:
+    if verdict is not None:
+        stage.verdicts["S1"] = verdict
+    first, *_ = said("prove", "S1").stdout.splitlines()
+    assert re.search(r"\(tests/unit/test_cli\.py:\d+\)$", first)
+    stage.verdicts["S1"] = raising(AlarmError("internal alarm: S1"))
+    assert re.search(r"\(tests/unit/test_cli\.py:\d+\)$", said("prove", "S1").stderr.splitlines()[0])
+
+
+def test_a_rule_is_shown_with_its_sentence_and_source() -> None:
+    printed = said("prove", "A4").stdout
+    assert "rule: Gibbs' inequality: p, q > 0 and Sum p = Sum q = 1 imply Sum p log(p/q) >= 0. Cover" in printed
+    claims = json.loads(said("prove", "--format", "json", "A4").stdout)["claims"]
+    assert {claim["rule"]["name"] for claim in claims if claim["rule"]} == {
+        "Gibbs' inequality", "equality in Gibbs' inequality",
+    }  # fmt: skip
+
+
+def test_notes_are_in_the_json() -> None:
+    (claim, *_) = json.loads(said("prove", "--format", "json", "C6").stdout)["claims"]
+    assert "nats" in claim["note"]
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -330,7 +367,7 @@ def test_ill_formed_statement_is_bad_input(stage: Stage) -> None:
     stage.verdicts["S1"] = raising(StatementError("S1: size mismatch on axis 0"))
     outcome = said("prove")
     assert outcome.exit_code == 2
-    assert outcome.stderr.startswith("gradproof: S1: size mismatch on axis 0   (test_cli.py:")
+    assert outcome.stderr.startswith("gradproof: S1: size mismatch on axis 0   (tests/unit/test_cli.py:")
 
 
 STATEMENT = """\
@@ -419,7 +456,8 @@ def test_file_that_is_not_there(stage: Stage, tmp_path: Path) -> None:
 
 def test_plain_output_has_no_control_characters(stage: Stage) -> None:
     stage.verdicts["S2"] = refuted
-    for arguments in (["prove"], ["check", "--target", "numpy"], ["run", "--steps", "10"], ["train", "--steps", "10"]):
+    for words in ("prove", "check --target numpy", "run --steps 10", "train --no-save --steps 10"):
+        arguments = words.split()
         text = said(*arguments).output
         assert all(character.isprintable() or character == "\n" for character in text), arguments
 
@@ -520,39 +558,6 @@ def test_check_unknown_program(stage: Stage) -> None:
     outcome = said("check", "squar")
     assert outcome.exit_code == 2
     assert "nearest are square" in outcome.stderr
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# train
-
-
-def test_train_reports_the_losses_beside_the_entropies(stage: Stage) -> None:
-    outcome = said("train", "--steps", "20", "--seed", "3")
-    assert outcome.exit_code == 0
-    for part in ("4.6000", "2.0000", "2.1000", "2.4000", "3.2000", "1,000 tokens per second", "list[i]"):
-        assert part in outcome.stdout
-    assert [line.split(",")[0] for line in outcome.stderr.splitlines()[:2]] == ["train: 2 of 20", "train: 4 of 20"]
-    assert (stage.trained[0].steps, stage.trained[0].seed) == (20, 3)
-
-
-def test_train_ends_with_one_line_of_json(stage: Stage) -> None:
-    outcome = said("train", "--json", "--steps", "20", "--width", "32")
-    (line,) = outcome.stdout.splitlines()
-    assert set(json.loads(line)) == {"train_loss", "heldout_loss", "unigram", "bigram", "tokens_per_s", "steps"}
-    assert "train: 20 of 20" in outcome.stderr
-    assert stage.trained[0].width == 32
-
-
-def test_train_with_settings_that_contradict_each_other(stage: Stage) -> None:
-    outcome = said("train", "--width", "10", "--heads", "3")
-    assert outcome.exit_code == 2
-    assert "width is 10 and heads is 3" in outcome.stderr
-
-
-def test_train_without_its_text(stage: Stage, tmp_path: Path) -> None:
-    outcome = said("train", "--data", str(tmp_path / "none.txt"))
-    assert outcome.exit_code == 2
-    assert "none.txt" in outcome.stderr
 
 
 # ---------------------------------------------------------------------------------------------------------------------

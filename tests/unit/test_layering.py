@@ -15,12 +15,14 @@ import gradproof
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = {"derive", "codegen", "gradproof", "generated"}
-OUTSIDE = {"click", "jinja2", "mpmath", "numpy", "rich", "sympy", "threadpoolctl", "torch"}
+OUTSIDE = {
+    *("click", "jinja2", "matplotlib", "mpmath", "numpy", "rich", "safetensors", "sympy", "threadpoolctl", "torch")
+}
 FORBIDDEN = {
     "derive": {"codegen", "gradproof", "generated", "numpy", "torch", "jinja2", "click", "rich"},
     "codegen": {"gradproof", "generated", "click", "rich"},
     "gradproof": set(),
-    "generated": OURS - {"generated"} | OUTSIDE - {"numpy", "torch"},
+    "generated": OURS - {"generated"} | OUTSIDE - {"numpy", "threadpoolctl", "torch"},
 }
 
 

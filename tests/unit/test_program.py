@@ -78,7 +78,7 @@ def test_a_claim_remembers_where_it_was_made() -> None:
         "B10", Sum(A[i, j], j), 1, name="weights sum to 1", note="a remark", assuming=["a hypothesis"]
     )
     assert program.claims == [claim]
-    assert claim.source.startswith("test_program.py:")
+    assert claim.source.startswith(f"{__file__}:")
     assert (claim.id, claim.name, claim.note) == ("B10", "weights sum to 1", "a remark")
     assert str(claim) == "Sum(A[i, j], (j, 0, T - 1)) = 1"
     assert "given i < j" in str(program.claim("c", A[i, j], A[i, j], given=[i < j]))

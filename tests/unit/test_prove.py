@@ -73,7 +73,7 @@ def test_a_file_is_a_library_too(tmp_path: Any) -> None:
     )
     (program,) = load_file(path)
     assert [prove(claim).status for claim in program.claims] == [PROVED]
-    assert program.claims[0].source == "statement.py:8"
+    assert program.claims[0].source == f"{path}:8"
     assert programs_of(derive.prove) == []
 
 

@@ -1,23 +1,31 @@
-"""What training is fed: text and windows, the entropies beside the losses, the settings, the layout of weights."""
+"""What training is fed: text from files, folders and Python itself, numbered, cut into windows; and its entropies."""
 
 from __future__ import annotations
 
 import itertools
+import lzma
 import math
+import os
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradproof.training import ConfigurationError, DataError, TrainingConfig, default_text, read_text
-from gradproof.training.config import learning_rate_at
-from gradproof.training.data import Corpus, corpus_from, evaluation_batches, random_batch
-from gradproof.training.entropy import bigram_entropy, unigram_entropy
-from gradproof.training.parameters import allocate, initial_parameters, parameter_specs
+from gradproof.training import DataError, SamplingError, Source, default_text, open_source, read_text
+from gradproof.training.data import Corpus, Vocabulary, batch_at, corpus_from, evaluation_batches, random_batch
+from gradproof.training.entropy import (
+    bigram_entropy,
+    conditional_entropy,
+    repeated_share,
+    trigram_entropy,
+    unigram_entropy,
+    xz_rate,
+)
+from gradproof.training.text import Unit, content_of, reopen, source_of
 
 # The text. ------------------------------------------------------------------------------------------------------------
 
@@ -30,12 +38,13 @@ def test_default_text_is_the_topics_in_the_order_of_their_names() -> None:
     assert text.startswith(topics[first])
     assert text.endswith(topics[last])
     assert len(text) == sum(map(len, topics.values())) + len(topics) - 1
+    assert open_source().text == text
 
 
 def test_file_is_read_as_it_stands(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_bytes("\ufeffvoilà\r\n数学\n".encode())
-    assert read_text(path) == "voilà\r\n数学\n"
+    assert read_text(path) == open_source(path).text == "voilà\r\n数学\n"
 
 
 @pytest.mark.parametrize(
@@ -49,16 +58,77 @@ def test_file_is_read_as_it_stands(tmp_path: Path) -> None:
 def test_file_that_cannot_be_trained_on(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_bytes(content)
-    with pytest.raises(DataError, match=message) as caught:
-        read_text(path)
-    assert str(path) in str(caught.value)
+    for read in (read_text, open_source):
+        with pytest.raises(DataError, match=message) as caught:
+            read(path)
+        assert str(path) in str(caught.value)
 
 
-def test_file_that_is_missing_or_a_folder(tmp_path: Path) -> None:
+def test_file_that_is_missing_or_no_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is no such file"):
-        read_text(tmp_path / "none.txt")
+        open_source(tmp_path / "none.txt")
     with pytest.raises(DataError, match="expected a readable text file"):
         read_text(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="found something else"):
+        open_source(tmp_path / "pipe")
+
+
+def test_text_and_process_together() -> None:
+    with pytest.raises(DataError, match="found both"):
+        open_source(Path("text.txt"), "markov")
+
+
+def test_folder_is_read_in_the_order_of_its_paths(tmp_path: Path) -> None:
+    for name, content in {
+        "b.txt": b"bee", "a/z.md": b"\xef\xbb\xbfzed", "a/y": "ü".encode(), "c.png": b"\x89PNG\0", "d.txt": b"caf\xe9",
+        "empty": b"", ".hidden": b"no", ".git/config": b"no",
+    }.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "a" / "loop").symlink_to(tmp_path)
+    source = open_source(tmp_path)
+    assert source.text == "ü\nzed\nbee"
+    assert source.note == "3 text files read, 3 left out: empty or not UTF-8 text"
+    assert open_source(tmp_path, unit="bytes").text == "ü\nzed\nbee".encode().decode("latin-1")
+
+
+def test_folder_without_text(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="found no file in it"):
+        open_source(tmp_path)
+    (tmp_path / "image").write_bytes(b"\0\1")
+    with pytest.raises(DataError, match="found 1 files of which none is UTF-8 text"):
+        open_source(tmp_path)
+
+
+def test_bytes_need_not_be_text(tmp_path: Path) -> None:
+    path = tmp_path / "anything"
+    path.write_bytes(bytes(range(256)))
+    source = open_source(path, unit="bytes")
+    assert len(source.text) == len(source.alphabet) == 256
+    assert content_of(source.text, "bytes") == path.read_bytes()
+
+
+@pytest.mark.parametrize("unit", get_args(Unit))
+def test_source_is_found_again_by_its_origin_and_known_by_its_fingerprint(unit: Unit, tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("abc" * 10)
+    sources = [open_source(path, unit=unit), open_source(unit=unit), open_source(process="copy:length=1000")]
+    for source in sources:
+        again = reopen(source.origin, source.unit)
+        assert again == source
+        assert again.fingerprint == source.fingerprint
+    assert len({source.fingerprint for source in sources}) == 3
+    path.write_text("abd" * 10)
+    assert reopen(sources[0].origin, unit).fingerprint != sources[0].fingerprint
+
+
+def test_characters_and_bytes_of_one_text_are_two_sources() -> None:
+    assert open_source(unit="characters").fingerprint != Source("abc", "abc", "bytes").fingerprint
+    assert Source("abc", "abc", "characters").fingerprint != Source("abc", "abc", "bytes").fingerprint
+
+
+# Tokens. --------------------------------------------------------------------------------------------------------------
 
 
 def test_characters_are_numbered_in_code_point_order_and_the_last_tenth_held_out() -> None:
@@ -70,10 +140,50 @@ def test_characters_are_numbered_in_code_point_order_and_the_last_tenth_held_out
     assert corpus.train.dtype == corpus.held_out.dtype == np.int64
 
 
+@given(st.text(min_size=20, max_size=60))
+def test_numbering_is_undone_by_decoding(text: str) -> None:
+    text = text.encode("utf-8", "replace").decode()
+    corpus = corpus_from(text, 1)
+    assert corpus.decode([*corpus.train.tolist(), *corpus.held_out.tolist()]) == text
+    assert corpus.vocabulary.encode(text) == [*corpus.train.tolist(), *corpus.held_out.tolist()]
+
+
+def test_a_byte_has_its_own_number(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("naïve 数学 " * 10)
+    corpus = corpus_from(open_source(path, unit="bytes"), 5)
+    assert bytes([*corpus.train.tolist(), *corpus.held_out.tolist()]) == path.read_bytes()
+    assert corpus.vocabulary.size == 256
+    assert corpus.vocabulary.encode("é") == [0xC3, 0xA9]
+
+
+def test_bytes_are_written_as_soon_as_a_character_is_whole() -> None:
+    vocabulary = Vocabulary(bytes(range(256)).decode("latin-1"), "bytes")
+    assert list(vocabulary.decode_each("aé数".encode())) == ["a", "", "é", "", "", "数", ""]
+    assert vocabulary.decode(b"a\xff\xe6\x95") == "a\ufffd\ufffd"
+
+
+def test_prompt_with_an_unknown_character() -> None:
+    with pytest.raises(SamplingError, match="found '\u00e9', which does not occur in it"):
+        Vocabulary("abc").encode("abé")
+
+
+@pytest.mark.parametrize(("alphabet", "first"), [("\nabc", 0), ("\t\nabc", 1), ("abc", 0)])
+def test_text_begins_after_a_line_break(alphabet: str, first: int) -> None:
+    assert Vocabulary(alphabet).first == first
+
+
 def test_text_too_short_for_the_context() -> None:
     with pytest.raises(DataError, match=r"has 649 characters; a context of 64 needs at least 650"):
         corpus_from("x" * 649, 64)
     assert len(corpus_from("x" * 650, 64).held_out) == 65
+    with pytest.raises(DataError, match="has 649 bytes"):
+        corpus_from(Source("x" * 649, "x", "bytes"), 64)
+
+
+def test_corpus_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        Corpus(Vocabulary("a"), IDS, IDS).train = IDS  # type: ignore[misc]
 
 
 # Windows. -------------------------------------------------------------------------------------------------------------
@@ -93,10 +203,10 @@ def test_random_batches_are_windows_and_what_follows_them() -> None:
     assert starts == set(range(93)), "every start that leaves room for the last target, and no other"
 
 
-def test_random_batches_repeat_with_the_seed() -> None:
-    batches = [random_batch(IDS, 7, 5, np.random.default_rng(seed))[0] for seed in (1, 1, 2)]
-    np.testing.assert_array_equal(batches[0], batches[1])
-    assert not np.array_equal(batches[0], batches[2])
+def test_batch_is_a_function_of_seed_and_step() -> None:
+    batches = {(seed, step): batch_at(IDS, 7, 5, seed, step)[0].tobytes() for seed in (0, 1, 2) for step in (1, 2, 3)}
+    assert len(set(batches.values())) == 9
+    assert batches == {key: batch_at(IDS, 7, 5, *key)[0].tobytes() for key in reversed(batches)}
 
 
 @given(length=st.integers(2, 120), context=st.integers(1, 20), batch=st.integers(1, 9), most=st.integers(1, 30))
@@ -124,111 +234,51 @@ def ids_of(text: str) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 @pytest.mark.parametrize(
-    ("text", "unigram", "bigram"),
+    ("text", "unigram", "bigram", "trigram"),
     [
-        ("aaaa", 0.0, 0.0),
-        ("abababab", math.log(2), 0.0),
-        ("aabba", -0.6 * math.log(0.6) - 0.4 * math.log(0.4), math.log(2)),
-        ("a", 0.0, 0.0),
+        ("aaaa", 0.0, 0.0, 0.0),
+        ("abababab", math.log(2), 0.0, 0.0),
+        ("aabba", -0.6 * math.log(0.6) - 0.4 * math.log(0.4), math.log(2), 0.0),
+        ("a", 0.0, 0.0, 0.0),
+        ("ab", math.log(2), 0.0, 0.0),
     ],
 )
-def test_entropies_known_in_closed_form(text: str, unigram: float, bigram: float) -> None:
-    assert unigram_entropy(ids_of(text)) == pytest.approx(unigram, abs=1e-15)
-    assert bigram_entropy(ids_of(text)) == pytest.approx(bigram, abs=1e-15)
+def test_entropies_known_in_closed_form(text: str, unigram: float, bigram: float, trigram: float) -> None:
+    found = [entropy(ids_of(text)) for entropy in (unigram_entropy, bigram_entropy, trigram_entropy)]
+    assert found == pytest.approx([unigram, bigram, trigram], abs=1e-15)
 
 
-@given(st.text(alphabet="abcdé数", min_size=2, max_size=200))
-def test_entropies_are_the_sums_of_their_docstrings(text: str) -> None:
-    ids = ids_of(text)
-    total, counts = len(text), Counter(text)
-    expected = -math.fsum(count / total * math.log(count / total) for count in counts.values())
-    assert unigram_entropy(ids) == pytest.approx(expected, abs=1e-12)
-    pairs, firsts = Counter(itertools.pairwise(text)), Counter(text[:-1])
-    shares = ((count / (total - 1), count / firsts[pair[0]]) for pair, count in pairs.items())
+@given(st.text(alphabet="abcdé数", min_size=5, max_size=200), st.integers(0, 4))
+def test_entropies_are_the_sums_of_their_docstrings(text: str, order: int) -> None:
+    pairs = Counter((text[place - order : place], text[place]) for place in range(order, len(text)))
+    contexts = Counter(text[place - order : place] for place in range(order, len(text)))
+    shares = ((count / (len(text) - order), count / contexts[context]) for (context, _), count in pairs.items())
     expected = -math.fsum(joint * math.log(conditional) for joint, conditional in shares)
-    assert bigram_entropy(ids) == pytest.approx(expected, abs=1e-12)
-    assert -1e-12 <= bigram_entropy(ids) <= unigram_entropy(ids[1:]) + 1e-12, "knowing more never raises entropy"
+    assert conditional_entropy(ids_of(text), order) == pytest.approx(expected, abs=1e-12)
+    named = (unigram_entropy, bigram_entropy, trigram_entropy)
+    if order < len(named):
+        assert named[order](ids_of(text)) == conditional_entropy(ids_of(text), order)
 
 
-# Settings. ------------------------------------------------------------------------------------------------------------
+@given(st.text(alphabet="abc", min_size=4, max_size=100))
+def test_knowing_more_never_raises_entropy(text: str) -> None:
+    ids = ids_of(text)
+    assert -1e-12 <= trigram_entropy(ids) <= bigram_entropy(ids[1:]) + 1e-12
+    assert -1e-12 <= bigram_entropy(ids) <= unigram_entropy(ids[1:]) + 1e-12
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ({"layers": 0}, "layers must be at least 1, found 0"),
-        ({"steps": -1}, "steps must be at least 1, found -1"),
-        ({"seed": -1}, "seed must be at least 0, found -1"),
-        ({"learning_rate": math.nan}, "learning_rate must be positive and finite, found nan"),
-        ({"learning_rate": 0.0}, "learning_rate must be positive"),
-        ({"time_limit_s": 0.0}, "time_limit_s must be positive"),
-        ({"final_rate": 1.5}, "final_rate must be between 0 and 1"),
-        ({"weight_decay": -0.1}, "weight_decay must be at least 0"),
-        ({"beta_1": 1.0}, "beta_1 must be at least 0 and below 1"),
-        ({"beta_2": 1.0}, "beta_2 must be at least 0 and below 1"),
-        ({"dtype": "int8"}, "dtype must be 'float32' or 'float64', found 'int8'"),
-        ({"width": 10, "heads": 3}, "width is 10 and heads is 3"),
-    ],
-)
-def test_settings_no_run_can_have(setting: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        TrainingConfig(**setting)
+def test_xz_is_charged_for_what_the_training_text_did_not_tell() -> None:
+    generator = np.random.default_rng(0)
+    noise = generator.integers(0, 256, 20_000, dtype=np.uint8).tobytes()
+    assert xz_rate(noise[:10_000], noise[10_000:], 10_000) == pytest.approx(math.log(256), rel=0.02)
+    assert xz_rate(noise, noise[:10_000], 10_000) < 0.3
+    alone = len(lzma.compress(noise)) - len(lzma.compress(b""))
+    assert xz_rate(b"", noise, 20_000) == pytest.approx(alone * 8 * math.log(2) / 20_000)
 
 
-def test_sizes_that_follow_from_settings() -> None:
-    config = TrainingConfig(width=12, heads=3, batch=5, context=7)
-    assert (config.head_width, config.feed_forward_width, config.tokens_per_step) == (4, 48, 35)
+def test_share_of_windows_that_were_seen_in_training() -> None:
+    assert repeated_share("the quick fox", ["quick", "slow ", "e q", "fox "]) == 0.5
 
 
-def test_learning_rate_rises_then_falls_to_its_final_share() -> None:
-    config = TrainingConfig(steps=110, warm_up=10, learning_rate=0.5, final_rate=0.1)
-    rates = [learning_rate_at(step, config) for step in range(1, 111)]
-    assert rates[:10] == pytest.approx([0.05 * step for step in range(1, 11)])
-    assert rates[59] == pytest.approx(0.5 * (0.1 + 0.9 / 2)), "half of the fall at half of the way"
-    assert rates[-1] == pytest.approx(0.05)
-    assert sorted(rates[9:], reverse=True) == rates[9:]
-
-
-@pytest.mark.parametrize(("steps", "rise"), [(1, 0), (9, 0), (10, 1), (30, 3), (5000, 100)])
-def test_a_short_run_rises_over_its_first_tenth(steps: int, rise: int) -> None:
-    config = TrainingConfig(steps=steps, warm_up=100)
-    assert config.warm_up_steps == rise
-    rates = [learning_rate_at(step, config) for step in range(1, steps + 1)]
-    assert all(0 < rate <= config.learning_rate for rate in rates)
-    assert rates.index(max(rates)) == max(0, rise - 1)
-
-
-def test_learning_rate_without_warm_up() -> None:
-    config = TrainingConfig(steps=4, warm_up=0)
-    assert learning_rate_at(1, config) < config.learning_rate
-
-
-# The layout of weights. -----------------------------------------------------------------------------------------------
-
-
-def test_views_share_the_memory_of_the_flat_array_and_fill_it() -> None:
-    specs = parameter_specs(TrainingConfig(width=12, heads=3, context=7), 11)
-    arrays = allocate(specs, "float32")
-    assert list(arrays.views) == [spec.name for spec in specs]
-    for number, view in enumerate(arrays.views.values(), start=1):
-        view += number
-    expected = Counter({number: math.prod(spec.shape) for number, spec in enumerate(specs, start=1)})
-    assert Counter(arrays.flat.tolist()) == expected
-    decayed = {number for number, spec in enumerate(specs, start=1) if spec.decayed}
-    assert set(arrays.flat[: arrays.decayed_size].tolist()) == decayed
-    assert decayed == {number for number, spec in enumerate(specs, start=1) if len(spec.shape) > 1}
-
-
-def test_first_values_have_the_spread_their_specification_names() -> None:
-    specs = parameter_specs(TrainingConfig(), 103)
-    parameters = initial_parameters(specs, "float64", np.random.default_rng(0))
-    for spec in specs:
-        view = parameters.views[spec.name]
-        assert view.shape == spec.shape
-        assert view.mean() == pytest.approx(spec.centre, abs=5 * spec.spread / math.sqrt(view.size))
-        assert view.std() == pytest.approx(spec.spread, rel=0.1)
-
-
-def test_corpus_cannot_be_changed() -> None:
-    with pytest.raises(AttributeError):
-        Corpus("a", IDS, IDS).alphabet = "b"  # type: ignore[misc]
+def test_string_is_a_source() -> None:
+    assert source_of("banana") == Source("banana", "abn")

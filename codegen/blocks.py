@@ -1,0 +1,421 @@
+"""The body of a loop as lines of code: one call for each operation, each into memory that is already there.
+
+Stage 5b of the compiler, beside `codegen.printer`. Outside of loops an expression is printed as it would be written on
+paper, and the array library allocates what it needs. Inside, on blocks that fit in the cache, fresh memory costs more
+than the arithmetic, so the statements of a body are taken apart until each operation on a wide value (one with two
+axes or more) is a call with `out=`. Where the result goes is decided by what dies:
+
+    a stored value          into its block of the whole array
+    an accumulated value    into scratch memory, then added to the whole array
+    a local value           into the memory of an operand that is not read again, or into scratch memory
+
+A value whose last reader is computed in place shares the reader's memory from the beginning, so that scores become
+exponentials, and exponentials probabilities, in one buffer. Narrow values (one number a row) are plain expressions.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from codegen.backends.tables import ATOM, TERNARY
+from codegen.errors import KernelError
+from codegen.loops import Loop, is_condition, peeled
+from codegen.nodes import (
+    Axes,
+    Contract,
+    Gather,
+    Literal,
+    Map,
+    Node,
+    Option,
+    Position,
+    Read,
+    Reduce,
+    Scatter,
+    Select,
+    View,
+    walk,
+    with_children,
+)
+from codegen.printer import Printer, Text
+from codegen.sharing import Statement, fresh_name, label, reads
+from codegen.supports import End, conjuncts, ends
+from derive.language import Index
+
+COMMENT = 104  # letters of a comment line
+NEGATED = {"gt": "le", "ge": "lt", "lt": "ge", "le": "gt", "eq": "ne", "ne": "eq"}
+LEAVES = (Read, View, Position, Gather)
+
+
+def is_wide(node: Node) -> bool:
+    """Whether the value has two axes or more."""
+    return len(node.axes) >= 2
+
+
+@dataclass
+class Target:
+    """Where a value goes: an expression for the memory, and the variable that is bound to it by the first call."""
+
+    memory: str
+    variable: str = ""
+    is_bound: bool = False
+
+    @property
+    def text(self) -> str:
+        return self.variable if self.is_bound and self.variable else self.memory
+
+
+@dataclass
+class BlockPrinter:
+    """Prints the body of one loop for one array library."""
+
+    loop: Loop
+    outside: Printer
+    variables: Mapping[Index, str]
+    restricted: Mapping[Index, tuple[End, ...]]
+    taken: set[str]
+    lines: list[str] = field(default_factory=list)
+    depth: int = 0
+
+    def __post_init__(self) -> None:
+        spans = frozenset({self.loop.row, *self.restricted})
+        self.library = self.outside.library
+        self.printer = replace(self.outside, variables=self.variables, spans=spans)
+        self.indices = frozenset(self.loop.outer)
+        names = {statement.name for statement in self.loop.body}
+        self.local = frozenset(names - set(self.loop.stored) - set(self.loop.accumulated))
+        self.slots: list[bool] = []
+
+    # -- the body ----------------------------------------------------------------------------------------------------
+
+    def body(self) -> list[str]:
+        """The lines of the function that computes one block."""
+        statements = [s for statement in self.loop.body for s in self._apart(statement)]
+        last = {name: place for place, s in enumerate(statements) for name in reads(s.node)}
+        self.memory = self._memory(statements, last)
+        for index, known in self.restricted.items():
+            self._line(f"{self.variables[index]} = {self._range(index, known)}")
+        for statement in statements:
+            if statement.formula:
+                self.lines += [f"# {line}" for line in textwrap.wrap(statement.formula, COMMENT, subsequent_indent="    ")]
+            self._statement(statement, self.memory[statement.name])
+        return self.lines
+
+    def _apart(self, statement: Statement) -> list[Statement]:
+        """The statement in pieces: what is reduced, contracted or broadcast inside it becomes a value of its own."""
+        node = peeled(statement.node, self.indices, self.local)
+        axes = tuple(index for index in statement.axes if index not in self.indices)
+        made: list[Statement] = []
+
+        def named(part: Node) -> Node:
+            if isinstance(part, LEAVES) or part.is_host:
+                return part
+            name = fresh_name(f"{statement.name}_{label(part)}", self.taken)
+            made.append(Statement(name, opened(part), part.axes))
+            return Read(name, part.axes)
+
+        def opened(part: Node) -> Node:
+            if isinstance(part, (Reduce, Contract)):
+                return with_children(part, [named(child) for child in part.children])
+            if isinstance(part, Select):
+                return Select(part.condition, inside(part.yes, part), inside(part.no, part))
+            if isinstance(part, Scatter):
+                base = () if part.base is None else (opened(part.base),)
+                return with_children(part, [*part.positions, opened(part.value), *base])
+            return with_children(part, [inside(child, part) for child in part.children])
+
+        def inside(child: Node, parent: Node) -> Node:
+            if child.is_host or isinstance(child, LEAVES) or is_condition(child):
+                return child
+            same = set(child.axes) == set(parent.axes)
+            if is_wide(parent) and not is_wide(child):
+                return named(child) if any(isinstance(n, (Reduce, Contract)) for n in walk(child)) else child
+            if is_wide(child) and (not same or isinstance(child, (Reduce, Scatter))):
+                return named(child)
+            return opened(child)
+
+        root = opened(node)
+        return [*made, replace(statement, node=root, axes=axes)]
+
+    # -- memory ------------------------------------------------------------------------------------------------------
+
+    def _memory(self, statements: Sequence[Statement], last: Mapping[str, int]) -> dict[str, str]:
+        """The memory of each wide value: a block of a stored array, or a numbered piece of scratch memory."""
+        heirs: dict[str, str] = {}
+        where = {statement.name: place for place, statement in enumerate(statements)}
+        for place, statement in enumerate(statements):
+            name = self._inherited(statement)
+            if name in where and last.get(name) == place and set(statements[where[name]].axes) == set(statement.axes):
+                if name not in self.loop.stored and name not in self.loop.accumulated:
+                    heirs[name] = statement.name
+        memory: dict[str, str] = {}
+        until: dict[int, int] = {}  # the piece of scratch memory -> the place of its last reader
+        for place, statement in enumerate(statements):
+            final, end = statement.name, last.get(statement.name, place)
+            while final in heirs:
+                final = heirs[final]
+                end = max(end, last.get(final, where[final]))
+            if final in self.loop.stored:
+                memory[statement.name] = self._block(final, self.loop.stored[final])
+            elif not is_wide(statement.node) and len(statement.axes) < 2:
+                memory[statement.name] = ""
+            elif statement.name in memory:
+                continue
+            else:
+                slot = next((s for s in range(len(until) + 1) if until.get(s, -1) < place), 0)
+                until[slot] = max(end, place)
+                chain = statement.name
+                while True:
+                    memory[chain] = self._scratch(slot, statements[where[chain]].axes)
+                    if chain not in heirs:
+                        break
+                    chain = heirs[chain]
+        self.spare = len(until)
+        return memory
+
+    def _scratch(self, slot: int, axes: Axes) -> str:
+        shown = [self.variables.get(index, str(index.extent)) for index in axes]
+        return f"room({', '.join([str(slot), *shown])})"
+
+    def _block(self, name: str, axes: Axes) -> str:
+        return self.printer.laid_out(
+            View(name, axes, self.indices), tuple(i for i in axes if i not in self.indices)
+        ).text
+
+    def _inherited(self, statement: Statement) -> str:
+        """The value whose memory the first call of the statement may write to: an operand of it read nowhere else."""
+        node = statement.node
+        while isinstance(node, (Map, Select)):
+            inner = node.operands if isinstance(node, Map) else (node.yes,)
+            deeper = [n for n in inner if not (isinstance(n, LEAVES) or n.is_host or is_condition(n)) and is_wide(n)]
+            if not deeper:
+                reading = [n.name for n in inner if isinstance(n, Read) and set(n.axes) == set(statement.axes)]
+                everywhere = [n.name for n in walk(statement.node) if isinstance(n, Read)]
+                return next((name for name in reading if everywhere.count(name) == 1), "")
+            node = deeper[0]
+        return ""
+
+    # -- statements --------------------------------------------------------------------------------------------------
+
+    def _statement(self, statement: Statement, memory: str) -> None:
+        name, node = statement.name, statement.node
+        if name in self.loop.accumulated:
+            self._accumulate(statement, memory)
+        elif isinstance(node, Scatter):
+            self._scatter(statement, memory)
+        elif not memory:
+            self._line(f"{name} = {self.printer.laid_out(node, statement.axes).text}")
+        elif len(statement.axes) < 2:
+            self._line(f"{memory} = {self.printer.laid_out(node, statement.axes).text}")
+        else:
+            self._compute(node, statement.axes, Target(memory, "" if name in self.loop.stored else name))
+        if name in self.loop.stored and not memory:
+            raise KernelError(f"{name}: is stored and has no memory")
+
+    def _accumulate(self, statement: Statement, memory: str) -> None:
+        axes = self.loop.accumulated[statement.name]
+        shown = ["part", *(self.variables.get(index, ":") for index in axes)]
+        while shown[-1] == ":":
+            shown.pop()
+        whole = f"{statement.name}[{', '.join(shown)}]"
+        if not memory:
+            self._line(f"{whole} += {self.printer.laid_out(statement.node, statement.axes).text}")
+            return
+        target = Target(memory, f"{statement.name}_block")
+        self._compute(statement.node, statement.axes, target)
+        self._line(f"{whole} += {target.text}")
+
+    def _scatter(self, statement: Statement, memory: str) -> None:
+        node = statement.node
+        if not isinstance(node, Scatter):
+            raise KernelError(f"{statement.name}: expected a scatter")
+        target = Target(memory, "" if statement.name in self.loop.stored else statement.name)
+        base = node.base if node.base is not None else Literal(0)
+        if isinstance(base, Scatter):
+            raise KernelError(f"{statement.name}: two scatters into one block")
+        self._compute(base, statement.axes, target)
+        self._bind(target)
+        for line in self.printer.scattered(target.text, node, relative=self.loop.row):
+            self._line(line)
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    def _compute(self, node: Node, axes: Axes, target: Target) -> None:
+        """Lines that compute the node into the target."""
+        if isinstance(node, Map):
+            self._map(node, axes, target)
+        elif isinstance(node, Select):
+            self._select(node, axes, target)
+        elif isinstance(node, Contract):
+            self._contract(node, axes, target)
+        elif node.is_host:
+            self._bind(target)
+            self._line(self.library.fill.format(out=target.text, value=self.printer.laid_out(node, axes).text))
+        else:
+            self._call(self.library.copy, [self.printer.aligned(node, axes).text], target)
+
+    def _map(self, node: Map, axes: Axes, target: Target) -> None:
+        operands: list[Text] = []
+        written = False
+        for operand in node.operands:
+            if isinstance(operand, LEAVES) or operand.is_host or not is_wide(operand) or is_condition(operand):
+                operands.append(self.printer.aligned(operand, axes))
+            elif not written:
+                self._compute(operand, axes, target)
+                self._bind(target)
+                operands.append(Text(target.text, ATOM))
+                written = True
+            else:
+                name = fresh_name(f"{target.variable or 'part'}_part", self.taken)
+                other = Target(self._scratch(self.spare, axes), name)
+                self.spare += 1
+                self._compute(operand, axes, other)
+                operands.append(Text(other.text, ATOM))
+        self._operation(node, operands, axes, target)
+
+    def _operation(self, node: Map, operands: Sequence[Text], axes: Axes, target: Target) -> None:
+        sign = self.library.augmented.get(node.operation)
+        if sign and operands[0].text == target.text:
+            self._line(f"{target.text} {sign} {operands[1].within(TERNARY)}")
+            return
+        call = self.library.into.get(node.operation)
+        if call is not None and not (self.library.needs_array_first and node.operands[0].is_host):
+            self._call(call, [operand.text for operand in operands], target)
+            return
+        spelling = self.library.operators[node.operation]
+        shown = [operand.within(needed) for operand, needed in zip(operands, spelling.operands, strict=True)]
+        self._call(self.library.copy, [spelling.text.format(*shown)], target)
+
+    def _call(self, call: str, operands: Sequence[str], target: Target) -> None:
+        """A call that writes to the target's memory, and binds its variable if it is the first to do so."""
+        text = call.format(*operands, out=target.text)
+        if (
+            target.variable
+            and not target.is_bound
+            and call.startswith(f"{self.library.prefix}.")
+            and "copyto" not in call
+        ):
+            self._line(f"{target.variable} = {text}")
+            target.is_bound = True
+            return
+        if target.variable and not target.is_bound:
+            self._bind(target)
+            text = call.format(*operands, out=target.text)
+        self._line(text)
+
+    def _bind(self, target: Target) -> None:
+        if target.variable and not target.is_bound:
+            self._line(f"{target.variable} = {target.memory}")
+            target.is_bound = True
+
+    def _contract(self, node: Contract, axes: Axes, target: Target) -> None:
+        if node.axes != axes and Contract(node.right, node.left, node.over).axes == axes:
+            node = Contract(node.right, node.left, node.over)
+        factors = self.printer.matrices(node) if node.axes == axes else None
+        if factors is None:
+            self._call(self.library.copy, [self.printer.aligned(node, axes).text], target)
+        else:
+            self._call(self.library.into["matmul"], [factor.text for factor in factors], target)
+
+    # -- selections --------------------------------------------------------------------------------------------------
+
+    def _select(self, node: Select, axes: Axes, target: Target) -> None:
+        if not node.no.is_host:
+            self._call(self.library.copy, [self.printer.laid_out(node, axes).text], target)
+            return
+        if isinstance(node.yes, Read) and node.yes.axes == axes and self.memory.get(node.yes.name) == target.memory:
+            self._line(f"{target.variable or target.memory} = {node.yes.name}")
+            target.is_bound = True
+        else:
+            self._compute(node.yes, axes, target)
+            self._bind(target)
+        value = self.printer.laid_out(node.no, axes).text
+        for part in sorted(conjuncts(node.condition), key=repr):
+            self._fill(part, value, axes, target)
+
+    def _fill(self, condition: Node, value: str, axes: Axes, target: Target) -> None:
+        """Lines that put a value where a condition fails, in the columns where it can."""
+        known = [end for end in ends(condition, self.loop.row) if end.index in self.restricted]
+        inner = condition
+        flag = ""
+        if isinstance(inner, Map) and inner.operation == "or" and _is_denied(inner.operands[0]):
+            flag = inner.operands[0].children[0].name  # type: ignore[attr-defined]
+            inner = inner.operands[1]
+        if flag:
+            self._line(f"if {flag}:")
+            self.depth += 1
+        printer, out = self.printer, target.text
+        if known:
+            (end,) = known
+            printer, out = self._cut(end, axes, target)
+        negated = Map(NEGATED[inner.operation], inner.operands) if isinstance(inner, Map) and inner.operation in NEGATED else Map("not", (inner,))  # fmt: skip
+        self._line(self.library.fill_where.format(out=out, value=value, where=printer.aligned(negated, axes).text))
+        if flag:
+            self.depth -= 1
+
+    def _cut(self, end: End, axes: Axes, target: Target) -> tuple[Printer, str]:
+        """The columns of the target where the condition can fail: behind, or before, those where it holds in each row."""
+        column = self.variables[end.index]
+        cut = f"{column}_cut"
+        if end.upper:
+            first = self._reach(end, certain=True)
+            self._line(f"{cut} = slice(max({column}.start, {first}), {column}.stop)")
+            place = f"{cut}.start - {column}.start :"
+        else:
+            stop = self._reach(end, certain=True)
+            self._line(f"{cut} = slice({column}.start, max({column}.start, min({column}.stop, {stop})))")
+            place = f": {cut}.stop - {column}.start"
+        shown = [place if index == end.index else ":" for index in axes]
+        while shown[-1] == ":":
+            shown.pop()
+        variables = {**self.variables, end.index: cut}
+        return replace(self.printer, variables=variables), f"{target.text}[{', '.join(shown)}]"
+
+    # -- ranges ------------------------------------------------------------------------------------------------------
+
+    def _range(self, index: Index, known: Sequence[End]) -> str:
+        """The part of the range of an index that a block of rows visits."""
+        extent = str(index.extent)
+        stop, start = extent, "0"
+        for end in known:
+            reach = self._reach(end, certain=False)
+            limit = f"min({stop}, {reach})" if end.upper else f"max({start}, {reach})"
+            if end.upper and reach != f"{self.variables[self.loop.row]}.stop":
+                limit = f"max(0, {limit})"
+            before = stop if end.upper else start
+            text = f"({limit} if {end.flag.name} else {before})" if end.flag is not None else limit
+            stop, start = (text, start) if end.upper else (stop, text)
+        return f"slice({start.removeprefix('(').removesuffix(')') if start[0] == '(' else start}, {stop[1:-1] if stop[0] == '(' else stop})"
+
+    def _reach(self, end: End, *, certain: bool) -> str:
+        """Where the range ends for the row that reaches farthest; with `certain`, for the one that reaches least."""
+        row = self.variables[self.loop.row]
+        # An upper bound is largest, a lower one smallest, at the last row if it rises with the row, else at the first.
+        at_last = (end.sign > 0) == (end.upper != certain)
+        offset, terms, whole = 0, [], True
+        if end.sign:
+            terms.append(("" if end.sign > 0 else "-") + f"{row}.{'stop' if at_last else 'start'}")
+            offset -= end.sign if at_last else 0
+        for coefficient, node in end.rest:
+            if isinstance(node, Literal) and node.denominator == 1 and not node.constant:
+                offset += coefficient * node.numerator
+            else:
+                whole = whole and not any(isinstance(n, Option) for n in walk(node))
+                terms.append(f"{'+' if coefficient > 0 else '-'} {self.printer.laid_out(node, ()).within(ATOM)}")
+        rounded_up = end.strict == end.upper  # index < bound stops at its ceiling, index >= bound starts there
+        if whole:
+            offset += 0 if rounded_up else 1
+        bound = " ".join(terms) + (f" {'+' if offset > 0 else '-'} {abs(offset)}" if offset else "")
+        bound = bound.strip().removeprefix("+ ") or "0"
+        if whole:
+            return bound
+        return f"math.ceil({bound})" if rounded_up else f"math.floor({bound}) + 1"
+
+    def _line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+
+def _is_denied(node: Node) -> bool:
+    return isinstance(node, Map) and node.operation == "not" and isinstance(node.operands[0], Option)

@@ -1,0 +1,347 @@
+"""Loop blocking: which statements are computed block by block, over which indices, and what each block leaves behind.
+
+Stage 4b of the compiler, after `codegen.schedule` has decided what is computed. Values with two long axes, such as the
+scores of a query with every key, are the largest of a program, and the ones that nobody asks for. A loop over *blocks
+of rows* computes them piece by piece, so that a piece stays in the cache from the product that makes it to the product
+that uses it up:
+
+    for each value of the outer indices (a head of a batch), for each block of rows (queries):
+        the statements of the body, for this block alone
+
+What a body computes is of one of three kinds. It is *local* to the block, it is a block of a *stored* array (one that
+has the row index and is wanted afterwards), or it is added to an *accumulated* array (a sum over the rows or over an
+outer index). A loop is legal where no statement of the body needs another block: every value of the body is read at
+the row at hand, and no accumulated value is read before the end. Nothing is known here of what the program computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from codegen.nodes import (
+    Axes,
+    Contract,
+    Counter,
+    Gather,
+    Identity,
+    Map,
+    Node,
+    Position,
+    Read,
+    Reduce,
+    Scatter,
+    Select,
+    View,
+    walk,
+    with_children,
+)
+from codegen.sharing import COMPARISONS, Statement, read_later, reads
+from derive.language import Dim, Index
+
+TRUTHS = frozenset({*COMPARISONS, "and", "or", "not"})
+FEWEST_PASSES = 2  # over arrays of the widest shape: with fewer a loop has nothing to keep in the cache
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Statements that run for each value of the outer indices and each block of rows.
+
+    `stored` and `accumulated` are the whole arrays that the blocks fill and add to, with their axes; every other name
+    of the body is local to a block. `own` are the outer indices that all accumulated arrays have: their values are
+    independent of each other.
+    """
+
+    outer: Axes
+    row: Index
+    body: tuple[Statement, ...]
+    stored: Mapping[str, Axes]
+    accumulated: Mapping[str, Axes]
+
+    @property
+    def name(self) -> str:
+        """What the loop is called: after the widest value that it computes."""
+        return max(self.body, key=lambda statement: len(statement.axes)).name
+
+    @property
+    def own(self) -> Axes:
+        """The outer indices that every accumulated array has."""
+        return tuple(i for i in self.outer if all(i in axes for axes in self.accumulated.values()))
+
+    @property
+    def shared(self) -> Axes:
+        """The other outer indices."""
+        return tuple(i for i in self.outer if i not in self.own)
+
+
+def looped(statements: Sequence[Statement], kept: Sequence[str]) -> list[Statement | Loop]:
+    """The statements with those that are best computed block by block gathered in loops.
+
+    The names in `kept` are wanted whole.
+    """
+    inside = {statement.name: statement for statement in _with_one_name(_with_masks_inside(statements))}
+    for domain in _domains(statements):
+        for row in _rows(domain):
+            found = _loop(list(inside.values()), domain, row, kept)
+            if found is not None:
+                before, loop, after = found
+                wanted = [*kept, *_read(loop.body), *_read(after)]
+                return [*looped(_outside(before, statements, wanted), wanted), loop, *looped(after, kept)]
+    return list(statements)
+
+
+def _read(statements: Iterable[Statement]) -> set[str]:
+    return {name for statement in statements for name in reads(statement.node)}
+
+
+def _outside(before: Sequence[Statement], statements: Sequence[Statement], wanted: Sequence[str]) -> list[Statement]:
+    """The statements before a loop as they were, less those that only the loop read."""
+    names = {statement.name for statement in before}
+    return read_later([statement for statement in statements if statement.name in names], wanted)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Where a loop may be.
+
+
+def _domains(statements: Sequence[Statement]) -> list[Axes]:
+    """The shapes that are worth a loop, the one with most axes first."""
+    passes: dict[frozenset[Index], int] = {}
+    layout: dict[frozenset[Index], Axes] = {}
+    for node in {inner: None for statement in statements for inner in walk(statement.node)}:
+        axes = node.axes
+        if sum(isinstance(index.extent, Dim) for index in axes) >= 2:
+            layout.setdefault(frozenset(axes), axes)
+            if isinstance(node, (Map, Select)):
+                passes[frozenset(axes)] = passes.get(frozenset(axes), 0) + 1
+    for statement in statements:  # the order in which a value is laid out counts, not the one in which it is made
+        layout[frozenset(statement.axes)] = statement.axes
+    worth = [axes for axes, count in passes.items() if count >= FEWEST_PASSES]
+    return [layout[axes] for axes in sorted(worth, key=lambda axes: (-len(axes), -passes[axes], str(layout[axes])))]
+
+
+def _rows(domain: Axes) -> list[Index]:
+    """The indices that could be cut into blocks, the second last first; the last stays whole, it is contiguous."""
+    return [index for index in reversed(domain[:-1]) if isinstance(index.extent, Dim)]
+
+
+def _loop(
+    statements: Sequence[Statement], domain: Axes, row: Index, kept: Sequence[str]
+) -> tuple[list[Statement], Loop, list[Statement]] | None:
+    """What comes before, the loop, and what comes after; None where the row index may not be cut."""
+    body = _seeds(statements, domain, row)
+    outer = tuple(index for index in domain[: domain.index(row)] if isinstance(index.extent, Dim))
+    outer = tuple(index for index in outer if all(_is_legal(statement, body, {index}) for statement in body))
+    indices = {row, *outer}
+    # A statement that needs other rows than its own comes after the loop, if nothing of the loop needs it.
+    for statement in reversed(list(body)):
+        if not _is_legal(statement, body, indices) or not _is_printable(statement):
+            if any(statement.name in reads(other.node) for other in body):
+                return None
+            body.remove(statement)
+    if sum(_passes(statement, domain) for statement in body) < FEWEST_PASSES:
+        return None
+    body = _with_neighbours(statements, body, indices, domain, kept)
+    names = {statement.name for statement in body}
+    after = _depending(statements, names)
+    before = [s for s in statements if s.name not in names and s.name not in after]
+    rest = [s for s in statements if s.name in after and s.name not in names]
+    if any(statement.name in after for statement in body):
+        return None
+    wanted = {*kept, *_read(rest)} & names
+    stored = {s.name: s.axes for s in body if s.name in wanted and indices <= set(s.axes)}
+    accumulated = {s.name: s.axes for s in body if not indices <= set(s.axes)}
+    if any(s.name in accumulated and s.name in _read(body) for s in body) or not set(accumulated) <= wanted:
+        return None
+    return before, Loop(outer, row, tuple(body), stored, accumulated), rest
+
+
+def _passes(statement: Statement, domain: Axes) -> int:
+    return sum(set(node.axes) == set(domain) for node in walk(statement.node) if isinstance(node, (Map, Select)))
+
+
+def _seeds(statements: Sequence[Statement], domain: Axes, row: Index) -> list[Statement]:
+    """The statements with values of the widest shape, and what lies on the way from one to another."""
+    wide = [s for s in statements if any(set(domain) <= set(node.axes) for node in walk(s.node))]
+    names = {statement.name for statement in wide}
+    below = _depending(statements, names)
+    needed: set[str] = set()
+    for statement in reversed(statements):
+        if statement.name in names or statement.name in needed:
+            needed |= reads(statement.node)
+    return [s for s in statements if s.name in names or (s.name in below and s.name in needed)]
+
+
+def _depending(statements: Sequence[Statement], names: Iterable[str]) -> set[str]:
+    """The names of the other statements that are computed from these."""
+    found = set(names)
+    for statement in statements:
+        if reads(statement.node) & found:
+            found.add(statement.name)
+    return found - set(names)
+
+
+def _with_neighbours(
+    statements: Sequence[Statement], body: Sequence[Statement], indices: set[Index], domain: Axes, kept: Sequence[str]
+) -> list[Statement]:
+    """The body with the small statements that only it needs, so that what they compute never leaves the cache."""
+    names = {statement.name for statement in body}
+    for statement in reversed(statements):
+        if statement.name in names or not indices <= set(statement.axes) or not _is_printable(statement):
+            continue
+        users = {other.name for other in statements if statement.name in reads(other.node)}
+        if not users or not users <= names or statement.name in kept or _has_product(statement.node):
+            continue
+        joined = [s for s in statements if s.name in names or s.name == statement.name]
+        if all(_is_legal(s, joined, indices) for s in joined):
+            names.add(statement.name)
+    return [statement for statement in statements if statement.name in names]
+
+
+def _has_product(node: Node) -> bool:
+    return any(isinstance(n, (Scatter, Gather)) or (isinstance(n, Contract) and n.left_only and n.right_only)
+               for n in walk(node))  # fmt: skip
+
+
+def _is_printable(statement: Statement) -> bool:
+    """Whether the statement can be computed for a block of rows: a scatter must be into the rows of the block."""
+    for node in walk(statement.node):
+        if isinstance(node, Identity):
+            return False
+        if isinstance(node, Scatter) and (node is not statement.node or not isinstance(node.positions[0], Position)):
+            return False
+    return True
+
+
+def _is_legal(statement: Statement, body: Sequence[Statement], indices: set[Index]) -> bool:
+    """Whether the statement, for one value of the indices, needs what the body computes for that value only."""
+    axes = {other.name: other.axes for other in body}
+    for node in walk(statement.node):
+        if isinstance(node, Gather) and node.name in axes:
+            return False
+        if isinstance(node, Read) and node.name in axes:
+            for place, index in enumerate(axes[node.name]):
+                if (index in indices or node.where[place] in indices) and node.where[place] != index:
+                    return False
+    present = {index for node in walk(statement.node) for index in node.axes if index in indices}
+    missing = present - set(statement.axes)
+    if not present:
+        return False
+    if missing:
+        return _accumulates(statement.node, frozenset(missing))
+    return not any(isinstance(node, (Reduce, Contract)) and indices & set(node.over) for node in walk(statement.node))
+
+
+def _accumulates(node: Node, over: frozenset[Index]) -> bool:
+    """Whether the node is a sum over these indices, so that the sums over parts of their ranges add up to it."""
+    if isinstance(node, Reduce) and node.operation == "sum":
+        rest = over - set(node.over)
+        return not rest or _accumulates(node.operand, rest)
+    if isinstance(node, Contract):
+        rest = over - set(node.over)
+        if not rest:
+            return True
+        sides = [side for side in node.children if rest & _indices(side)]
+        return len(sides) == 1 and _accumulates(sides[0], rest)
+    if isinstance(node, Map) and node.operation in ("neg", "add", "sub"):
+        return all(_accumulates(operand, over) for operand in node.operands)
+    if isinstance(node, Map) and node.operation in ("mul", "div"):
+        sides = [operand for operand in node.operands if over & _indices(operand)]
+        is_numerator = node.operation == "mul" or (bool(sides) and sides[0] is node.operands[0])
+        return len(sides) == 1 and is_numerator and _accumulates(sides[0], over)
+    return False
+
+
+def _indices(node: Node) -> set[Index]:
+    return {index for inner in walk(node) for index in inner.axes}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What a statement looks like inside.
+
+
+def _with_masks_inside(statements: Sequence[Statement]) -> list[Statement]:
+    """The statements with conditions written where they are used: on a block they are small."""
+    masks: dict[str, tuple[Axes, Node]] = {}
+
+    def opened(node: Node) -> Node:
+        if isinstance(node, Read) and node.name in masks and masks[node.name][0] == node.where:
+            return masks[node.name][1]
+        return with_children(node, [opened(child) for child in node.children])
+
+    result = []
+    for statement in statements:
+        statement = replace(statement, node=opened(statement.node))
+        if is_condition(statement.node) and not statement.formula:
+            masks[statement.name] = statement.axes, statement.node
+        result.append(statement)
+    return result
+
+
+def _with_one_name(statements: Sequence[Statement]) -> list[Statement]:
+    """The statements with a summed index named as in the definition of what is summed, so that both are one range."""
+    axes = {statement.name: statement.axes for statement in statements}
+
+    def renamed(node: Node) -> Node:
+        if isinstance(node, (Reduce, Contract)):
+            for inner in walk(node):
+                if isinstance(inner, Read) and inner.name in axes:
+                    for own, used in zip(axes[inner.name], inner.where, strict=True):
+                        if used != own and used in node.over and own not in _indices(node):
+                            return renamed(_with_index(node, used, own))
+        return with_children(node, [renamed(child) for child in node.children])
+
+    return [replace(statement, node=renamed(statement.node)) for statement in statements]
+
+
+def _with_index(node: Node, old: Index, new: Index) -> Node:
+    """The node with one index in the place of another, which does not occur in it."""
+
+    def moved(axes: Axes) -> Axes:
+        return tuple(new if index == old else index for index in axes)
+
+    if isinstance(node, Read):
+        return Read(node.name, moved(node.where))
+    if isinstance(node, Position):
+        return Position(new) if node.index == old else node
+    children = [_with_index(child, old, new) for child in node.children]
+    if isinstance(node, Reduce):
+        return Reduce(node.operation, children[0], moved(node.over))
+    if isinstance(node, Contract):
+        return Contract(children[0], children[1], moved(node.over))
+    return with_children(node, children)
+
+
+def is_condition(node: Node) -> bool:
+    """Whether the node is an array of truth values that is computed entry by entry."""
+    if not isinstance(node, Map) or node.operation not in TRUTHS:
+        return False
+    return all(n.is_host or isinstance(n, (Map, Position, Read, View)) for n in walk(node))
+
+
+def peeled(node: Node, outer: frozenset[Index], local: frozenset[str]) -> Node:
+    """The node inside a loop, where each outer index has one value and `local` names hold the block at hand."""
+    if isinstance(node, Read):
+        if node.name in local:
+            return Read(node.name, tuple(index for index in node.where if index not in outer))
+        return View(node.name, node.where, outer)
+    if isinstance(node, Position) and node.index in outer:
+        return Counter(node.index)
+    children = [peeled(child, outer, local) for child in node.children]
+    if isinstance(node, Reduce):
+        over = tuple(index for index in node.over if index not in outer)
+        return Reduce(node.operation, children[0], over) if over else children[0]
+    if isinstance(node, Contract):
+        over = tuple(index for index in node.over if index not in outer)
+        return Contract(children[0], children[1], over) if over else Map("mul", tuple(children))
+    if isinstance(node, Scatter):
+        count = len(node.targets)
+        kept = [place for place, target in enumerate(node.targets) if target not in outer]
+        base = None if node.base is None else children[-1]
+        return Scatter(
+            tuple(node.targets[place] for place in kept),
+            tuple(children[place] for place in kept),
+            children[count],
+            base,
+        )
+    return with_children(node, children)

@@ -1,0 +1,175 @@
+"""A loop as lines of code: the arrays that it fills, the function for one block, and the call that runs over all.
+
+Stage 5c of the compiler. `codegen.loops` says what is computed block by block and `codegen.blocks` prints one block;
+what is left is the frame: whole arrays for stored and accumulated values, the size of a block, and the sum of the parts
+that accumulated values are gathered in. Which thread computes which block is a matter of the runtime, and no result
+depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from codegen.backends.tables import Library
+from codegen.blocks import BlockPrinter
+from codegen.loops import Loop, looped
+from codegen.nodes import Axes, Node, Option, walk
+from codegen.printer import Printer
+from codegen.schedule import Kernel
+from codegen.sharing import Statement, fresh_name
+from codegen.supports import End, Support, Supports, ranges, supports_of
+from derive.language import Index
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A loop with what a kernel knows about it: the ranges it may restrict, and the names of its variables.
+
+    `partial` are the stored arrays of which only the visited part is ever read; the others are zero elsewhere.
+    `rows` names the size of a block; where it is `given`, an earlier kernel has decided it.
+    """
+
+    loop: Loop
+    restricted: Mapping[Index, tuple[End, ...]]
+    rows: str = "rows"
+    given: bool = False
+    partial: frozenset[str] = frozenset()
+
+    @property
+    def width(self) -> str:
+        """How many entries a row of the widest value has."""
+        within = {*self.loop.outer, self.loop.row}
+        axes = max((node.axes for s in self.loop.body for node in walk(s.node) if self.loop.row in node.axes), key=len)
+        return " * ".join(str(index.extent) for index in axes if index not in within)
+
+
+Step = Statement | Sweep
+
+
+def steps(kernel: Kernel, library: Library) -> tuple[list[Step], list[Step]]:
+    """The statements of both routines with what is best computed block by block in loops."""
+    forward, backward = kernel.forward, kernel.backward
+    returned = [parameter.name for parameter in forward.returns]
+    if not library.blocks:
+        return list(forward.statements), list(backward.statements) if backward is not None else []
+    known: dict[str, Support] = {}
+    first = _sweeps(looped(forward.statements, [*returned, *kernel.saved]), known)
+    if backward is None:
+        return first, []
+    of_saved = supports_of([s for step in first for s in (step.loop.body if isinstance(step, Sweep) else [step])], {})
+    known = {name: of_saved[name] for name in kernel.saved if name in of_saved}
+    wanted = [parameter.name for parameter in backward.returns]
+    return matched(first, _sweeps(looped(backward.statements, wanted), known), returned)
+
+
+def _sweeps(made: Sequence[Statement | Loop], known: Supports) -> list[Step]:
+    """The steps with the ranges of every loop restricted as far as the supports of its values allow."""
+    return [
+        Sweep(step, ranges(step.body, step.row, step.stored, known)) if isinstance(step, Loop) else step
+        for step in made
+    ]
+
+
+def matched(
+    forward: Sequence[Step], backward: Sequence[Step], returned: Sequence[str]
+) -> tuple[list[Step], list[Step]]:
+    """Both routines, with arrays left unwritten outside of the ranges that the backward one visits in the same blocks."""
+    loops = [step for step in forward if isinstance(step, Sweep) and step.restricted]
+    if len(loops) != 1:
+        return list(forward), list(backward)
+    (first,) = loops
+    partial = {
+        name for name, axes in first.loop.stored.items()
+        if name not in returned and set(axes) & set(first.restricted)
+        and all(_visits(step, name, first) for step in backward)
+        and not any(isinstance(step, Statement) and name in _names(step.node) for step in forward)
+    }  # fmt: skip
+    if not partial:
+        return list(forward), list(backward)
+    filled = replace(first, partial=frozenset(partial))
+    readers = [
+        replace(step, given=True) if isinstance(step, Sweep) and _reads(step, partial) else step for step in backward
+    ]
+    return [filled if step is first else step for step in forward], readers
+
+
+def _names(node: Node) -> set[str]:
+    return {str(getattr(inner, "name", "")) for inner in walk(node)}
+
+
+def _reads(step: Sweep, names: set[str]) -> bool:
+    return any(names & _names(statement.node) for statement in step.loop.body)
+
+
+def _visits(step: Statement | Sweep, name: str, first: Sweep) -> bool:
+    """Whether a step reads the array only where the first loop has written it."""
+    if isinstance(step, Statement):
+        return name not in _names(step.node)
+    if not _reads(step, {name}):
+        return True
+    return step.loop.row == first.loop.row and dict(step.restricted) == dict(first.restricted)
+
+
+def options_of(planned: Sequence[Step]) -> list[str]:
+    """The options that decide how far ranges go."""
+    found: list[str] = []
+    for step in planned:
+        for end in (end for known in step.restricted.values() for end in known) if isinstance(step, Sweep) else ():
+            found += [end.flag.name] if end.flag is not None else []
+            found += [node.name for _, part in end.rest for node in walk(part) if isinstance(node, Option)]
+    return found
+
+
+def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
+    """The lines that compute a loop; `outside` prints what stands around it."""
+    library = outside.library
+    loop = sweep.loop
+    variables = _variables(sweep, taken)
+    row = loop.row
+    width = sweep.width
+    sizes = [
+        f"({', '.join(str(i.extent) for i in group)}{',' * (len(group) == 1)})" for group in (loop.own, loop.shared)
+    ]
+    lines = []
+    if not sweep.given:
+        most = ", most=256" if sweep.restricted else ""
+        lines.append(f"{sweep.rows} = workspace.rows({row.extent}, {width}{most})")
+    for name, axes in loop.stored.items():
+        is_full = name in sweep.partial or not set(axes) & set(sweep.restricted)
+        phrase = library.empty if is_full else library.zeros
+        lines.append(f"{name} = {phrase.format(shape=_shape(axes))}")
+    if loop.accumulated:
+        lines.append(f"parts = workspace.parts({row.extent}, {sweep.rows}, {sizes[0]}, {sizes[1]})")
+    for name, axes in loop.accumulated.items():
+        shape = ", ".join(["parts", *(str(index.extent) for index in axes)]) if axes else "parts,"
+        lines.append(f"{name} = {library.zeros.format(shape=shape)}")
+    order = (*loop.own, *loop.shared)
+    arguments = [
+        "room: Room",
+        "part: int",
+        *(f"{variables[index]}: int" for index in order),
+        f"{variables[row]}: slice",
+    ]
+    function = fresh_name(f"{loop.name}_block", taken)
+    body = BlockPrinter(loop, outside, variables, sweep.restricted, taken).body()
+    where = " and ".join(f"one {variables[index]}" for index in order)
+    about = f'"""The rows {variables[row]} of a block{", for " + where if where else ""}."""'
+    lines += ["", f"def {function}({', '.join(arguments)}) -> None:", *(f"    {line}" for line in (about, *body)), ""]
+    arguments = [function, str(row.extent), sweep.rows, *sizes, width, library.runtime["kind_arguments"]]
+    lines.append(f"workspace.sweep({', '.join([*arguments, *(['parts'] if loop.accumulated else [])])})")
+    lines += [f"{name} = {name}.sum({library.axis}=0)" for name in loop.accumulated]
+    return lines
+
+
+def _shape(axes: Axes) -> str:
+    return f"{axes[0].extent}," if len(axes) == 1 else ", ".join(str(index.extent) for index in axes)
+
+
+def _variables(sweep: Sweep, taken: set[str]) -> dict[Index, str]:
+    """The variable of each index that has one value, or part of its range, inside the loop."""
+    loop = sweep.loop
+    found = {}
+    for index in (*loop.outer, loop.row, *sorted(sweep.restricted, key=lambda index: index.name)):
+        found[index] = fresh_name(index.name, taken)
+    return found

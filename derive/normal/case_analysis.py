@@ -1,0 +1,293 @@
+"""Zero by cases: a polynomial with brackets is zero when it is zero in every case that can occur.
+
+The last resort of `derive.normal.form`, for functions in pieces: Huber's loss, a clipped ratio, a hard sigmoid. Each
+bracket [p > 0] is taken to hold and not to hold, in turn; what is then left of the polynomial has to be zero, or the
+case has to be impossible. A case is impossible when the inequalities that it takes for granted contradict each other
+by linear arithmetic (Fourier and Motzkin: whatever bounds a quantity from below and from above has to leave room).
+Products and functions count as quantities of which nothing is known but their sign, integers as at least 1 where they
+are positive, indices as inside their range. Where a case leaves room for a single value only, p = 0, the rest may be a
+multiple of p: two pieces meet there.
+
+A sum is zero when what it sums is, so sums over the same ranges are first written as one.
+
+SOUND: a case is only left out when no values can meet it. INCOMPLETE: products of unknowns are not multiplied out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+from derive.normal import comparisons, powers, products, ranges, renaming, rewriting
+from derive.normal.ledger import Ledger
+from derive.normal.terms import (
+    ONE,
+    UNIT,
+    UNITY,
+    Atom,
+    Bracket,
+    Delta,
+    Entry,
+    Monomial,
+    Polynomial,
+    Total,
+    Var,
+    is_idempotent,
+    number,
+    total,
+    value_of,
+)
+
+MOST_BRACKETS = 8  # that are taken to hold and not to hold
+MOST_ROWS = 200  # inequalities that are kept while one quantity after another is eliminated
+MOST_DIVISIONS = 50
+
+
+@dataclass(frozen=True)
+class Fact:
+    """An inequality that a case takes for granted: `form` > 0, or >= 0 when it is not strict."""
+
+    form: Polynomial
+    strict: bool
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A polynomial that is not 0, for all values of its indices: the two sides of a comparison that has no tie."""
+
+    form: Polynomial
+    variables: tuple[Var, ...]
+
+
+def is_zero_by_cases(ledger: Ledger, polynomial: Polynomial) -> bool:
+    """Whether a normal polynomial is zero in every case of its brackets that can occur, sums taken together."""
+    if polynomial.is_zero:
+        return True
+    together = _first_sums(ledger, polynomial)
+    if together is not None:
+        body, rest = together
+        ledger.use("sums over the same ranges are one sum")
+        return is_zero_by_cases(ledger, body) and is_zero_by_cases(ledger, rest)
+    brackets = {atom for monomial in polynomial.terms for atom, power in monomial if is_idempotent(atom) and power > 0}
+    if not any(isinstance(atom, Bracket) for atom in brackets) or len(brackets) > MOST_BRACKETS:
+        return False
+    ledger.use("cases: a bracket holds or does not hold")
+    return _is_zero(ledger, polynomial, ())
+
+
+def _is_zero(ledger: Ledger, polynomial: Polynomial, facts: tuple[Fact, ...]) -> bool:
+    """Whether the polynomial is zero wherever the facts hold."""
+    ledger.spend()
+    if polynomial.is_zero or is_contradictory(ledger, facts):
+        return True
+    bracket = powers.first_bracket(polynomial)
+    if bracket is None:
+        return _is_multiple(ledger, polynomial, facts)
+    holds, fails = powers.cases_of(ledger, polynomial, bracket)
+    return _is_zero(ledger, holds, (*facts, *_facts_of(ledger, bracket, holds=True))) and _is_zero(
+        ledger, fails, (*facts, *_facts_of(ledger, bracket, holds=False))
+    )
+
+
+def _facts_of(ledger: Ledger, bracket: Atom, *, holds: bool) -> tuple[Fact, ...]:
+    """What is known where a bracket holds, or where it does not."""
+    if isinstance(bracket, Delta) and holds:
+        apart = value_of(bracket.left) - value_of(bracket.right)
+        return Fact(apart, strict=False), Fact(apart.scaled(-ONE), strict=False)
+    if not isinstance(bracket, Bracket):
+        return ()
+    if not holds:
+        return (Fact(bracket.inside.scaled(-ONE), strict=_is_apart(ledger, bracket.inside)),)
+    whole = products.is_integer_valued(bracket.inside)
+    return (Fact(bracket.inside - UNITY, strict=False) if whole else Fact(bracket.inside, strict=True),)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Linear arithmetic.
+
+Row = tuple[Mapping[Monomial, Fraction], bool]  # coefficients, the constant under UNIT; whether strict
+
+
+def is_contradictory(ledger: Ledger, facts: Sequence[Fact]) -> bool:
+    """Whether no values can meet all facts, by linear arithmetic over their monomials."""
+    quantities = {monomial: None for fact in facts for monomial in fact.form.terms if monomial != UNIT}
+    known = [*facts, *_known_of(quantities)]
+    rows: list[Row] = [(dict(fact.form.terms), fact.strict) for fact in known]
+    while True:
+        ledger.spend(len(rows))
+        constant = [(row.get(UNIT, Fraction(0)), strict) for row, strict in rows if not row.keys() - {UNIT}]
+        if any(value < 0 or (value == 0 and strict) for value, strict in constant):
+            for monomial in quantities:
+                if powers.monomial_is_positive(monomial):
+                    powers.note_positive(ledger, monomial)
+            return True
+        rows = [row for row in rows if row[0].keys() - {UNIT}]
+        if not rows or len(rows) > MOST_ROWS:
+            return False
+        rows = _without_one(rows)
+
+
+def _known_of(quantities: dict[Monomial, None]) -> Iterator[Fact]:
+    """What declarations say about the quantities: signs, and the ranges of indices, sizes of which join them."""
+    waiting = list(quantities)
+    while waiting:
+        monomial = waiting.pop()
+        value = Polynomial({monomial: ONE})
+        if products.is_integer_valued(value) and ranges.least(value) is not None:
+            yield Fact(value - number(ranges.least(value) or 0), strict=False)
+        elif powers.monomial_is_positive(monomial):
+            yield Fact(value, strict=True)
+        elif powers.is_nonnegative(value):
+            yield Fact(value, strict=False)
+        extent = _extent(monomial)
+        if extent is not None:
+            yield Fact(extent - UNITY - value, strict=False)
+            waiting += [m for m in extent.terms if m != UNIT and m not in quantities]
+            quantities.update(dict.fromkeys(m for m in extent.terms if m != UNIT))
+
+
+def _extent(monomial: Monomial) -> Polynomial | None:
+    """The range of a quantity that is an index."""
+    if len(monomial) != 1 or monomial[0][1] != 1:
+        return None
+    atom = monomial[0][0]
+    extent = atom.extent if isinstance(atom, Var) else atom.into if isinstance(atom, Entry) else None
+    # A range that depends on an index may be another one since that index was replaced.
+    return None if extent is None or extent.free else extent
+
+
+def _without_one(rows: list[Row]) -> list[Row]:
+    """The inequalities that are left when the quantity that costs least is eliminated."""
+    keys = sorted({m for row, _ in rows for m in row if m != UNIT}, key=lambda m: [(a.key, e) for a, e in m])
+
+    def cost(monomial: Monomial) -> int:
+        signs = [row[monomial] > 0 for row, _ in rows if monomial in row]
+        return signs.count(True) * signs.count(False)
+
+    gone = min(keys, key=cost)
+    below = [row for row in rows if row[0].get(gone, Fraction(0)) > 0]
+    above = [row for row in rows if row[0].get(gone, Fraction(0)) < 0]
+    made = [row for row in rows if gone not in row[0]]
+    for lower, strictly in below:
+        for upper, too in above:
+            scales = -upper[gone], lower[gone]
+            sum_ = total((Polynomial(lower).scaled(scales[0]), Polynomial(upper).scaled(scales[1])))
+            made.append((dict(sum_.terms), strictly or too))
+    return _strongest(made)
+
+
+def _strongest(rows: list[Row]) -> list[Row]:
+    """Of inequalities with the same coefficients, up to a positive factor, the one that says most."""
+    best: dict[frozenset[tuple[Monomial, Fraction]], Row] = {}
+    for row, strict in rows:
+        scale = max((abs(c) for m, c in row.items() if m != UNIT), default=ONE)
+        scaled = {m: c / scale for m, c in row.items()}
+        key = frozenset((m, c) for m, c in scaled.items() if m != UNIT)
+        other = best.get(key)
+        mine = (scaled.get(UNIT, Fraction(0)), not strict)
+        if other is None or mine < (other[0].get(UNIT, Fraction(0)), not other[1]):
+            best[key] = scaled, strict
+    return list(best.values())
+
+
+def _is_multiple(ledger: Ledger, polynomial: Polynomial, facts: tuple[Fact, ...]) -> bool:
+    """Whether the polynomial is a multiple of one that the facts force to be 0: where two pieces meet."""
+    for place, fact in enumerate(facts):
+        others = (*facts[:place], *facts[place + 1 :])
+        if fact.strict or not is_contradictory(ledger, (*others, Fact(fact.form, strict=True))):
+            continue
+        ledger.use("pieces meet where both sides of a comparison are equal")
+        polynomial = _remainder(ledger, polynomial, fact.form)
+        if polynomial.is_zero:
+            return True
+    return False
+
+
+def _remainder(ledger: Ledger, polynomial: Polynomial, divisor: Polynomial) -> Polynomial:
+    """What is left of a polynomial when the divisor is 0, by its leading term."""
+    lead, c = products.leading_term(divisor)
+    if lead == UNIT:
+        return polynomial
+    rest = Polynomial({m: -d / c for m, d in divisor.terms.items() if m != lead})
+    for _ in range(MOST_DIVISIONS):
+        for monomial, coefficient in polynomial.ordered():
+            have = dict(monomial)
+            if all(have.get(atom, Fraction(0)) >= power for atom, power in lead):
+                others = products.normal_monomial(ledger, coefficient, (*monomial, *((a, -e) for a, e in lead)))
+                gone = Polynomial({monomial: -coefficient})
+                polynomial = total((polynomial, gone, products.product(ledger, [others, rest])))
+                break
+        else:
+            break
+    return polynomial
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Comparisons without ties.
+
+
+def _is_apart(ledger: Ledger, polynomial: Polynomial) -> bool:
+    """Whether a polynomial is assumed not to be 0, because a comparison of its parts has no tie."""
+    keys = {polynomial.key, polynomial.scaled(-ONE).key}
+    parts = {part for m in polynomial.terms for atom, _ in m for part in rewriting.index_atoms(atom)}
+    for apart in ledger.apart():
+        choices = [
+            sorted((part for part in parts if rewriting.runs_over(part, var.extent)), key=lambda part: part.key)
+            for var in apart.variables
+        ]
+        for chosen in product(*choices):
+            names = {var.name: part for var, part in zip(apart.variables, chosen, strict=True)}
+            if renaming.renamed(ledger, apart.form, names).key in keys:
+                ledger.use("almost everywhere: a comparison has no tie")
+                sign = ONE if products.leading_term(polynomial)[1] > 0 else -ONE
+                ledger.assume(f"{polynomial.scaled(sign).key} != 0")
+                return True
+    return False
+
+
+def apart_of(ledger: Ledger, difference: Polynomial) -> tuple[Apart, ...]:
+    """What is not 0 where a comparison has no tie, from the difference of its sides."""
+    brackets = {atom for m in comparisons.bracket(ledger, difference).terms for atom, _ in m}
+    forms = sorted((atom.inside for atom in brackets if isinstance(atom, Bracket)), key=lambda form: form.key)
+    found = []
+    for form in forms:
+        inner = {part for m in form.terms for atom, _ in m for part in rewriting.index_atoms(atom)}
+        free = (part for part in inner if isinstance(part, Var) and part.name in form.free)
+        found.append(Apart(form, tuple(sorted(free, key=lambda part: part.key))))
+    return tuple(found)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Sums.
+
+
+def _first_sums(ledger: Ledger, polynomial: Polynomial) -> tuple[Polynomial, Polynomial] | None:
+    """(body, rest): the sums over the ranges of the first sum that has a bracket inside, as one body, and the rest.
+
+    None when no sum has one.
+    """
+    sums = (atom for m, _ in polynomial.ordered() for atom, power in m if isinstance(atom, Total) and power == 1)
+    first = next((atom for atom in sums if _ranges(atom) and any(is_idempotent(a) for a, _ in atom.monomial)), None)
+    if first is None:
+        return None
+    ranges_ = _ranges(first)
+    fresh = [ledger.fresh_var(var.extent) for var in first.bound]
+    inside, outside = [], []
+    for monomial, coefficient in polynomial.ordered():
+        met = next((a for a, e in monomial if isinstance(a, Total) and e == 1 and _ranges(a) == ranges_), None)
+        if met is None:
+            outside.append(Polynomial({monomial: coefficient}))
+            continue
+        names: dict[str, Atom] = {var.name: new for var, new in zip(met.bound, fresh, strict=True)}
+        body = renaming.renamed_monomial(ledger, met.monomial, names)
+        others = tuple(pair for pair in monomial if pair[0] != met)
+        inside.append(products.product(ledger, [Polynomial({others: coefficient}), body]))
+    return total(inside), total(outside)
+
+
+def _ranges(atom: Total) -> list[str] | None:
+    """The ranges of a sum; None where one depends on another index of the sum."""
+    names = {var.name for var in atom.bound}
+    return None if any(var.extent.free & names for var in atom.bound) else [var.extent.key for var in atom.bound]

@@ -1,0 +1,115 @@
+"""Sums that have a closed form: powers of an index, geometric sums, and the last terms of a range.
+
+Used by `derive.normal.sums` before a connected component becomes an atom. Each function returns what the sum is by its
+law, or None where the law does not apply. A geometric sum is a quotient, which has no value where the ratio is 1; it is
+therefore taken in a second try at a proof only, so that what can do without keeps no such condition.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import comb
+
+from derive.normal import powers, products, renaming, sums
+from derive.normal.ledger import Ledger
+from derive.normal.terms import (
+    ONE,
+    UNIT,
+    UNITY,
+    Atom,
+    Exp,
+    Exponent,
+    Monomial,
+    Polynomial,
+    Var,
+    number,
+    position,
+    total,
+)
+
+HIGHEST = 12  # power of an index that is summed in closed form
+Factors = list[tuple[Atom, Exponent]]
+
+
+def last_terms(ledger: Ledger, bound: list[Var], _names: set[str], monomial: Monomial) -> Polynomial | None:
+    """A sum over T + 1 as the sum over T and the last term."""
+    for var in bound:
+        extra = var.extent.terms.get(UNIT, Fraction(0))
+        start = var.extent - number(extra)
+        if not (start.terms and 1 <= extra <= products.SHORT):
+            continue
+        ledger.use("a sum over T + 1 is the sum over T and the last term")
+        shorter = ledger.fresh_var(start)
+        names = [{var.name: shorter}, *({var.name: position(start + number(k))} for k in range(int(extra)))]
+        parts = []
+        for replaced in names:
+            others = [Var(o.name, renaming.renamed(ledger, o.extent, replaced)) for o in bound if o != var]
+            ranged = [*others, shorter] if shorter in replaced.values() else others
+            parts.append(sums.sum_over(ledger, ranged, renaming.renamed_monomial(ledger, monomial, replaced)))
+        return total(parts)
+    return None
+
+
+def powers_of_an_index(ledger: Ledger, variables: list[Var], factors: Factors) -> Polynomial | None:
+    """A sum over i of i^k times what does not depend on i, by Faulhaber's formula."""
+    for var in variables:
+        own = [(atom, power) for atom, power in factors if var.name in atom.free]
+        if len(own) != 1 or own[0][0] != var or any(var.name in other.extent.free for other in variables):
+            continue
+        if own[0][1].denominator != 1 or not 1 <= own[0][1] <= HIGHEST:
+            continue
+        ledger.use("Faulhaber: Sum i^k in closed form")
+        rest = tuple(pair for pair in factors if pair != own[0])
+        closed = _power_sum(ledger, var.extent, int(own[0][1]))
+        body = products.product(ledger, [Polynomial({rest: ONE}), closed])
+        return sums.sum_over(ledger, [other for other in variables if other != var], body)
+    return None
+
+
+def _power_sum(ledger: Ledger, extent: Polynomial, k: int) -> Polynomial:
+    """0^k + 1^k + ... + (extent - 1)^k for k > 0, as a polynomial in the extent."""
+    terms = [
+        powers.power(ledger, extent, Fraction(k + 1 - j)).scaled(comb(k + 1, j) * number_ / (k + 1))
+        for j, number_ in enumerate(_bernoulli(k))
+    ]
+    return total(terms)
+
+
+def _bernoulli(highest: int) -> list[Fraction]:
+    """The numbers B_0, ..., B_highest, with B_1 = -1/2."""
+    found: list[Fraction] = []
+    for n in range(highest + 1):
+        found.append((n == 0) - sum((comb(n + 1, j) * found[j] for j in range(n)), Fraction(0)) / (n + 1))
+    return found
+
+
+def geometric(ledger: Ledger, variables: list[Var], factors: Factors) -> Polynomial | None:
+    """A sum over i of q^i as (q^T - 1) / (q - 1), where the ledger divides by what may be 0."""
+    exponent = _exponent(factors, variables[0]) if len(variables) == 1 else None
+    if exponent is None:
+        return None
+    if not ledger.divides:
+        ledger.could_divide = True
+        return None
+    ledger.use("geometric sum: Sum q^i = (q^T - 1)/(q - 1)")
+    ratio, end = (
+        powers.exponential(ledger, products.product(ledger, [exponent, times]))
+        for times in (UNITY, variables[0].extent)
+    )
+    with ledger.everywhere():
+        below = powers.power(ledger, ratio - UNITY, -ONE)
+    return products.product(ledger, [end - UNITY, below])
+
+
+def _exponent(factors: Factors, var: Var) -> Polynomial | None:
+    """The polynomial a in exp(a i), for a product of exponentials; None for any other product."""
+    found = []
+    for atom, power in factors:
+        if not isinstance(atom, Exp):
+            return None
+        held = [e for inner, e in atom.monomial if inner == var]
+        rest = tuple(pair for pair in atom.monomial if pair[0] != var)
+        if held != [ONE] or any(var.name in inner.free for inner, _ in rest):
+            return None
+        found.append(Polynomial({rest: power}))
+    return total(found)

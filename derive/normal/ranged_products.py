@@ -1,0 +1,104 @@
+"""Products over a symbolic range.
+
+A product of positive factors is exp of the sum of their logarithms. Any other is taken apart factor by factor, what
+does not depend on the index leaves it as a power, and what cannot be taken apart is an atom. The product without one
+factor, which differentiation leaves behind, is the whole product divided by that factor; since it may be 0, this law is
+used in a second try at a proof only.
+"""
+
+from __future__ import annotations
+
+from derive.normal import powers, products, renaming, sums
+from derive.normal.ledger import Ledger
+from derive.normal.terms import (
+    ONE,
+    UNITY,
+    ZERO,
+    Atom,
+    Delta,
+    Exponent,
+    Polynomial,
+    Prod,
+    Var,
+    from_atom,
+    is_idempotent,
+    number,
+)
+
+
+def product_over(ledger: Ledger, bound: Var, body: Polynomial) -> Polynomial:
+    """The normal form of the product of `body` over an index with a fresh name."""
+    if body.is_zero:
+        return ZERO  # a range is never empty
+    if bound.name not in body.free:
+        return _repeated(ledger, bound, body)
+    if powers.is_positive_by_cases(ledger, body):
+        ledger.use("a product of positive factors is exp of the sum of their logs")
+        for monomial in body.terms:
+            powers.note_positive(ledger, monomial)
+        return powers.exponential(ledger, sums.sum_over(ledger, [bound], powers.logarithm(ledger, body)))
+    one = body.single()
+    if one is None:
+        content, primitive = powers.content_of(ledger, body, fractional=False)
+        if content.constant() != 1:
+            ledger.use("a product is taken factor by factor")
+            parts = [product_over(ledger, bound, part) for part in (content, primitive)]
+            return products.product(ledger, parts)
+        return _without_one_factor(ledger, bound, body) or from_atom(_named(ledger, bound, body))
+    monomial, coefficient = one
+    if len(monomial) == 1 and coefficient == 1:
+        return _of_factor(ledger, bound, *monomial[0])
+    ledger.use("a product is taken factor by factor")
+    parts = [product_over(ledger, bound, from_atom(atom, power)) for atom, power in monomial]
+    return products.product(ledger, [_repeated(ledger, bound, number(coefficient)), *parts])
+
+
+def _repeated(ledger: Ledger, bound: Var, factor: Polynomial) -> Polynomial:
+    """factor^T for a range of T, which is at least 1."""
+    if factor.constant() == 1:
+        return UNITY
+    split = powers.case_split(ledger, factor, lambda part: product_over(ledger, bound, part))
+    if split is not None:
+        return split
+    ledger.use("a product of one number is its power")
+    raised = powers.logarithm(ledger, factor, formal=True)
+    return powers.exponential(ledger, products.product(ledger, [bound.extent, raised]))
+
+
+def _of_factor(ledger: Ledger, bound: Var, atom: Atom, power: Exponent) -> Polynomial:
+    """The product of atom^power, which depends on the index and need not be positive."""
+    if power.denominator != 1 or is_idempotent(atom):
+        return from_atom(_named(ledger, bound, from_atom(atom, power)))
+    if power != 1:
+        ledger.use("a product is taken factor by factor")
+    return products.normal_monomial(ledger, ONE, [(_named(ledger, bound, from_atom(atom)), power)])
+
+
+def _named(ledger: Ledger, bound: Var, body: Polynomial) -> Prod:
+    """The product as an atom, its index under a canonical name."""
+    named = Var(f"#{body.height + 1}.0", bound.extent)
+    return Prod(named, renaming.renamed(ledger, body, {bound.name: named}))
+
+
+def _without_one_factor(ledger: Ledger, bound: Var, body: Polynomial) -> Polynomial | None:
+    """The product of a(j) at i = j and b(i) elsewhere, as a(j) Product b / b(j), where the ledger divides."""
+    delta = next((atom for m, _ in body.ordered() for atom, _ in m if _is_about(atom, bound)), None)
+    if not isinstance(delta, Delta):
+        return None
+    gone, kept = products.delta_direction(delta)
+    if gone != bound or not sums.stays_below(ledger, kept, bound.extent, {}):
+        return None
+    there, elsewhere = powers.cases_of(ledger, body, delta)
+    if any(_is_about(atom, bound) for m in elsewhere.terms for atom, _ in m):
+        return None
+    if not ledger.divides:
+        ledger.could_divide = True
+        return None
+    ledger.use("a product without one factor is the whole product divided by it")
+    with ledger.everywhere():
+        below = powers.power(ledger, renaming.renamed(ledger, elsewhere, {bound.name: kept}), -ONE)
+    return products.product(ledger, [there, product_over(ledger, bound, elsewhere), below])
+
+
+def _is_about(atom: Atom, bound: Var) -> bool:
+    return isinstance(atom, Delta) and bound.name in atom.free

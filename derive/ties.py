@@ -1,0 +1,52 @@
+"""Ties: points where a comparison of values switches, which claims about derivatives leave out.
+
+Beside `derive.prove`. A function in pieces has no derivative where one piece takes over from the next, so that a claim
+about its derivative says nothing there: relu'(x) = [x > 0] and relu'(x) = [x >= 0] are both right, by two conventions.
+The comparisons by which what was differentiated takes its cases (`Program.switches`) are therefore assumed to have no
+tie, wherever a proof needs it, and a counterexample at a tie does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import sympy
+from sympy.core.relational import Relational
+
+from derive.binders import all_names, free_indices, fresh_index, substitute
+from derive.exceptional import is_differentiable
+from derive.normal.case_analysis import Apart, apart_of
+from derive.normal.form import normal_form
+from derive.normal.ledger import Ledger
+from derive.program import Claim, symbols_of
+
+
+def comparisons_of(claim: Claim) -> list[Any]:
+    """The comparisons of values by which what was differentiated takes its cases, in a fixed order."""
+    found = {part for switch in claim.program.switches for part in switch.atoms(Relational)}
+    return [part for part in sorted(found, key=str) if any(is_differentiable(symbol) for symbol in symbols_of(part))]
+
+
+def without_ties(ledger: Ledger, comparisons: Iterable[Any]) -> tuple[Apart, ...]:
+    """What is not 0 because these comparisons have no tie."""
+    found: list[Apart] = []
+    for comparison in dict.fromkeys(comparisons):
+        left, right = (normal_form(ledger, side) for side in comparison.args)
+        found += apart_of(ledger, left - right)
+    return tuple(found)
+
+
+def off_ties(claim: Claim) -> Claim:
+    """The claim under the further conditions that its comparisons have no tie, for all of their indices."""
+    apart = []
+    for comparison in comparisons_of(claim):
+        taken = set(all_names(sympy.Tuple(claim.left, claim.right, comparison)))
+        names: dict[Any, Any] = {}
+        for index in sorted(free_indices(comparison), key=str):
+            names[index] = fresh_index(index, taken)  # an index of the claim would stand for one position only
+            taken.add(names[index].name)
+        left, right = (substitute(side, names) for side in comparison.args)
+        apart.append(sympy.Ne(left, right, evaluate=False))
+    return replace(claim, given=(*claim.given, *apart))

@@ -1,0 +1,213 @@
+"""The state of a run on disk: tensors in a safetensors file, everything else in JSON.
+
+Between the loop and the disk. `checkpoint.json` names the tensor file and its SHA-256, and is renamed into place after
+the tensor file is there: that renaming is the moment at which the new checkpoint counts, and at every other moment the
+old one is whole. Nothing is unpickled or evaluated; a file that is damaged, or that does not fit, is refused by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from gradproof.training.config import TrainingConfig
+from gradproof.training.data import Vocabulary
+from gradproof.training.errors import CheckpointError, ConfigurationError
+from gradproof.training.folder import CHECKPOINT, UNFINISHED, write_whole
+
+__all__ = ["Checkpoint", "checkpoint_in", "load", "save", "tidy"]
+
+_FORMAT = 1
+_WEIGHTS, _OPTIMISER = "weights.", "optimiser."
+_SUFFIX = ".safetensors"
+
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a run needs in order to go on as if it had not been stopped, and a model in order to write.
+
+    Attributes:
+        step: Steps done.
+        config: The settings.
+        vocabulary: What the ids stand for.
+        origin: How to obtain the text again.
+        fingerprint: SHA-256 of the text.
+        first_loss: Loss of the first step; none before it.
+        losses: Losses of the last steps, the newest last.
+        trained_s: Seconds of training so far.
+        weights: Name to values.
+        optimiser: Name to the optimiser's values.
+    """
+
+    step: int
+    config: TrainingConfig
+    vocabulary: Vocabulary
+    origin: Mapping[str, str]
+    fingerprint: str
+    first_loss: float | None
+    losses: tuple[float, ...]
+    trained_s: float
+    weights: Mapping[str, NDArray[Any]]
+    optimiser: Mapping[str, NDArray[Any]]
+
+
+def checkpoint_in(folder: Path) -> bool:
+    """Whether the folder holds a checkpoint."""
+    return (folder / CHECKPOINT).exists()
+
+
+def save(folder: Path, state: Checkpoint) -> None:
+    """Make `state` the checkpoint of the folder; the one before counts until this one is whole, and is removed then."""
+    tensors = {f"{_WEIGHTS}{name}": values for name, values in state.weights.items()}
+    tensors |= {f"{_OPTIMISER}{name}": values for name, values in state.optimiser.items()}
+    content = save_tensors(tensors)
+    file = folder / _tensor_file(state.step)
+    write_whole(file, content)
+    document = {
+        "format": _FORMAT,
+        "step": state.step,
+        "config": _replaced(state.config.as_dict(), math.inf, "inf"),
+        "unit": state.vocabulary.unit,
+        "alphabet": state.vocabulary.alphabet,
+        "origin": dict(state.origin),
+        "fingerprint": state.fingerprint,
+        "first_loss": state.first_loss,
+        "losses": list(state.losses),
+        "trained_s": state.trained_s,
+        "tensors": {"file": file.name, "bytes": len(content), "sha256": _digest(content)},
+    }
+    document["sha256"] = _digest(_canonical(document))
+    write_whole(folder / CHECKPOINT, json.dumps(document, indent=1, allow_nan=False).encode() + b"\n")
+    tidy(folder, state.step)
+
+
+def tidy(folder: Path, step: int) -> None:
+    """Remove what the checkpoint of `step` has replaced, and parts of files that a kill left."""
+    for file in sorted([*folder.glob(f"step-*{_SUFFIX}"), *folder.glob(f"*{UNFINISHED}")]):
+        if file.name != _tensor_file(step):
+            file.unlink(missing_ok=True)
+
+
+def load(path: Path) -> Checkpoint:
+    """The checkpoint of a folder, or of its `checkpoint.json`.
+
+    Raises:
+        CheckpointError: There is none, it is damaged, or another version of the format.
+    """
+    path = path / CHECKPOINT if path.is_dir() else path
+    if not path.exists():
+        raise CheckpointError(
+            f"{path}: there is no checkpoint here; give the folder that `gradproof train` wrote, such as runs/001"
+        )
+    document = _document(path)
+    try:
+        tensors = _tensors(path, document)
+    except CheckpointError:
+        # A run that goes on may have replaced both files between the two readings.
+        newer = _document(path)
+        if newer == document:
+            raise
+        document, tensors = newer, _tensors(path, newer)
+    try:
+        config = TrainingConfig.from_dict(_replaced(_field(path, document, "config", dict), "inf", math.inf))
+    except ConfigurationError as error:
+        raise CheckpointError(f"{path}: its settings cannot be used: {error}") from error
+    first_loss = document.get("first_loss")
+    unit = _field(path, document, "unit", str)
+    return Checkpoint(
+        step=_field(path, document, "step", int),
+        config=config,
+        vocabulary=Vocabulary(_field(path, document, "alphabet", str), "bytes" if unit == "bytes" else "characters"),
+        origin=_field(path, document, "origin", dict),
+        fingerprint=_field(path, document, "fingerprint", str),
+        first_loss=None if first_loss is None else float(first_loss),
+        losses=tuple(_field(path, document, "losses", list)),
+        trained_s=_field(path, document, "trained_s", float),
+        weights=_named(tensors, _WEIGHTS),
+        optimiser=_named(tensors, _OPTIMISER),
+    )
+
+
+def _tensor_file(step: int) -> str:
+    return f"step-{step:08}{_SUFFIX}"
+
+
+def _document(path: Path) -> dict[str, Any]:
+    """The JSON, with its own checksum and its version checked."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(
+            f"{path}: expected the JSON of a checkpoint, found a file that is not: {error}"
+        ) from error
+    if not isinstance(document, dict) or "format" not in document:
+        raise CheckpointError(f"{path}: expected the JSON of a checkpoint, found something else; check the path")
+    if document["format"] != _FORMAT:
+        raise CheckpointError(
+            f"{path}: expected format {_FORMAT}, found {document['format']!r}; use the gradproof that wrote it"
+        )
+    found = document.pop("sha256", None)
+    if found != _digest(_canonical(document)):
+        raise CheckpointError(f"{path}: is damaged or was changed by hand: its checksum does not fit its content")
+    return document
+
+
+def _tensors(path: Path, document: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """The tensors that the JSON names, if their file is what it says."""
+    entry = _field(path, document, "tensors", dict)
+    name = _field(path, entry, "file", str)
+    if Path(name).name != name:
+        raise CheckpointError(f"{path}: expected a tensor file beside it, found the path {name!r}")
+    file = path.with_name(name)
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{file}: named by {path.name}, cannot be read: {error.strerror}") from error
+    size = _field(path, entry, "bytes", int)
+    if len(content) != size:
+        raise CheckpointError(f"{file}: is damaged: expected {size} bytes, found {len(content)}")
+    if _digest(content) != _field(path, entry, "sha256", str):
+        raise CheckpointError(f"{file}: is damaged: its SHA-256 is not the one in {path.name}")
+    try:
+        tensors: dict[str, NDArray[Any]] = load_tensors(content)
+    except SafetensorError as error:
+        raise CheckpointError(f"{file}: expected a safetensors file, found something else: {error}") from error
+    return tensors
+
+
+def _named(tensors: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): values for name, values in tensors.items() if name.startswith(prefix)}
+
+
+def _field(path: Path, document: Mapping[str, Any], name: str, kind: type[Kind]) -> Kind:
+    value = document.get(name)
+    if not isinstance(value, kind):
+        raise CheckpointError(f"{path}: expected {name} to be of type {kind.__name__}, found {value!r}")
+    return value
+
+
+def _canonical(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True, allow_nan=False).encode()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _replaced(value: Any, old: Any, new: Any) -> Any:
+    """The nested tables with `new` for `old`; an unlimited time, for which JSON has no number, is written "inf"."""
+    if isinstance(value, Mapping):
+        return {name: _replaced(part, old, new) for name, part in value.items()}
+    return new if value == old else value

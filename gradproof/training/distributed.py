@@ -1,0 +1,114 @@
+"""Training in several processes that share each batch, by torch.distributed and DistributedDataParallel.
+
+Beside the loop. `torchrun --nproc-per-node N -m gradproof.training ...` starts N processes. All draw the same batches
+from the same seed, and each takes its rows; DistributedDataParallel averages the gradients, so that every process makes
+the same update. Without torchrun there is one process, and everything here does nothing.
+
+    with process_group(config) as group:
+        model = group.wrap(create_model(config, vocabulary, seed))
+        loss = group.mean(model.loss_and_gradients(group.share(tokens), group.share(targets), step))
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, TypeVar
+
+from gradproof.training.config import TrainingConfig
+from gradproof.training.errors import ConfigurationError
+from gradproof.training.model import Ids, Model
+
+if TYPE_CHECKING:
+    from gradproof.training.engine_torch import TorchModel
+
+__all__ = ["Group", "process_group"]
+
+AnyModel = TypeVar("AnyModel", bound=Model)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The processes that train one model.
+
+    Attributes:
+        rank: Number of this process, from 0.
+        size: Number of processes.
+        batch: Rows of the whole batch.
+    """
+
+    rank: int
+    size: int
+    batch: int
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that reports and writes files."""
+        return self.rank == 0
+
+    @property
+    def rows(self) -> slice:
+        """The rows of a batch that this process takes."""
+        share = self.batch // self.size
+        return slice(self.rank * share, (self.rank + 1) * share)
+
+    def share(self, batch: Ids) -> Ids:
+        """This process's rows of a batch that every process has."""
+        return batch[self.rows]
+
+    def wrap(self, model: AnyModel) -> AnyModel:
+        """The model itself, its gradients averaged over the processes from now on."""
+        if self.size > 1:
+            _parallel(model, self.rows.start)
+        return model
+
+    def mean(self, loss: float) -> float:
+        """The mean of a number over the processes, the same in each."""
+        if self.size == 1:
+            return loss
+        from torch import distributed
+
+        losses: list[float] = [0.0] * self.size
+        distributed.all_gather_object(losses, loss)
+        return fmean(losses)
+
+
+@contextmanager
+def process_group(config: TrainingConfig) -> Iterator[Group]:
+    """The processes that torchrun started this one with, or this one alone.
+
+    Raises:
+        ConfigurationError: There are several, and the engine is NumPy, or they cannot share the batch evenly.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield Group(0, 1, config.batch)
+        return
+    if config.engine != "torch":
+        raise ConfigurationError(f"{size} processes need engine = 'torch', found {config.engine!r}; add --engine torch")
+    if config.batch % size:
+        raise ConfigurationError(
+            f"the number of processes must divide batch, but batch is {config.batch} and there are {size} processes; "
+            f"choose a batch that is a multiple of {size}"
+        )
+    import torch
+    from torch import distributed
+
+    if config.device == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    distributed.init_process_group("nccl" if config.device == "cuda" else "gloo")
+    try:
+        yield Group(distributed.get_rank(), size, config.batch)
+    finally:
+        distributed.destroy_process_group()
+
+
+def _parallel(model: Model, first_row: int) -> None:
+    from torch.nn.parallel import DistributedDataParallel
+
+    made: TorchModel = model  # type: ignore[assignment]
+    made.network = DistributedDataParallel(made.network)
+    made.first_row = first_row

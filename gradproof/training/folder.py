@@ -1,0 +1,107 @@
+"""The folder of a run: what lies in it, and how files get there whole.
+
+Beside the data flow of training. Every file that is written at once is written under another name and renamed, so that
+whoever reads it, also after the power failed, finds the old content or the new, never a part. The metrics are the
+exception: they grow line by line (see `metrics`).
+
+    checkpoint.json  step-00000200.safetensors  metrics.jsonl  report.json  loss.svg
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gradproof.training.errors import CheckpointError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where two processes in one folder go unnoticed
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["CHECKPOINT", "METRICS", "PLOT", "REPORT", "UNFINISHED", "locked", "newest_run", "next_run", "write_whole"]
+
+CHECKPOINT = "checkpoint.json"
+METRICS = "metrics.jsonl"
+REPORT = "report.json"
+PLOT = "loss.svg"
+
+UNFINISHED = ".part"
+"""What the name of a file ends in as long as it is being written."""
+_LOCK = ".lock"
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write the file so that it holds its old content until it holds all of the new, on the disk."""
+    unfinished = path.with_name(path.name + UNFINISHED)
+    try:
+        with unfinished.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+        _sync(path.parent)
+    except OSError as error:  # a full disk, say, which does not tell by itself which file it was
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def next_run(parent: Path) -> Path:
+    """A new folder in `parent`, named by the next free number: 001, 002, ..."""
+    parent.mkdir(parents=True, exist_ok=True)
+    for number in itertools.count(_last_number(parent) + 1):
+        folder = parent / f"{number:03}"
+        try:
+            folder.mkdir()
+        except FileExistsError:  # another run has begun at the same moment
+            continue
+        return folder
+    raise AssertionError("there is always a next number")
+
+
+def newest_run(parent: Path) -> Path | None:
+    """The folder in `parent` of the highest number, if there is one that holds a checkpoint."""
+    numbered = sorted(
+        (int(path.parent.name), path.parent) for path in parent.glob(f"*/{CHECKPOINT}") if _is_number(path)
+    )
+    return numbered[-1][1] if numbered else None
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep the folder to this process; a process that is killed leaves no lock behind.
+
+    Raises:
+        CheckpointError: Another process is at work in the folder.
+    """
+    with (folder / _LOCK).open("w") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise CheckpointError(
+                    f"{folder}: another process is training in this folder; wait for it, or choose another folder"
+                ) from error
+        yield
+
+
+def _last_number(parent: Path) -> int:
+    return max((int(path.name) for path in parent.iterdir() if path.name.isdecimal()), default=0)
+
+
+def _is_number(checkpoint: Path) -> bool:
+    return checkpoint.parent.name.isdecimal()
+
+
+def _sync(folder: Path) -> None:
+    """Bring the renaming itself to the disk; where folders cannot be opened, the system sees to it."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

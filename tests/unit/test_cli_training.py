@@ -1,0 +1,405 @@
+"""`gradproof train` and `gradproof sample`: what is said, what is left behind, and what is refused. Nothing is played:
+these are real runs of a very small model.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gradproof.cli.main import main
+from gradproof.cli.training_setup import table_of
+from gradproof.training import TrainingConfig
+from gradproof.training import plot as plotting
+from gradproof.training.checkpoint import checkpoint_in, load
+from gradproof.training.folder import CHECKPOINT
+from gradproof.training.metrics import read_metrics
+
+TEXT = "the quick brown fox jumps over the lazy dog\n" * 20
+NANO = ("--layers", "1", "--heads", "1", "--width", "8", "--context", "6", "--batch", "2", "--data", "text.txt")
+KEYS = ["train_loss", "heldout_loss", "unigram", "bigram", "entropy_rate", "tokens_per_s", "steps"]
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, with a text."""
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text(TEXT)
+    return tmp_path
+
+
+def said(*words: str) -> Result:
+    return CliRunner().invoke(main, list(words), prog_name="gradproof")
+
+
+def trained(*words: str) -> Result:
+    outcome = said("train", *NANO, *words)
+    assert outcome.exit_code == 0, outcome.output
+    return outcome
+
+
+@pytest.fixture(scope="module")
+def made_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run, made once for all tests that read one."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        Path("text.txt").write_text(TEXT)
+        trained("--steps", "30", "-o", "model")
+    return folder / "model"
+
+
+@pytest.fixture
+def model(made_before: Path) -> str:
+    """The name of a run in this test's own folder."""
+    shutil.copytree(made_before, "model")
+    return "model"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# train
+
+
+def test_report_sets_the_loss_beside_what_it_is_measured_against() -> None:
+    outcome = trained("--steps", "20")
+    rows = [re.split(r"\s{2,}", line) for line in outcome.stdout.splitlines() if re.search(r"\d\.\d{4}$", line)]
+    assert [row[0] for row in rows[:3]] == ["loss before training", "training loss", "held-out loss"]
+    assert {row[0] for row in rows[3:]} == {
+        "xz, after the training text", "held-out unigram entropy", "held-out bigram entropy", "held-out trigram entropy"
+    }  # fmt: skip
+    heights = [float(row[1]) for row in rows[3:]]
+    assert heights == sorted(heights)
+    assert "20 steps, " in outcome.stdout
+    assert "100.0% of the held-out windows also stand in the training text" in outcome.stdout
+    assert "`gradproof sample runs/001` lets it write" in outcome.stdout
+    assert [line.split(",")[0] for line in outcome.stderr.splitlines()[:2]] == ["train: 2 of 20", "train: 4 of 20"]
+
+
+def test_on_a_process_the_report_takes_the_loss_apart() -> None:
+    words = [word for word in NANO if word not in ("--data", "text.txt")]
+    outcome = said("train", *words, "--steps", "5", "--process", "markov:order=1,symbols=3,length=2000")
+    found = dict(re.findall(r"^ *([^\d\n]*?)  +(\d\.\d{4})$", outcome.stdout, re.MULTILINE))
+    expected, entropy, divergence = (
+        float(found[label])
+        for label in ("expected of the model", "= entropy of the process", "+ divergence of the model")
+    )
+    assert expected == pytest.approx(entropy + divergence, abs=2e-4)
+    assert float(found["entropy rate of the process"]) == pytest.approx(entropy, rel=0.2)
+    assert "least loss within a window" in found
+
+
+@pytest.mark.parametrize("process", [None, "copy:block=2,symbols=3,length=2000"])
+def test_json_is_one_line_at_the_end(process: str | None) -> None:
+    words = NANO if process is None else (*NANO[:-2], "--process", process)
+    outcome = said("train", *words, "--json", "--steps", "20", "--no-save")
+    (line,) = outcome.stdout.splitlines()
+    report = json.loads(line)
+    assert list(report) == KEYS
+    assert report["steps"] == 20
+    assert (report["entropy_rate"] is None) == (process is None)
+    assert all(isinstance(report[key], float) for key in KEYS[:4])
+
+
+def test_runs_are_numbered_and_leave_their_files() -> None:
+    pytest.importorskip("matplotlib")
+    first, second = trained("--steps", "4"), trained("--steps", "4", "--checkpoint-every", "1")
+    names = {CHECKPOINT, "step-00000004.safetensors", "metrics.jsonl", "report.json", "loss.svg", ".lock"}
+    for number, outcome in (("001", first), ("002", second)):
+        folder = Path("runs", number)
+        assert {path.name for path in folder.iterdir()} == names
+        assert f"runs/{number}" in outcome.stdout
+        assert json.loads((folder / "report.json").read_text())["steps"] == 4
+        assert len(list(read_metrics(folder))) == 4
+
+
+def test_the_same_command_gives_the_same_bytes() -> None:
+    trained("--steps", "12", "--seed", "3")
+    trained("--steps", "12", "--seed", "3")
+    one, two = Path("runs/001"), Path("runs/002")
+    for name in ("step-00000012.safetensors", "loss.svg"):
+        if (one / name).exists():
+            assert (one / name).read_bytes() == (two / name).read_bytes()
+    without_times = [re.sub(r', "elapsed_s".*', "}", (folder / "metrics.jsonl").read_text()) for folder in (one, two)]
+    assert without_times[0] == without_times[1] != ""
+
+
+def test_nothing_is_left_if_nothing_is_to_be_kept(workplace: Path) -> None:
+    outcome = trained("--steps", "3", "--no-save")
+    assert [path.name for path in workplace.iterdir()] == ["text.txt"]
+    assert "runs/" not in outcome.stdout
+
+
+def test_a_run_is_not_trained_over() -> None:
+    trained("--steps", "3", "-o", "here")
+    before = Path("here", CHECKPOINT).read_bytes()
+    outcome = said("train", *NANO, "--steps", "3", "-o", "here")
+    assert outcome.exit_code == 2
+    assert "here: holds a run already; go on with it by --resume" in outcome.stderr
+    assert Path("here", CHECKPOINT).read_bytes() == before
+
+
+def test_resume_in_every_way() -> None:
+    """The same command begins a run and goes on with it; a folder can be named; the newest run is the default."""
+    trained("-o", "here", "--resume", "--steps", "4")
+    assert load(Path("here")).step == 4
+    assert said("train", "--resume", "here", "--steps", "6").exit_code == 0
+    assert load(Path("here")).step == 6
+    trained("--steps", "4")
+    trained("--steps", "5")
+    outcome = said("train", "--resume", "--steps", "7", "--json")
+    assert json.loads(outcome.stdout)["steps"] == 7
+    assert (load(Path("runs/001")).step, load(Path("runs/002")).step) == (4, 7)
+    again = said("train", "--resume")
+    assert again.exit_code == 0, "a run that is complete reports again"
+    assert "7 steps" in again.stdout
+
+
+def test_resume_begins_a_run_where_there_is_none_yet() -> None:
+    trained("--resume", "--steps", "3")
+    assert checkpoint_in(Path("runs/001"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--resume", "nowhere"), "nowhere: there is no checkpoint here"),
+        (("--resume", "run", "-o", "other"), "name two folders"),
+        (("--resume", "run", "--width", "16"), "run: width: the run was begun with 8, found 16"),
+        (("--resume", "run", "--steps", "9"), "run: steps: the run has done 30 steps, found 9"),
+        (("--resume", "run", "--seed", "9"), "run: seed: the run was begun with 0, found 9"),
+        (("--resume", "run", "--preset", "nano"), "run: "),
+        (("--resume", "run", "--set", "optimiser.clip=0.5"), "run: clip: the run was begun with 1.0, found 0.5"),
+        (("--resume", "run", "--unit", "bytes"), "run: the run was begun with characters, found --unit bytes"),
+        (("--resume", "run", "--data", "other.txt"), "the text is not the one that the run began with"),
+        (("--resume", "run", "--process", "markov"), "the text is not the one that the run began with"),
+        (("--resume", "damaged"), "damaged/step-00000030.safetensors: is damaged"),
+        (("--no-save", "-o", "other"), "--no-save keeps nothing"),
+        (("--no-save", "--plot", "loss.png"), "--plot draws what a run leaves"),
+        (("--plot", "nowhere/loss.png"), "nowhere/loss.png: expected a folder to draw into"),
+        (("--plot", "loss.gif"), "loss.gif: expected a name that ends in .png or .svg"),
+        (("--data", "none.txt"), "none.txt: there is no such file"),
+        (("--data", "other.txt", "--context", "900"), "a context of 900 needs at least"),
+        (("--process", "coin"), "expected a process, markov or copy"),
+        (("--data", "other.txt", "--process", "markov"), "found both"),
+        (("--width", "10", "--heads", "3"), "width is 10 and heads is 3"),
+        (("--learning-rate", "nan"), "learning_rate must be positive and finite"),
+        (("--preset", "huge"), "expected a preset, nano, tiny, small, found 'huge'"),
+        (("--preset", "nano", "--config", "some.toml"), "--preset and --config both"),
+        (("--config", "none.toml"), "none.toml"),
+        (("--set", "model.depth=3"), "[model] has no setting depth"),
+        (("--set", "layers=3"), "expected TABLE.NAME=VALUE"),
+        (("--set", "model.layers=2\nmodel.heads=3"), "expected one value"),
+        (("--dtype", "bfloat16"), "dtype = 'bfloat16' needs engine = 'torch'"),
+    ],
+)
+def test_bad_input_is_refused_and_leaves_nothing(
+    words: tuple[str, ...], message: str, workplace: Path, made_before: Path
+) -> None:
+    Path("other.txt").write_text("abc" * 200)
+    for name in ("run", "damaged"):
+        shutil.copytree(made_before, name)
+    Path("damaged", "step-00000030.safetensors").write_bytes(b"")
+    before = {path: path.read_bytes() for path in workplace.rglob("*") if path.is_file()}
+    outcome = said("train", *words)
+    assert outcome.exit_code == 2, outcome.output
+    assert message in " ".join(outcome.stderr.split())
+    assert "Traceback" not in outcome.stderr
+    after = {path: path.read_bytes() for path in workplace.rglob("*") if path.is_file()}
+    assert after == before
+    assert not Path("runs").exists()
+
+
+def test_settings_come_from_preset_or_file_then_single_ones_then_options() -> None:
+    Path("own.toml").write_text(
+        '[model]\nlayers = 1\nheads = 1\nwidth = 12\ncontext = 6\nnorm = "rms"\n[run]\nbatch = 3\n'
+    )
+    words = ("--config", "own.toml", "--set", "model.activation=swiglu", "--set", "model.width=16", "--width", "20")
+    assert said("train", *words, "--steps", "2", "--data", "text.txt").exit_code == 0
+    config = load(Path("runs/001")).config
+    assert (config.norm, config.activation, config.width, config.batch, config.steps) == ("rms", "swiglu", 20, 3, 2)
+
+
+def test_assigned_values_are_toml_or_words() -> None:
+    assert table_of("model.norm=rms") == {"model": {"norm": "rms"}}
+    assert table_of('model.norm = "rms"') == {"model": {"norm": "rms"}}
+    assert table_of("model.tied=true") == {"model": {"tied": True}}
+    assert table_of("run.time_limit_s=inf") == {"run": {"time_limit_s": float("inf")}}
+
+
+def test_divergence_has_an_exit_code_of_its_own() -> None:
+    outcome = said("train", *NANO, "--steps", "9", "--learning-rate", "1e30", "--set", "optimiser.clip=0")
+    assert outcome.exit_code == 1
+    assert re.search(r"step \d of 9: expected a finite loss and gradient, .* kernel \w+ at", outcome.stderr)
+    assert "Warning" not in outcome.stderr
+
+
+def test_profile_shows_the_time_of_each_kernel() -> None:
+    outcome = trained("--steps", "2", "--no-save", "--profile")
+    assert "of the GEMM limit" in outcome.stdout
+    assert re.search(r"^self_attention +backward +1 ", outcome.stdout, re.MULTILINE)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The picture
+
+
+def test_losses_are_drawn_with_the_entropies_as_lines() -> None:
+    pytest.importorskip("matplotlib")
+    trained("--steps", "12", "--evaluate-every", "4", "-o", "here")
+    drawn = Path("here/loss.svg").read_text()
+    for label in ("training loss", "held-out loss", "held-out bigram entropy", "xz, after the training text", "step"):
+        assert label in drawn
+    trained("--steps", "2", "--plot", "loss.png")
+    assert Path("loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_a_run_says_so_and_one_that_asks_for_a_picture_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plotting, "find_spec", lambda name: None)
+    assert "note: the loss is not drawn, since matplotlib is not installed" in trained("--steps", "2").stdout
+    outcome = said("train", *NANO, "--steps", "2", "--plot", "loss.png")
+    assert outcome.exit_code == 2
+    assert "pip install 'gradproof[plot]'" in outcome.stderr
+    assert not Path("runs/002").exists()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A process of its own
+
+
+def test_ctrl_c_saves_and_the_run_goes_on() -> None:
+    words = [sys.executable, "-m", "gradproof.training", *NANO, "--steps", "100000", "-o", "here"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as running:
+        while not checkpoint_in(Path("here")) or load(Path("here")).step == 0:
+            assert running.poll() is None
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        assert running.stderr is not None
+        complaint = running.stderr.read()
+    assert running.returncode == 130
+    step = load(Path("here")).step
+    assert f"interrupted after step {step} of 100000; saved in here; go on with" in complaint
+    assert [line["step"] for line in read_metrics(Path("here")) if "loss" in line] == list(range(1, step + 1))
+    assert said("train", "--resume", "here", "--steps", str(step + 2)).exit_code == 0
+
+
+def test_on_a_terminal_progress_is_live_and_samples_are_shown() -> None:
+    """Under a terminal of the operating system's own making."""
+    words = [sys.executable, "-m", "gradproof", "train", *NANO, "--steps", "30", "--sample-every", "10"]
+    reader, terminal = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150"}
+    with subprocess.Popen(words, stdout=terminal, stderr=terminal, env=environment) as running:
+        os.close(terminal)
+        pieces = []
+        try:
+            while piece := os.read(reader, 65536):
+                pieces.append(piece)
+        except OSError:  # how Linux says that the other end is closed
+            pass
+    os.close(reader)
+    assert running.returncode == 0
+    shown = b"".join(pieces).decode()
+    for part in ("30/30", "tokens/s", "sample after 10 steps", "sample after 20 steps", "held-out loss"):
+        assert part in shown
+    assert "\x1b[" in shown
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# sample
+
+
+def test_text_goes_on_from_the_prompt_and_repeats_with_the_seed(model: str) -> None:
+    first, again, other = (said("sample", model, "--prompt", "the ", "--seed", seed) for seed in ("1", "1", "2"))
+    assert first.exit_code == 0
+    assert first.stdout == again.stdout != other.stdout
+    assert first.stdout.startswith("the ")
+    assert len(first.stdout) == len("the ") + 500 + 1
+    assert first.stderr == ""
+    assert set(first.stdout) <= set(TEXT)
+    assert said("sample", f"{model}/{CHECKPOINT}", "--prompt", "the ", "--seed", "1").stdout == first.stdout
+    assert said("sample", model, "--prompt", "the ", "--seed", "1", "--no-cache").stdout == first.stdout
+
+
+def test_a_sample_as_json_and_its_probability_in_two_ways(model: str) -> None:
+    words = ("sample", model, "--length", "40", "--temperature", "0.8", "--top-k", "9", "--top-p", "0.9")
+    plain, as_json = said(*words), said(*words, "--json", "--check")
+    report = json.loads(as_json.stdout)
+    assert f"{report['text']}\n" == plain.stdout
+    assert (report["prompt"], report["tokens"]) == ("", 40)
+    assert as_json.exit_code == 0
+    sums = [float(found) for found in re.findall(r"(-\d+\.\d+) (?:as|computed)", as_json.stderr)]
+    assert sums == pytest.approx([report["log_probability"]] * 2, abs=1e-3)
+
+
+def test_check_fails_if_the_two_ways_disagree(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradproof.training.sampling.conditionals_of", lambda *_: [0.5] * 20)
+    assert said("sample", model, "--length", "20", "--check").exit_code == 1
+
+
+def test_a_model_of_bytes_writes_bytes() -> None:
+    Path("text.txt").write_text("naïve 数学\n" * 30)
+    trained("--steps", "3", "--unit", "bytes", "-o", "model")
+    assert said("sample", "model", "--prompt", "數", "--length", "9").stdout.startswith("數")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nowhere",), "nowhere: there is no checkpoint here"),
+        (("model", "--prompt", "Ü"), "found 'Ü', which does not occur in it"),
+        (("model", "--temperature", "-1"), "temperature must be 0, or at least"),
+        (("model", "--top-p", "0"), "top_p must be above 0"),
+        (("model", "--top-k", "-1"), "not in the range"),
+        (("model", "--length", "0"), "not in the range"),
+    ],
+)
+def test_sample_that_is_refused(words: tuple[str, ...], message: str, model: str) -> None:
+    outcome = said("sample", *words)
+    assert outcome.exit_code == 2
+    assert message in outcome.stderr
+    assert outcome.stdout == ""
+
+
+def test_weights_that_were_damaged_are_refused_by_name(model: str) -> None:
+    (file,) = Path(model).glob("*.safetensors")
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    outcome = said("sample", model)
+    assert outcome.exit_code == 2
+    assert f"{file}: is damaged: its SHA-256 is not the one in checkpoint.json" in outcome.stderr
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The document
+
+
+def test_document_lists_every_setting_with_its_table_and_default() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| (\w+) \| `(\w+)` \| (\S+) \|", text, re.MULTILINE)
+    values = TrainingConfig().as_dict()
+    spelled = {True: "true", False: "false"}
+    assert listed == [
+        (table, name, spelled[value] if isinstance(value, bool) else json.dumps(value))
+        for table, settings in values.items()
+        for name, value in settings.items()
+    ]
+
+
+def test_document_names_options_that_exist() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    known = {option for command in ("train", "sample") for option in main.commands[command].params}
+    names = {name for option in known for name in option.opts}
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - names == {"--nproc-per-node"}

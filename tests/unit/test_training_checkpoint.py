@@ -1,0 +1,293 @@
+"""Checkpoints and the folders they lie in: what is written is read back, what is not whole is refused by name."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradproof.training import CheckpointError, TrainingConfig, train
+from gradproof.training import checkpoint as checkpoints
+from gradproof.training.checkpoint import Checkpoint, checkpoint_in, load, save
+from gradproof.training.data import Vocabulary
+from gradproof.training.folder import CHECKPOINT, METRICS, locked, newest_run, next_run, write_whole
+from gradproof.training.metrics import MetricsFile, read_metrics
+from gradproof.training.sampling import restored_model
+
+TEXT = "the quick brown fox jumps over the lazy dog\n" * 12
+NANO = TrainingConfig(layers=1, width=8, context=6, batch=2, steps=3, sample_length=4, evaluation_windows=4)
+STATE = Checkpoint(
+    step=7,
+    config=replace(NANO, time_limit_s=math.inf, learning_rate=0.1 + 0.2),
+    vocabulary=Vocabulary("\n aé😀", "characters"),
+    origin={"kind": "path", "path": "/some/text"},
+    fingerprint="0123",
+    first_loss=4.0 / 3,
+    losses=(1.0 / 3, 2.0 / 3),
+    trained_s=1.5,
+    weights={"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b.c": np.array([np.pi])},
+    optimiser={"a": np.full((2, 3), -0.0, dtype=np.float32)},
+)
+
+
+def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+    save(tmp_path, STATE)
+    for path in (tmp_path, tmp_path / CHECKPOINT):
+        found = load(path)
+        assert replace(found, weights={}, optimiser={}) == replace(STATE, weights={}, optimiser={})
+        for expected, tensors in ((STATE.weights, found.weights), (STATE.optimiser, found.optimiser)):
+            assert sorted(tensors) == sorted(expected)
+            for name, values in expected.items():
+                assert (tensors[name].dtype, tensors[name].tobytes()) == (values.dtype, values.tobytes())
+
+
+def test_a_checkpoint_before_the_first_step(tmp_path: Path) -> None:
+    save(tmp_path, replace(STATE, step=0, first_loss=None, losses=()))
+    assert (load(tmp_path).first_loss, load(tmp_path).losses) == (None, ())
+
+
+def test_the_same_state_gives_the_same_bytes_and_leaves_one_set_of_tensors(tmp_path: Path) -> None:
+    contents = []
+    for _ in range(2):
+        save(tmp_path, replace(STATE, step=6))
+        save(tmp_path, STATE)
+        contents.append({path.name: path.read_bytes() for path in tmp_path.iterdir()})
+    assert contents[0] == contents[1]
+    assert set(contents[0]) == {CHECKPOINT, "step-00000007.safetensors"}
+
+
+def refused(path: Path, message: str | None = None, *, named: Path | None = None) -> None:
+    """Loading `path` fails with the message, which names it, or the file `named`."""
+    with pytest.raises(CheckpointError, match=message) as caught:
+        load(path)
+    assert str(named or path) in str(caught.value)
+
+
+def parsed(content: bytes) -> Any:
+    """The JSON, if it is any."""
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
+
+
+def test_no_checkpoint(tmp_path: Path) -> None:
+    refused(tmp_path, "there is no checkpoint here")
+    refused(tmp_path / "nowhere", "there is no checkpoint here")
+
+
+def test_every_damaged_byte_is_noticed(tmp_path: Path) -> None:
+    """Flip a bit at many places of each file, and cut each file at as many."""
+    save(tmp_path, STATE)
+    generator = np.random.default_rng(0)
+    for name in (CHECKPOINT, "step-00000007.safetensors"):
+        content = (tmp_path / name).read_bytes()
+        for place in sorted({0, len(content) - 1, *generator.integers(0, len(content), 60).tolist()}):
+            flipped = bytearray(content)
+            flipped[place] ^= 1 << int(generator.integers(0, 7))
+            for damaged in (bytes(flipped), content[:place]):
+                (tmp_path / name).write_bytes(damaged)
+                if name == CHECKPOINT and parsed(damaged) == json.loads(content):
+                    assert load(tmp_path).step == STATE.step, "white space, which says nothing"
+                else:
+                    refused(tmp_path, named=tmp_path / name)
+        (tmp_path / name).write_bytes(content)
+    assert load(tmp_path).step == 7
+
+
+def rewritten(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the JSON and give it the checksum that then fits, as somebody who means harm would."""
+    document = json.loads((folder / CHECKPOINT).read_text())
+    del document["sha256"]
+    change(document)
+    document["sha256"] = checkpoints._digest(checkpoints._canonical(document))
+    (folder / CHECKPOINT).write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda it: it.update(format=2), "expected format 1, found 2"),
+        (lambda it: it.update(step="7"), "expected step to be of type int, found '7'"),
+        (lambda it: it.pop("alphabet"), "expected alphabet to be of type str, found None"),
+        (lambda it: it["tensors"].update(file="../step-00000007.safetensors"), "expected a tensor file beside it"),
+        (lambda it: it["tensors"].update(file="/etc/passwd"), "expected a tensor file beside it"),
+        (lambda it: it["config"]["model"].update(heads=3), "its settings cannot be used: heads must divide width"),
+        (lambda it: it["config"]["model"].update(depth=3), "its settings cannot be used: .*no setting depth"),
+        (lambda it: it["config"].update(more=3), "its settings cannot be used: expected the tables"),
+        (lambda it: it.update(config=[]), "expected config to be of type dict"),
+    ],
+)
+def test_json_that_says_what_cannot_be(
+    change: Callable[[dict[str, Any]], object], message: str, tmp_path: Path
+) -> None:
+    save(tmp_path, STATE)
+    rewritten(tmp_path, change)
+    refused(tmp_path / CHECKPOINT, message)
+
+
+@pytest.mark.parametrize("content", [b"", b"[1, 2]", b"{}", b"\x80", b"[" * 100_000, b"NaN"])
+def test_json_that_is_none(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / CHECKPOINT).write_bytes(content)
+    refused(tmp_path / CHECKPOINT, "expected the JSON of a checkpoint")
+
+
+def test_tensors_that_are_missing(tmp_path: Path) -> None:
+    save(tmp_path, STATE)
+    (tmp_path / "step-00000007.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"step-00000007.safetensors: named by checkpoint.json, cannot be read"):
+        load(tmp_path)
+
+
+class Explosive:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, ("exploded",)
+
+
+def test_nothing_is_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(tmp_path, STATE)
+    content = pickle.dumps(Explosive())
+    (tmp_path / "step-00000007.safetensors").write_bytes(content)
+    rewritten(
+        tmp_path,
+        lambda it: it["tensors"].update(bytes=len(content), sha256=checkpoints._digest(content)),
+    )
+    with pytest.raises(CheckpointError, match="expected a safetensors file"):
+        load(tmp_path)
+    (tmp_path / CHECKPOINT).write_bytes(content)
+    refused(tmp_path / CHECKPOINT, "expected the JSON of a checkpoint")
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_a_run_that_replaces_its_checkpoint_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(tmp_path, STATE)
+    read = checkpoints._document
+
+    def read_too_early(path: Path) -> dict[str, Any]:
+        found = read(path)
+        monkeypatch.setattr(checkpoints, "_document", read)
+        save(tmp_path, replace(STATE, step=8))
+        return found
+
+    monkeypatch.setattr(checkpoints, "_document", read_too_early)
+    assert load(tmp_path).step == 8
+
+
+# Checkpoints of another run. ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Path:
+    train(NANO, TEXT, folder=tmp_path)
+    return tmp_path
+
+
+def test_another_text(trained: Path) -> None:
+    with pytest.raises(CheckpointError, match="the text is not the one that the run began with"):
+        train(NANO, TEXT + "more", folder=trained, resume=load(trained))
+
+
+@pytest.mark.parametrize("setting", [{"width": 16}, {"layers": 2}, {"norm": "rms"}, {"tied": True}])
+def test_another_model(setting: dict[str, Any], trained: Path) -> None:
+    state = replace(load(trained), config=replace(NANO, **setting))
+    for use in (
+        lambda: train(state.config, TEXT, resume=state),
+        lambda: restored_model(state),
+    ):
+        with pytest.raises(CheckpointError, match=r"do(es)? not fit the model that (its|the) settings describe"):
+            use()
+
+
+def test_a_weight_too_many_and_one_too_few(trained: Path) -> None:
+    state = load(trained)
+    some = dict(state.weights)
+    name, values = some.popitem()
+    with pytest.raises(CheckpointError, match=name):
+        restored_model(replace(state, weights=some))
+    with pytest.raises(CheckpointError, match="surplus"):
+        restored_model(replace(state, weights={**state.weights, "surplus": values}))
+
+
+# Folders. -------------------------------------------------------------------------------------------------------------
+
+
+def test_runs_are_numbered_and_none_is_used_twice(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    assert newest_run(runs) is None
+    first, second = next_run(runs), next_run(runs)
+    assert [first.name, second.name] == ["001", "002"]
+    assert newest_run(runs) is None, "neither holds a checkpoint"
+    save(first, STATE)
+    (runs / "notes").mkdir()
+    assert newest_run(runs) == first
+    (runs / "999").mkdir()
+    save(runs / "999", STATE)
+    assert next_run(runs).name == "1000"
+    save(runs / "1000", STATE)
+    assert newest_run(runs) == runs / "1000", "by number, not by name"
+
+
+def test_a_folder_is_for_one_process(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    message = "another process is training in this folder"
+    with locked(tmp_path), pytest.raises(CheckpointError, match=message), locked(tmp_path):
+        pass
+    with locked(tmp_path):
+        pass
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    write_whole(path, b"old")
+
+    def fail(*_: Any) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match="no space"):
+            write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    write_whole(path, b"new")
+    assert (path.read_bytes(), len(list(tmp_path.iterdir()))) == (b"new", 1)
+
+
+def test_metrics_after_a_checkpoint_are_dropped_with_the_line_that_was_cut_off(tmp_path: Path) -> None:
+    with MetricsFile(tmp_path, 0) as metrics:
+        for step in range(1, 6):
+            metrics.add({"step": step, "loss": step / 3})
+        metrics.add({"step": 5, "sample": "ü\n\u2028😀"})
+    content = (tmp_path / METRICS).read_bytes()
+    with (tmp_path / METRICS).open("ab") as file:
+        file.write(b'{"step": 6, "lo')
+    assert [line["step"] for line in read_metrics(tmp_path)] == [1, 2, 3, 4, 5, 5]
+    with MetricsFile(tmp_path, 5):
+        assert (tmp_path / METRICS).read_bytes() == content
+    with MetricsFile(tmp_path, 3) as metrics:
+        metrics.add({"step": 4, "loss": 4 / 3})
+    assert (tmp_path / METRICS).read_bytes() == b"".join(content.splitlines(keepends=True)[:4])
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]\n", b'{"loss": 1}\n', b'{"step": "x"}\n'])
+def test_metrics_that_are_none(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / METRICS).write_bytes(content)
+    assert list(read_metrics(tmp_path)) == []
+    assert not checkpoint_in(tmp_path)
+
+
+def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs a device that is always full")
+    (tmp_path / "file.part").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        write_whole(tmp_path / "file", b"new")
+    assert caught.value.filename == str(tmp_path / "file")
