@@ -48,6 +48,12 @@ BENCHMARKS = (
         "Fewer rounds.",
     ),
     Benchmark(
+        "training",
+        "benchmarks.training",
+        "Tokens per second of training a small GPT, both engines, against PyTorch and JAX. Ratio: our pace / theirs.",
+        "Fewer rounds, without torch.compile.",
+    ),
+    Benchmark(
         "memory",
         "benchmarks.memory",
         "Peak memory beside arguments and results, in a process of its own for each case.",

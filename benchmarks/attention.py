@@ -1,9 +1,9 @@
 """Attention, forward and backward: O, dQ, dK and dV from Q, K, V and dO.
 
-The cases are batch*heads x T, causal or full, with 64 channels in float32, and two of them in float64. `numpy` keeps the
-probabilities for the backward pass and `numpy-lean` rebuilds them block by block, each in a workspace that its calls
-reuse; `torch` is the pair of torch kernels. Peers: PyTorch's fused attention and the textbook form through autograd and
-through torch.compile, the textbook form in JAX, and in NumPy as one would write it by hand.
+The cases are batch*heads x T, causal or full, with 64 channels in float32, and two of them in float64. `numpy` keeps
+the probabilities for the backward pass and `numpy-lean` rebuilds them block by block, each in a workspace that its
+calls reuse; `torch` is the pair of torch kernels. Peers: PyTorch's fused attention and the textbook form through
+autograd and through torch.compile, the textbook form in JAX, and in NumPy as one would write it by hand.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.kernels import has_schedules, there_and_back
+from benchmarks.kernels import has_schedule, there_and_back
 from benchmarks.peers import can_compile, compiled, installed, through_autograd
 from benchmarks.timing import Contest, Note, Row, Run, compete
 
@@ -45,17 +45,17 @@ def contests(quick: bool, note: Note) -> Iterator[Contest]:
     torch = installed("torch", note, "the target torch; sdpa, torch.compile, torch.eager")
     jax = installed("jax", note, "jax.jit")
     compiles = torch is not None and can_compile(note)
-    lean = has_schedules("attention", "numpy")
+    lean = has_schedule("attention", "numpy", "lean")
     if not lean:
-        note("the attention kernel offers no choice of schedule; left out: the target numpy-lean")
+        note("there is no lean attention kernel; left out: the target numpy-lean")
     for kind, heads, length, causal in QUICK if quick else CASES:
         arrays = inputs(heads, length, kind)
         peers = {"numpy.textbook": textbook(arrays, causal)}
-        targets = {"numpy": ours("numpy", arrays, causal, "fast")}
+        targets = {"numpy": ours("numpy", arrays, causal)}
         if lean:
             targets["numpy-lean"] = ours("numpy", arrays, causal, "lean")
         if torch is not None:
-            targets["torch"] = ours("torch", [torch.from_numpy(array) for array in arrays], causal, "fast")
+            targets["torch"] = ours("torch", [torch.from_numpy(array) for array in arrays], causal)
             peers |= torch_peers(torch, arrays, causal, compiles)
         if jax is not None and kind == "float32":
             peers["jax.jit"] = with_jax(jax, arrays, causal)
@@ -69,12 +69,10 @@ def inputs(heads: int, length: int, kind: str = "float32") -> list[np.ndarray[An
     return [rng.standard_normal((heads, length, CHANNELS)).astype(kind) for _ in range(4)]
 
 
-def ours(target: str, arrays: list[Any], causal: bool, schedule: str, *, workspace: bool = True) -> Run:
+def ours(target: str, arrays: list[Any], causal: bool, schedule: str = "", *, workspace: bool = True) -> Run:
     """The generated kernels."""
     *given, upstream = arrays
-    return there_and_back(
-        "attention", target, given, upstream, schedule=schedule, workspace=workspace, causal=causal
-    )
+    return there_and_back("attention", target, given, upstream, schedule=schedule, workspace=workspace, causal=causal)
 
 
 def textbook(arrays: list[np.ndarray[Any, Any]], causal: bool) -> Run:

@@ -1,9 +1,9 @@
 """What the compiler costs: from statements to the text of kernels, for the library and for programs of growing length.
 
-The library: every module is imported, every program with kernels is derived, planned, and emitted for every target, once,
-in a process that has done nothing else. The chains are those of `benchmarks.proof`: L pre-norm Transformer blocks in one
-program, with the gradients of all weights. Their cost for each definition must not grow with L. Seconds are processor
-time, so that a neighbour does not count.
+The library: every module is imported, every program with kernels is derived, planned, and emitted for every target,
+once, in a process that has done nothing else. The chains are those of `benchmarks.proof`: L pre-norm Transformer blocks
+in one program, with the gradients of all weights. Their cost for each definition must not grow with L. Seconds are
+processor time, so that a neighbour does not count.
 """
 
 from __future__ import annotations

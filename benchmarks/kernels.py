@@ -1,8 +1,9 @@
-"""Our side of a contest: the generated kernels as a caller uses them, with the settings that their signatures offer.
+"""Our side of a contest: the generated kernels as a caller uses them.
 
-A kernel may offer a choice of schedule and take a workspace that calls reuse, and a program with a scalar output may have a
-kernel for value and gradient together. Whether it does is read from its signature, so that a benchmark runs with every
-kernel and uses what there is.
+A module may hold the kernels of a program in several schedules, such as `attention_lean_forward` beside
+`attention_forward`, and where the program has a scalar output, a kernel for value and gradient together. Kernels that
+work block by block take a workspace that calls reuse. What there is, is read from the module and from the signatures,
+so that a benchmark runs with every kernel.
 """
 
 from __future__ import annotations
@@ -15,22 +16,26 @@ from typing import Any
 from benchmarks.timing import Run
 
 
-def parameters(kernel: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """The parameters of a kernel by name."""
-    return inspect.signature(kernel).parameters
+def module_of(name: str, target: str) -> Any:
+    """The module with the generated kernels of a program."""
+    return importlib.import_module(f"generated.{target}.{name}")
 
 
-def settings(kernel: Callable[..., Any], target: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the wanted settings that the kernel has; `workspace=True` stands for a new one of the target's."""
-    taken = {name: value for name, value in wanted.items() if name in parameters(kernel)}
-    if taken.get("workspace") is True:
-        taken["workspace"] = importlib.import_module(f"generated.{target}.workspace").Workspace()
-    return taken
+def has_schedule(name: str, target: str, schedule: str) -> bool:
+    """Whether there are kernels of a program in a schedule other than the usual one."""
+    return hasattr(module_of(name, target), f"{name}_{schedule}_forward")
 
 
-def has_schedules(name: str, target: str) -> bool:
-    """Whether the caller can choose the schedule of a kernel."""
-    return "schedule" in parameters(getattr(importlib.import_module(f"generated.{target}.{name}"), f"{name}_forward"))
+def settings(kernel: Callable[..., Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the wanted settings that the kernel has."""
+    return {name: value for name, value in wanted.items() if name in inspect.signature(kernel).parameters}
+
+
+def memory(kernel: Callable[..., Any], target: str) -> dict[str, Any]:
+    """A new workspace to be passed to each call, if the kernel takes one."""
+    if "workspace" not in inspect.signature(kernel).parameters:
+        return {}
+    return {"workspace": importlib.import_module(f"generated.{target}.workspace").Workspace()}
 
 
 def there_and_back(
@@ -39,19 +44,16 @@ def there_and_back(
     arguments: Sequence[Any],
     upstream: Any,
     *,
-    schedule: str | None = None,
+    schedule: str = "",
     workspace: bool = True,
     **options: Any,
 ) -> Run:
     """A run of the forward and the backward kernel: the value and all gradients."""
-    module = importlib.import_module(f"generated.{target}.{name}")
-    forward, backward = getattr(module, f"{name}_forward"), getattr(module, f"{name}_backward")
-    wanted: dict[str, Any] = {"workspace": True} if workspace else {}
-    if schedule is not None:
-        wanted["schedule"] = schedule
-    there = {**options, **settings(forward, target, wanted)}
-    shared = {"workspace": there["workspace"]} if "workspace" in there else wanted
-    back = settings(backward, target, shared)
+    module = module_of(name, target)
+    title = f"{name}_{schedule}" if schedule else name
+    forward, backward = getattr(module, f"{title}_forward"), getattr(module, f"{title}_backward")
+    shared = memory(forward, target) or memory(backward, target) if workspace else {}
+    there, back = options | settings(forward, shared), settings(backward, shared)
 
     def run() -> tuple[Any, ...]:
         value, saved = forward(*arguments, **there)
@@ -61,17 +63,11 @@ def there_and_back(
 
 
 def value_and_gradient(
-    name: str, target: str, arguments: Sequence[Any], upstream: Any, *, workspace: bool = True, **options: Any
+    name: str, target: str, arguments: Sequence[Any], *, workspace: bool = True, **options: Any
 ) -> Run:
     """A run of the kernel for value and gradient together where there is one, of the two kernels otherwise."""
-    module = importlib.import_module(f"generated.{target}.{name}")
-    kernel = getattr(module, f"{name}_value_and_gradient", None)
+    kernel = getattr(module_of(name, target), f"{name}_value_and_gradient", None)
     if kernel is None:
-        return there_and_back(name, target, arguments, upstream, workspace=workspace, **options)
-    there = {**options, **settings(kernel, target, {"workspace": True} if workspace else {})}
-
-    def run() -> tuple[Any, ...]:
-        value, gradients = kernel(*arguments, **there)
-        return (value, *gradients)
-
-    return run
+        return there_and_back(name, target, arguments, 1.0, workspace=workspace, **options)
+    there = options | (memory(kernel, target) if workspace else {})
+    return lambda: kernel(*arguments, **there)

@@ -1,9 +1,9 @@
 """Peak memory of a run beside its arguments and results, each case in a process of its own.
 
-What NumPy allocates is counted exactly by tracemalloc, which NumPy reports to. For torch, which does not, it is the growth
-of the resident set: the process resets its high-water mark, where the system lets it, after a small run has started
-pools and loaded code. Results are what the caller gets, the value and the gradients; what is saved between forward and
-backward, and a workspace, count as extra. A megabyte is 10^6 bytes.
+What NumPy allocates is counted exactly by tracemalloc, which NumPy reports to. For torch, which does not, it is the
+growth of the resident set, true to a few megabytes: the process resets its high-water mark, where the system lets it,
+after a small run has started pools and loaded code. Results are what the caller gets, the value and the gradients; what
+is saved between forward and backward, and a workspace, count as extra. A megabyte is 10^6 bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.kernels import has_schedules
+from benchmarks.kernels import has_schedule
 from benchmarks.timing import Note, Run, as_numpy
 
 MEGABYTE = 1e6
@@ -58,10 +58,10 @@ def cases(quick: bool, note: Note) -> Iterator[Case]:
     lengths = (4096,) if quick else (4096, 32768)
     for length in lengths:
         case, sizes, small = f"attention 1 x {length}, causal", (1, length, True), (1, 64, True)
-        if has_schedules("attention", "numpy"):
+        if has_schedule("attention", "numpy", "lean"):
             yield Case(case, "numpy-lean", "lean", sizes, small, 32.0 if length == 4096 else 1000.0)
         elif length == lengths[0]:
-            note("the attention kernel offers no choice of schedule; left out: numpy-lean")
+            note("there is no lean attention kernel; left out: numpy-lean")
         if torch:
             yield Case(case, "sdpa", "fused_attention", sizes, small)
         if length == 4096:
@@ -164,7 +164,7 @@ def fast(heads: int, length: int, causal: bool) -> Run:
     """The NumPy kernels that keep the probabilities, each call with memory of its own."""
     from benchmarks import attention
 
-    return attention.ours("numpy", attention.inputs(heads, length), causal, "fast", workspace=False)
+    return attention.ours("numpy", attention.inputs(heads, length), causal, workspace=False)
 
 
 def lean(heads: int, length: int, causal: bool) -> Run:
@@ -181,7 +181,7 @@ def torch_attention(heads: int, length: int, causal: bool) -> Run:
     from benchmarks import attention
 
     arrays = [torch.from_numpy(array) for array in attention.inputs(heads, length)]
-    return attention.ours("torch", arrays, causal, "fast", workspace=False)
+    return attention.ours("torch", arrays, causal, workspace=False)
 
 
 def textbook_attention(heads: int, length: int, causal: bool) -> Run:

@@ -28,7 +28,7 @@ Note = Callable[[str], None]
 
 BURST = 0.02  # seconds of timed runs in one turn, at least one run
 PAUSE = 0.03  # seconds before a turn: longer than idle workers of BLAS or OpenMP spin
-PATIENCE = 0.3  # seconds that a turn waits at most for another process to finish
+PATIENCE = 0.3  # seconds that a turn waits at most for another process to finish, while there is time
 LONG = 0.25  # seconds of a run above which it is not repeated for the caches
 BUSY = 0.15  # share of the cores that others may use in a pause
 ROUNDS = (3, 25)  # at least, at most
@@ -146,7 +146,7 @@ def take_turns(contenders: Mapping[str, Run], seconds: float) -> dict[str, list[
             break
         first = number % len(names)
         for name in names[first:] + names[:first]:
-            settle()
+            settle(PATIENCE if time.perf_counter() < end else 0.0)
             last = times[name][-1] if times[name] else 0.0
             times[name].append(turn(contenders[name], warm=last < LONG))
     return times
@@ -165,9 +165,9 @@ def turn(run: Run, warm: bool = True) -> float:
     return median(times)
 
 
-def settle() -> None:
-    """Waits until the cores are idle: at least PAUSE seconds, and at most PATIENCE longer."""
-    end = time.perf_counter() + PATIENCE
+def settle(patience: float) -> None:
+    """Waits until the cores are idle: at least PAUSE seconds, and at most so many longer."""
+    end = time.perf_counter() + patience
     while True:
         before = _cores_used()
         time.sleep(PAUSE)

@@ -85,7 +85,8 @@ class BlockPrinter:
         self.printer = replace(self.outside, variables=self.variables, spans=spans)
         self.indices = frozenset(self.loop.outer)
         names = {statement.name for statement in self.loop.body}
-        self.local = frozenset(names - set(self.loop.stored) - set(self.loop.accumulated))
+        self.kept = frozenset({*self.loop.stored, *self.loop.accumulated})
+        self.local = names - self.kept
         self.slots: list[bool] = []
 
     # -- the body ----------------------------------------------------------------------------------------------------
@@ -147,9 +148,10 @@ class BlockPrinter:
         where = {statement.name: place for place, statement in enumerate(statements)}
         for place, statement in enumerate(statements):
             name = self._inherited(statement)
-            if name in where and last.get(name) == place and set(statements[where[name]].axes) == set(statement.axes):
-                if name not in self.loop.stored and name not in self.loop.accumulated:
-                    heirs[name] = statement.name
+            if name not in where or name in self.kept or last.get(name) != place or len(statement.axes) < 2:
+                continue
+            if set(statements[where[name]].axes) == set(statement.axes):
+                heirs[name] = statement.name
         memory: dict[str, str] = {}
         until: dict[int, int] = {}  # the piece of scratch memory -> the place of its last reader
         for place, statement in enumerate(statements):
@@ -187,6 +189,10 @@ class BlockPrinter:
     def _inherited(self, statement: Statement) -> str:
         """The value whose memory the first call of the statement may write to: an operand of it read nowhere else."""
         node = statement.node
+        if isinstance(node, Scatter) and node.base is not None:
+            node = node.base
+        if isinstance(node, Read):
+            return node.name
         while isinstance(node, (Map, Select)):
             inner = node.operands if isinstance(node, Map) else (node.yes,)
             deeper = [n for n in inner if not (isinstance(n, LEAVES) or n.is_host or is_condition(n)) and is_wide(n)]

@@ -26,7 +26,8 @@ class Context:
 
     `domain` are conditions of the expression at hand, `around` those from outside the sums that it stands in. `parts`
     names the two parts of each defined logsumexp: its maximum, and the logarithm of the scaled sum. `nonempty` are the
-    sizes that are never 0, `sizes` typical values for those that have one.
+    sizes that are never 0, `sizes` typical values for those that have one. With `finite_tops`, a named maximum is taken
+    as the least number where it is -inf.
     """
 
     program: str
@@ -37,6 +38,7 @@ class Context:
     parts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     nonempty: frozenset[str] = frozenset()
     sizes: Mapping[str, int] = field(default_factory=dict)
+    finite_tops: bool = False
 
     def within(self, condition: Any) -> Context:
         """The context where, in addition, a condition holds."""

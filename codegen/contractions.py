@@ -17,8 +17,8 @@ from codegen import lowering
 from codegen.context import ONE, ZERO, Context, multiplied, quotient
 from codegen.errors import KernelError
 from codegen.networks import opened_sums
-from codegen.nodes import Axes, Contract, Node, Reduce, Select
-from codegen.ordering import cheapest
+from codegen.nodes import Axes, Contract, Map, Node, Reduce, Select
+from codegen.ordering import cheapest, scaled_place
 from derive.binders import free_indices
 from derive.differentiation import contracted_sum
 from derive.language import Where, is_bracket
@@ -43,8 +43,10 @@ def lower_sum(node: Any, context: Context) -> Node:
         if numbers or any(sum(not factor.is_host for factor in term) > 1 for term in terms):
             return lowering.lower(Mul(*numbers, Add(*(contracted_sum(term, over) for term in function.args))), context)
         return Reduce("sum", lowering.lower(function, inside), over)
-    scale = [lowering.lower(Mul(*numbers), context)] if numbers else []
-    return _contracted([*scale, *_sum_factors(function, over, inside)], over, context)
+    nodes = _sum_factors(function, over, inside)
+    if numbers:
+        nodes = _scaled(lowering.lower(Mul(*numbers), context), nodes, over, context)
+    return _contracted(nodes, over, context)
 
 
 def _split(product: Expr, context: Context) -> tuple[list[Expr], Expr]:
@@ -128,6 +130,15 @@ def _contracted(nodes: list[Node], over: Axes, context: Context) -> Node:
         result = Reduce("sum", result, remaining)
     counted = [index for index in over if not any(index in node.axes for node in nodes)]
     return quotient([result, *(lowering.size(index.extent, context) for index in counted)], [])
+
+
+def _scaled(scale: Node, nodes: Sequence[Node], over: Axes, context: Context) -> list[Node]:
+    """The nodes with a number multiplied into the one where that costs least; a number that is 1/x divides."""
+    result = [index for index in context.order if index not in over and any(index in node.axes for node in nodes)]
+    place = scaled_place([node.axes for node in nodes], result, context.sizes) or 0
+    is_inverse = isinstance(scale, Map) and scale.operation == "div" and scale.operands[0] == ONE
+    above, below = ([nodes[place]], [scale.operands[1]]) if is_inverse else ([scale, nodes[place]], [])
+    return [quotient(above, below) if at == place else node for at, node in enumerate(nodes)]
 
 
 def _finished(nodes: Sequence[Node], others: Sequence[Node], over: Axes) -> Axes:

@@ -29,6 +29,7 @@ from sympy import Expr, Indexed
 
 from derive.binders import free_indices
 from derive.functions import unfold
+from derive.gradient import Gradient
 from derive.language import Dim, Index, Tensor
 from derive.program import Program
 
@@ -120,6 +121,8 @@ FREE = Cost()
 
 def typical_sizes(program: Program) -> dict[str, int]:
     """A typical value for each size of a program, by the rules above; what its request declares goes first."""
+    if isinstance(program, Gradient):
+        program = program.forward
     found: dict[str, int] = {}
     bodies = {definition.symbol: definition for definition in program.definitions}
     for definition in program.definitions:

@@ -85,6 +85,8 @@ def kernel_text(kernel: Kernel, target: str) -> str:
     functions = [_forward(kernel, target, forward_lines, saved)]
     if kernel.backward is not None:
         functions.append(_backward(kernel, target, backward_lines, saved))
+    for variant in kernel.variants:
+        functions += _variant(variant, target, printer)
     registered = registration(kernel, saved, _options(kernel), _call) if registers else None
     code = "\n".join(line for function in functions for line in function.lines if not line.lstrip().startswith("#"))
     words = {*re.findall(r"(?<![\w.])[A-Za-z_]\w*", code), *(["Workspace"] if "workspace" in code else [])}
@@ -103,6 +105,17 @@ def kernel_text(kernel: Kernel, target: str) -> str:
         operator=registered.operator if registered is not None else (),
         registered=[_registered(kernel, registered.body)] if registered is not None else [],
     )  # fmt: skip
+
+
+def _variant(kernel: Kernel, target: str, printer: Printer) -> list[FunctionText]:
+    """The functions of another schedule."""
+    forward_steps, backward_steps = steps(kernel, printer.library)
+    forward_lines = _lines(printer, kernel.forward, forward_steps)
+    if kernel.backward is None:
+        return [_forward(kernel, target, forward_lines, ())]
+    backward_lines = _lines(printer, kernel.backward, backward_steps)
+    saved = _saved(kernel, backward_lines, backward_steps)
+    return [_forward(kernel, target, forward_lines, saved), _backward(kernel, target, backward_lines, saved)]
 
 
 def _saved(kernel: Kernel, backward_lines: Sequence[str], backward_steps: Sequence[Step]) -> tuple[str, ...]:
@@ -232,7 +245,7 @@ def _forward(kernel: Kernel, target: str, lines: Sequence[str], saved: Sequence[
         opening.append(f'{_unpacked(unique)} = bound.sizes("{" ".join(unique)}")')
     if "leading" in saved or any(parameter.leading for parameter in routine.returns):
         opening.append("leading = bound.leading")
-    if "types" in saved:
+    if "types" in saved or "types" in _words(lines):
         opening.append("types = bound.types")
     results = [_restored(parameter, "bound.type") for parameter in routine.returns]
     if kernel.backward is not None:

@@ -16,8 +16,9 @@ import sympy
 from sympy import Add, Expr, Indexed, Mul, Pow
 
 from codegen.costs import BYTES, FREE, Cost, Sizes, entries
-from codegen.networks import Term, components, term_of
+from codegen.networks import Factors, Term, components, names_in, term_of
 from codegen.ordering import Axes, cheapest, stored
+from codegen.rewriting import Definitions, Setting
 from derive.binders import free_indices
 from derive.functions import Defined, unfold
 from derive.language import Index, Scalar, is_bracket
@@ -49,18 +50,45 @@ NOTHING = Estimate(FREE, frozenset())
 def cost_of(expression: Expr, sizes: Sizes) -> Cost:
     """The cost of an expression, less that of storing its value."""
     known = tuple(sorted(sizes.items()))
-    term = term_of(expression)
-    if not isinstance(expression, Add) and [bool(scope) for scope, _ in components(term)] == [True]:
-        ((scope, factors),) = components(term)
-        axes = frozenset(free_indices(expression))
-        scale = _passes(axes) if term.coefficient != 1 else FREE
-        return _contraction(scope, factors, known).total + scale
+    numbers, groups = _apart(expression)
+    if [bool(scope) for scope, _ in groups] == [True]:
+        ((scope, factors),) = groups
+        return _contraction(scope, factors, known).total + _scaling(expression, numbers, factors, sizes)
     return _estimate(expression, known).total
+
+
+def _apart(expression: Expr) -> tuple[list[Expr], list[tuple[tuple[Index, ...], Factors]]]:
+    """The numbers of a product that is no sum of terms, and the groups of its other factors."""
+    term = term_of(expression)
+    groups = [] if isinstance(expression, Add) else components(term)
+    single = [factors[0] for scope, factors in groups if not scope]
+    numbers = [base**power for base, power in single if isinstance(base, Scalar)]
+    numbers += [term.coefficient] if term.coefficient not in (1, -1) else []
+    return numbers, [(scope, factors) for scope, factors in groups if scope or not isinstance(factors[0][0], Scalar)]
+
+
+def _scaling(expression: Expr, numbers: Sequence[Expr], factors: Factors, sizes: Sizes) -> Cost:
+    """The cost of multiplying a sum by numbers: a pass over the result, or over an operand if they are inside."""
+    if not numbers:
+        return FREE
+    if isinstance(expression, sympy.Sum):
+        return _passes(min((_axes(base) for base, _ in factors), key=lambda axes: entries(axes).at(sizes)))
+    return _passes(_axes(expression))
 
 
 def definition_cost(definition: Definition, sizes: Sizes) -> Cost:
     """The cost of a definition: of its body, and of storing the value."""
     return cost_of(definition.body, sizes) + Cost(bytes=entries(definition.indices).times(BYTES))
+
+
+def routine_cost(definitions: Definitions, setting: Setting) -> Cost:
+    """The cost of a routine: of its definitions, and of storing the forward values that are kept for it."""
+    total = sum((definition_cost(definition, setting.sizes) for definition in definitions), FREE)
+    read = names_in(*(definition.body for definition in definitions))
+    for known in setting.forward:
+        if known.name in read and known.name not in setting.free:
+            total = total + Cost(bytes=entries(known.indices).times(BYTES))
+    return total
 
 
 def cost_of_terms(terms: Iterable[Term], sizes: Sizes) -> Cost:

@@ -6,6 +6,7 @@ condition cuts out an index set, what is left out is -inf before the exponential
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -34,7 +35,8 @@ def exp_where(exponent: Expr, condition: Any, context: Context) -> Node:
             quotient = _softened(exponent - term, scale, condition, context)
             if quotient is not None:
                 return quotient
-    argument = lowering.lower(exponent, context)
+    # Outside the condition the top of an index set may be -inf; nothing is to be subtracted from that.
+    argument = lowering.lower(exponent, replace(context, finite_tops=condition != sympy.true))
     if condition != sympy.true:
         argument = Select(lowering.lower_condition(condition, context), argument, MINUS_INFINITY)
     else:
@@ -62,16 +64,19 @@ def _scaled_sum(body: Expr, index: Index, condition: Any, context: Context) -> t
     """(exp(body - m), its sum over the index) with m the maximum over the index.
 
     With a condition, an empty index set gives exp = 0 and the sum 1: the policy for the empty set is zero. The sum is
-    at least 1 for every other, because the largest term is exp(0).
+    at least 1 for every other, because the largest term is exp(0). The same form is taken where the result is wanted in
+    part of its array only: elsewhere all values may be -inf, of which no difference is to be met.
     """
     # Every position of the index counts in the sum, wherever the result is wanted.
+    partly = bool(context.domain or context.around)
     context = context.everywhere()
     value = lowering.lower(body, context)
-    if condition == sympy.true:
+    if condition == sympy.true and not partly:
         top: Node = Reduce("max", value, (index,))
         shifted = Map("exp", (Map("sub", (value, top)),))
         return shifted, Reduce("sum", shifted, (index,))
-    value = Select(lowering.lower_condition(condition, context), value, MINUS_INFINITY)
+    if condition != sympy.true:
+        value = Select(lowering.lower_condition(condition, context), value, MINUS_INFINITY)
     top = Reduce("max", value, (index,))
     shifted = Map("exp", (Map("sub", (value, Map("finite", (top,)))),))
     return shifted, Map("at_least_one", (Reduce("sum", shifted, (index,)),))
@@ -91,13 +96,12 @@ def lower_logsumexp(node: Any, context: Context) -> Node:
 def logsumexp_parts(node: Any, context: Context) -> tuple[Node, Node]:
     """The maximum, and the logarithm of the scaled sum."""
     _, body, bound, _, condition = node.args
-    context = context.everywhere()
-    value = lowering.lower(body, context)
+    value = lowering.lower(body, context.everywhere())
     if condition != sympy.true:
-        value = Select(lowering.lower_condition(condition, context), value, MINUS_INFINITY)
+        value = Select(lowering.lower_condition(condition, context.everywhere()), value, MINUS_INFINITY)
     top = Reduce("max", value, (bound,))
     _, total = _scaled_sum(body, bound, condition, context)
-    if condition == sympy.true and isinstance(bound.extent, Dim) and str(bound.extent) not in context.nonempty:
+    if isinstance(total, Reduce) and isinstance(bound.extent, Dim) and str(bound.extent) not in context.nonempty:
         # Over nothing there is nothing to subtract it from; only the logarithm of 0 must not be met.
         total = Map("at_least_one", (total,))
     return top, Map("log", (total,))

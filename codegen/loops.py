@@ -79,25 +79,21 @@ def looped(statements: Sequence[Statement], kept: Sequence[str]) -> list[Stateme
 
     The names in `kept` are wanted whole.
     """
-    inside = {statement.name: statement for statement in _with_one_name(_with_masks_inside(statements))}
+    inside = {s.name: s for s in read_later(_with_one_name(_with_masks_inside(statements)), kept)}
     for domain in _domains(statements):
         for row in _rows(domain):
             found = _loop(list(inside.values()), domain, row, kept)
             if found is not None:
-                before, loop, after = found
-                wanted = [*kept, *_read(loop.body), *_read(after)]
-                return [*looped(_outside(before, statements, wanted), wanted), loop, *looped(after, kept)]
+                loop, after = found
+                wanted = [*kept, *sorted(_read(loop.body) | _read(after))]
+                computed = {statement.name for statement in (*loop.body, *after)}
+                before = read_later([s for s in statements if s.name not in computed], wanted)
+                return [*looped(before, wanted), loop, *looped(after, kept)]
     return list(statements)
 
 
 def _read(statements: Iterable[Statement]) -> set[str]:
     return {name for statement in statements for name in reads(statement.node)}
-
-
-def _outside(before: Sequence[Statement], statements: Sequence[Statement], wanted: Sequence[str]) -> list[Statement]:
-    """The statements before a loop as they were, less those that only the loop read."""
-    names = {statement.name for statement in before}
-    return read_later([statement for statement in statements if statement.name in names], wanted)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -127,15 +123,15 @@ def _rows(domain: Axes) -> list[Index]:
 
 def _loop(
     statements: Sequence[Statement], domain: Axes, row: Index, kept: Sequence[str]
-) -> tuple[list[Statement], Loop, list[Statement]] | None:
-    """What comes before, the loop, and what comes after; None where the row index may not be cut."""
+) -> tuple[Loop, list[Statement]] | None:
+    """The loop and what comes after it; None where the row index may not be cut."""
     body = _seeds(statements, domain, row)
     outer = tuple(index for index in domain[: domain.index(row)] if isinstance(index.extent, Dim))
     outer = tuple(index for index in outer if all(_is_legal(statement, body, {index}) for statement in body))
     indices = {row, *outer}
     # A statement that needs other rows than its own comes after the loop, if nothing of the loop needs it.
     for statement in reversed(list(body)):
-        if not _is_legal(statement, body, indices) or not _is_printable(statement):
+        if not _is_legal(statement, body, indices) or not _is_printable(statement, indices):
             if any(statement.name in reads(other.node) for other in body):
                 return None
             body.remove(statement)
@@ -144,7 +140,6 @@ def _loop(
     body = _with_neighbours(statements, body, indices, domain, kept)
     names = {statement.name for statement in body}
     after = _depending(statements, names)
-    before = [s for s in statements if s.name not in names and s.name not in after]
     rest = [s for s in statements if s.name in after and s.name not in names]
     if any(statement.name in after for statement in body):
         return None
@@ -153,7 +148,7 @@ def _loop(
     accumulated = {s.name: s.axes for s in body if not indices <= set(s.axes)}
     if any(s.name in accumulated and s.name in _read(body) for s in body) or not set(accumulated) <= wanted:
         return None
-    return before, Loop(outer, row, tuple(body), stored, accumulated), rest
+    return Loop(outer, row, tuple(body), stored, accumulated), rest
 
 
 def _passes(statement: Statement, domain: Axes) -> int:
@@ -187,13 +182,13 @@ def _with_neighbours(
     """The body with the small statements that only it needs, so that what they compute never leaves the cache."""
     names = {statement.name for statement in body}
     for statement in reversed(statements):
-        if statement.name in names or not indices <= set(statement.axes) or not _is_printable(statement):
+        if statement.name in names or not indices <= set(statement.axes):
             continue
         users = {other.name for other in statements if statement.name in reads(other.node)}
         if not users or not users <= names or statement.name in kept or _has_product(statement.node):
             continue
         joined = [s for s in statements if s.name in names or s.name == statement.name]
-        if all(_is_legal(s, joined, indices) for s in joined):
+        if all(_is_legal(s, joined, indices) and _is_printable(s, indices) for s in joined):
             names.add(statement.name)
     return [statement for statement in statements if statement.name in names]
 
@@ -203,13 +198,15 @@ def _has_product(node: Node) -> bool:
                for n in walk(node))  # fmt: skip
 
 
-def _is_printable(statement: Statement) -> bool:
+def _is_printable(statement: Statement, indices: set[Index]) -> bool:
     """Whether the statement can be computed for a block of rows: a scatter must be into the rows of the block."""
     for node in walk(statement.node):
-        if isinstance(node, Identity):
+        if isinstance(node, Identity) or (isinstance(node, Scatter) and node is not statement.node):
             return False
-        if isinstance(node, Scatter) and (node is not statement.node or not isinstance(node.positions[0], Position)):
-            return False
+        if isinstance(node, Scatter):
+            placed = zip(node.targets, node.positions, strict=True)
+            if any(target in indices and position != Position(target) for target, position in placed):
+                return False
     return True
 
 

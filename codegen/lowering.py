@@ -128,7 +128,7 @@ def logsumexp_parts(value: Expr, context: Context) -> tuple[Node, Node] | None:
         return None
     where = value.indices if isinstance(value, Indexed) else ()
     top, logarithm = (_named_entry(name, where, context) for name in names)
-    return top, logarithm
+    return Map("finite", (top,)) if context.finite_tops else top, logarithm
 
 
 def _is_negative(term: Expr) -> bool:

@@ -153,6 +153,15 @@ def merged(terms: Iterable[Term]) -> tuple[Term, ...]:
     return tuple(Term(value, first[key].factors, first[key].scope) for key, value in found.items() if value != 0)
 
 
+def _made(coefficient: Expr, powers: Mapping[Expr, Expr], scope: Sequence[Index]) -> Term:
+    factors = tuple((_one(base), exponent) for base, exponent in powers.items() if exponent != 0)
+    return _one(Term(coefficient, factors, tuple(map(_one, scope))))  # type: ignore[no-any-return]
+
+
+def _is_negative(expression: Expr) -> bool:
+    return bool(expression.as_coeff_Mul()[0].is_negative)
+
+
 def _is_coefficient(factor: Expr) -> bool:
     return all(isinstance(symbol, Dim) for symbol in factor.atoms(sympy.Symbol))
 

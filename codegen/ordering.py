@@ -88,3 +88,24 @@ def multiplied(first: Axes, second: Axes, summed: Axes) -> Cost:
     if summed and first - second and second - first:
         return Cost(products=work.times(2), bytes=moved)
     return Cost(passes=work, bytes=moved)
+
+
+def scaled_place(operands: Sequence[Sequence[Index]], result: Sequence[Index], sizes: Sizes) -> int | None:
+    """Which operand of a product of arrays a number is best multiplied into; None for the result.
+
+    Never the widest of the arrays. Of the others the one with its rows, the first indices that not all of them have:
+    a loop over blocks of rows then scales a block at a time, and nothing twice. Of several the smallest.
+    """
+    arrays = [tuple(result), *map(tuple, operands)]
+    amounts = [entries(axes).at(sizes) for axes in arrays]
+    widest = arrays[amounts.index(max(amounts))]
+    common = frozenset.intersection(*map(frozenset, arrays))
+    rows = [index for index in widest if index not in common]
+
+    def rank(place: int) -> tuple[int, int, int]:
+        first = min((rows.index(index) for index in arrays[place] if index in rows), default=len(rows))
+        return first, amounts[place], place
+
+    candidates = [place for place, amount in enumerate(amounts) if amount < max(amounts)] or [0]
+    best = min(candidates, key=rank)
+    return best - 1 if best else None

@@ -11,17 +11,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from codegen.costs import Cost, typical_sizes
-from codegen.reuse import Definitions, Rewrite, Setting, eliminated, reused, routine_cost
+from codegen.elimination import eliminated
+from codegen.estimates import routine_cost
+from codegen.reuse import reused
+from codegen.rewriting import Definitions, Rewrite, Setting
+from codegen.scaling import scaled
 from derive.gradient import Gradient
-from derive.program import Definition
+from derive.language import Flag, Scalar
+from derive.program import Definition, Program
 
-MOST_ROUNDS = 4
+MOST_ROUNDS = 4  # of the passes that make room for each other
 
 Pass = Callable[[Definitions, Setting], tuple[Definitions, tuple[Rewrite, ...]]]
-PASSES: tuple[tuple[str, Pass], ...] = (
+REPEATED: tuple[tuple[str, Pass], ...] = (
     ("read what is at hand", reused),
-    ("write in what is read once", eliminated),
+    ("write in what costs more with a name", eliminated),
 )
+LAST: tuple[tuple[str, Pass], ...] = (("scale the smaller operand", scaled),)
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,13 @@ class Stage:
     cost: Cost
 
 
+def forward_stages(program: Program, forward: Sequence[Definition]) -> tuple[Stage, ...]:
+    """The definitions of the forward routine as they are stated, and after each pass that changes something."""
+    outputs = program.request.outputs if program.request is not None else ()
+    wanted = frozenset(str(symbol.name) for symbol in outputs)
+    return _stages(tuple(forward), _setting(program, program, (), wanted), (), LAST, "as stated")
+
+
 def backward_stages(
     gradient: Gradient, adjoints: Sequence[Definition], forward: Sequence[Definition], wanted: Sequence[str]
 ) -> tuple[Stage, ...]:
@@ -41,22 +54,34 @@ def backward_stages(
 
     `forward` are the definitions that the forward kernel computes, `wanted` the adjoints that are returned.
     """
-    program = gradient.forward
-    outputs = program.request.outputs if program.request is not None else ()
-    free = {*(str(symbol.name) for symbol in (*gradient.all_inputs(), *outputs))}
-    setting = Setting(gradient, tuple(forward), frozenset(free), frozenset(wanted), typical_sizes(program))
-    return stages(tuple(adjoints), setting)
+    setting = _setting(gradient, gradient.forward, tuple(forward), frozenset(wanted))
+    return _stages(tuple(adjoints), setting, REPEATED, LAST, "as derived")
 
 
-def stages(definitions: Definitions, setting: Setting) -> tuple[Stage, ...]:
-    """The definitions before all passes and after each one that changes something, until none does."""
-    made = [Stage("as derived", definitions, (), routine_cost(definitions, setting))]
-    for _ in range(MOST_ROUNDS):
+def _setting(program: Program, stated: Program, forward: Definitions, wanted: frozenset[str]) -> Setting:
+    inputs = program.all_inputs()
+    outputs = stated.request.outputs if stated.request is not None else ()
+    free = frozenset(str(symbol.name) for symbol in (*inputs, *outputs))
+    options = frozenset(str(symbol.name) for symbol in stated.all_inputs() if isinstance(symbol, (Scalar, Flag)))
+    return Setting(program, forward, free, wanted, options, typical_sizes(stated))
+
+
+def _stages(
+    definitions: Definitions, setting: Setting, repeated: Sequence[tuple[str, Pass]], last: Sequence[tuple[str, Pass]],
+    start: str,
+) -> tuple[Stage, ...]:  # fmt: skip
+    made = [Stage(start, definitions, (), routine_cost(definitions, setting))]
+
+    def apply(passes: Sequence[tuple[str, Pass]]) -> bool:
         before = len(made)
-        for name, change in PASSES:
-            definitions, rewrites = change(definitions, setting)
+        for name, change in passes:
+            definitions, rewrites = change(made[-1].definitions, setting)
             if rewrites:
                 made.append(Stage(name, definitions, rewrites, routine_cost(definitions, setting)))
-        if len(made) == before:
+        return len(made) > before
+
+    for _ in range(MOST_ROUNDS):
+        if not apply(repeated):
             break
+    apply(last)
     return tuple(made)

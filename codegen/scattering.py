@@ -12,10 +12,10 @@ from sympy import Add, Expr, Indexed, KroneckerDelta, Mul
 from codegen import lowering
 from codegen.context import Context
 from codegen.errors import KernelError
+from codegen.networks import opened_sums
 from codegen.nodes import Axes, Node, Position, Scatter
 from derive.binders import free_indices, substitute
 from derive.differentiation import contracted_sum
-from derive.language import Index
 
 
 def lower_definition(body: Expr, context: Context) -> Node:
@@ -53,24 +53,14 @@ def _distributed(body: Expr) -> Expr:
     return body
 
 
-def _sum_parts(term: Expr) -> tuple[Expr, Axes]:
-    """A term as (product, indices summed over)."""
-    scope: list[Index] = []
-    factors: list[Expr] = []
-    for factor in Mul.make_args(term):
-        if isinstance(factor, sympy.Sum) and not isinstance(factor.function, Add):
-            scope += [limit[0] for limit in factor.limits]
-            factors += Mul.make_args(factor.function)
-        else:
-            factors.append(factor)
-    return Mul(*factors), tuple(scope)
+def _sum_parts(term: Expr, context: Context) -> tuple[list[Expr], Axes]:
+    """A term as factors, and the indices summed over; their names are none of the definition's."""
+    return opened_sums(term, context.order, of_sums=False)
 
 
 def _scattering_delta(term: Expr, context: Context) -> KroneckerDelta | None:
-    product, scope = _sum_parts(term)
-    if len({index.name for index in (*scope, *context.order)}) < len(scope) + len(context.order):
-        return None
-    for factor in Mul.make_args(product):
+    factors, _ = _sum_parts(term, context)
+    for factor in factors:
         if isinstance(factor, KroneckerDelta):
             plain = [side for side in factor.args[:2] if side in context.order]
             looked_up = [side for side in factor.args[:2] if isinstance(side, Indexed)]
@@ -80,10 +70,10 @@ def _scattering_delta(term: Expr, context: Context) -> KroneckerDelta | None:
 
 
 def _scatter(term: Expr, delta: KroneckerDelta, base: Node | None, context: Context) -> Node:
-    product, scope = _sum_parts(term)
+    factors, scope = _sum_parts(term, context)
     target = next(side for side in delta.args[:2] if side in context.order)
     source = next(side for side in delta.args[:2] if side != target)
-    rest = substitute(Mul(*(factor for factor in Mul.make_args(product) if factor != delta)), {target: source})
+    rest = substitute(Mul(*(factor for factor in factors if factor != delta)), {target: source})
     kept = free_indices(source)
     value = lowering.lower(contracted_sum(rest, [index for index in scope if index not in kept]), context)
     positions = tuple(

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sympy import Integer
+from sympy import Integer, S
 
 from codegen.context import Context
 from codegen.costs import typical_sizes
 from codegen.errors import KernelError
+from codegen.factors import gathered
 from codegen.least_sizes import Needs, least_sizes
 from codegen.lowering import logsumexp_parts
 from codegen.roots import SLOPE_AT_ZERO, has_open_root, settled
@@ -25,9 +26,12 @@ from codegen.nodes import (
     walk,
 )
 from codegen.scattering import lower_definition
-from codegen.passes import backward_stages
+from codegen.passes import backward_stages, forward_stages
 from codegen.sharing import Statement, fresh_name, hoisted, read_later, reads, shrunk
+from codegen.shifts import unshifted
 from codegen.stability import stable
+from codegen.variants import lean, rejoined
+from derive.binders import substitute
 from derive.exceptional import NO_VALUE, masked_functions
 from derive.functions import Defined
 from derive.gradient import depends_on
@@ -67,7 +71,7 @@ class Routine:
 class Kernel:
     """A program's functions; `backward` is None for one that is not differentiated, and `saved` is then empty.
 
-    `needs` says how small the sizes may be that cannot be 0, and why.
+    `needs` says how small the sizes may be that cannot be 0, and why. `variants` are other schedules of the same.
     """
 
     program: Program
@@ -77,6 +81,7 @@ class Kernel:
     defaults: Mapping[str, float | bool]
     hypotheses: tuple[str, ...] = field(default=())
     needs: Needs = field(default_factory=dict)
+    variants: tuple[Kernel, ...] = ()
 
     @property
     def variables(self) -> tuple[Name, ...]:
@@ -102,7 +107,7 @@ def plan(program: Program) -> Kernel:
     forward_names = _needed(program, outputs)
     forward = [definition for definition in program.definitions if definition.name in forward_names]
     parts = _parts(program)
-    lowered = _lowered(program, forward, tuple(program.definitions), options, parts)
+    lowered = _lowered(program, forward_stages(program, forward)[-1].definitions, tuple(program.definitions), options, parts)
     shapes = {definition.name: definition for definition in program.definitions}
     if not request.wrt:
         statements = hoisted(shrunk(read_later(lowered, outputs), outputs))
@@ -121,6 +126,7 @@ def plan(program: Program) -> Kernel:
     computed_forward = [definition for definition in program.definitions if definition.name in forward_names]
     adjoints = list(backward_stages(gradient, adjoints, computed_forward, wanted)[-1].definitions)
     adjoint_nodes = _lowered(gradient, adjoints, tuple(program.definitions), options, parts)
+    adjoint_nodes = unshifted(adjoint_nodes, [logarithm for _, logarithm in parts.values()])
     backward_statements = hoisted(shrunk(read_later(adjoint_nodes, wanted), wanted))
     upstream = gradient.upstream
     computed = {statement.name for statement in backward_statements}
@@ -130,24 +136,41 @@ def plan(program: Program) -> Kernel:
     whole = {part: name for name, both in parts.items() for part in both}
     forward_names |= _needed(program, [whole.get(name, name) for name in saved if whole.get(name, name) in known])
     forward = [definition for definition in program.definitions if definition.name in forward_names]
-    nodes = _lowered(program, forward, tuple(program.definitions), options, parts)
+    nodes = _lowered(program, forward_stages(program, forward)[-1].definitions, tuple(program.definitions), options, parts)
     kept = [*outputs, *saved]
     forward_statements = hoisted(shrunk(read_later(nodes, kept), kept))
 
     taken = [_parameter(symbol) for symbol in inputs if isinstance(symbol, Tensor)]
     given = _upstream_parameter(upstream, shapes[outputs[0]])
     by_adjoint = {definition.name: definition for definition in gradient.definitions}
-    return Kernel(
-        program,
-        _routine(f"{program.name}_forward", program, forward_statements, taken,
-                 [_defined_parameter(shapes[outputs[0]])], inputs),
-        _routine(f"{program.name}_backward", program, backward_statements, [given],
-                 [_defined_parameter(by_adjoint[name]) for name in wanted], inputs),
-        tuple(saved),
-        request.defaults,
-        _hypotheses([*program.assumptions, *gradient.assumptions], forward),
-        least_sizes([*forward, *adjoints], program.definitions),
-    )  # fmt: skip
+    returned = [_defined_parameter(shapes[outputs[0]])], [_defined_parameter(by_adjoint[name]) for name in wanted]
+
+    def pair(stem: str, first: Sequence[Statement], second: Sequence[Statement], kept: Sequence[str]) -> Kernel:
+        return Kernel(
+            program,
+            _routine(f"{stem}_forward", program, first, taken, returned[0], inputs),
+            _routine(f"{stem}_backward", program, second, [given], returned[1], inputs),
+            tuple(kept),
+            request.defaults,
+            _hypotheses([*program.assumptions, *gradient.assumptions], forward),
+            least_sizes([*forward, *adjoints], program.definitions),
+        )
+
+    plain = pair(program.name, forward_statements, backward_statements, saved)
+    variants = []
+    boundary = [parameter.sizes for parameter in (*taken, *returned[0], *returned[1])]
+    other = lean(forward_statements, backward_statements, saved, [parameter.name for parameter in taken], boundary)
+    if other is not None:
+        variants.append(pair(f"{program.name}_lean", *other))
+    if not shapes[outputs[0]].indices:
+        adjoints = [replace(d, body=substitute(d.body, {upstream: S.One})) for d in adjoints]
+        both = rejoined([*nodes, *_lowered(gradient, adjoints, tuple(program.definitions), options, parts)], parts)
+        both = [replace(statement, node=gathered(statement.node)) for statement in both]
+        kept = [*outputs, *wanted]
+        together = _routine(f"{program.name}_value_and_gradient", program, hoisted(shrunk(read_later(both, kept), kept)),
+                            taken, [*returned[0], *returned[1]], inputs)  # fmt: skip
+        variants.append(replace(plain, forward=together, backward=None, saved=()))
+    return replace(plain, variants=tuple(variants))
 
 
 OVER_NOTHING: Mapping[str, str] = {
@@ -295,7 +318,7 @@ def _lowered(
             for name, node, text in zip(called, both, (f"{formula} = {' + '.join(called)}", ""), strict=True):
                 made.append(Statement(name, node, definition.indices, text))
         made.append(Statement(definition.name, lower_definition(body, context), definition.indices, formula))
-    return made
+    return [replace(statement, node=gathered(statement.node)) for statement in made]
 
 
 def _parts(program: Program) -> dict[str, tuple[str, str]]:

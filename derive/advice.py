@@ -21,7 +21,7 @@ from sympy import Expr, Indexed
 from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
 from derive.errors import AlarmError
 from derive.exceptional import is_differentiable
-from derive.language import Index, Scalar, Sum, Tensor
+from derive.language import Index, Lengths, Scalar, Sum, Tensor
 from derive.program import Claim, Definition, symbols_of
 from derive.prove import proof_of
 from derive.refutation import confirm
@@ -163,7 +163,9 @@ def _inputs(claim: Claim) -> list[Any]:
 
 
 def _tensors(claim: Claim) -> list[Tensor]:
-    return [known for known in _inputs(claim) if isinstance(known, Tensor)]
+    """The tensors among them, without ragged ones: their axes cannot be exchanged or left out."""
+    tensors = [known for known in _inputs(claim) if isinstance(known, Tensor)]
+    return [known for known in tensors if not any(size.has(Lengths) for size in known.shape)]
 
 
 def _particular_numbers(claim: Claim) -> Iterator[Special]:

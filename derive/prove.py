@@ -46,6 +46,7 @@ WRITTEN = 2_000  # nodes that a side or a hypothesis may grow to when definition
 NEAR = 12  # definitions behind a name that are written in together
 LEVELS = 2  # levels of definitions that are written in together
 ARITHMETIC = "arithmetic of sums and products"
+DERIVATION = ("dX[i]/dX[j] = delta(i, j)", "chain rule")
 NOWHERE = (
     "the normal form proves it, but no point was found where the hypotheses hold and both sides have a value: the "
     "hypotheses may contradict each other"
@@ -120,7 +121,7 @@ def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0, vacuous: bool =
         )
     if confirmation.points == 0 and not vacuous:
         return Verdict(claim, UNDECIDED, _hypotheses(claim, ledger), (), time.monotonic() - started, None, NOWHERE)
-    laws = (*_derivation_laws(claim), *_definitions_used(claim, sides), *ledger.laws) or (ARITHMETIC,)
+    laws = (*_definitions_used(claim, sides), *ledger.laws) or (ARITHMETIC,)
     conditions = tuple(sorted(map(readable, ledger.conditions)))
     return Verdict(
         claim, PROVED, _hypotheses(claim, ledger), laws, time.monotonic() - started, conditions=conditions
@@ -344,12 +345,8 @@ def _attempts(claim: Claim, deadline: float) -> Iterator[tuple[Any, Any]]:
 # What the verdict says about itself.
 
 
-def _derivation_laws(claim: Claim) -> tuple[str, ...]:
-    return ("dX[i]/dX[j] = delta(i, j)", "chain rule") if claim.program.differentiated else ()
-
-
 def _definitions_used(claim: Claim, sides: tuple[Any, Any]) -> tuple[str, ...]:
-    """The definitions that were written in before the sides met, and those of the language's functions in them."""
+    """The definitions that were written in before the sides met, and how they came about if they are derivatives."""
     if claim.left == claim.right:
         return ()
     bodies = claim.program.bodies
@@ -359,8 +356,11 @@ def _definitions_used(claim: Claim, sides: tuple[Any, Any]) -> tuple[str, ...]:
         used |= waiting
         waiting = frozenset().union(*(symbols_of(bodies[name]) for name in waiting)) - kept
     names = [known.name for known in claim.program.definitions if known.symbol in used]
+    # A derivative that `Program.derivative` gave has no name; one that has a name is not among what it is taken of.
+    forward = claim.program.forward.bodies if isinstance(claim.program, Gradient) else None
+    derived = any(name not in forward for name in used) if forward is not None else claim.program.differentiated
     names += sorted({node.name for side in sides for node in side.atoms(Defined)})
-    return (f"definition of {', '.join(names)}",) if names else ()
+    return (*(DERIVATION if derived else ()), *([f"definition of {', '.join(names)}"] if names else []))
 
 
 def _hypotheses(claim: Claim, ledger: Ledger | None) -> tuple[str, ...]:

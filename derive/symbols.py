@@ -223,9 +223,14 @@ def size_at(size: Expr, before: Sequence[Expr]) -> Expr:
 
 
 def _over_a_size(value: Expr) -> bool:
-    """Whether an expression is a size, or the lengths of a ragged axis, plus a positive integer: T + 1."""
+    """Whether an expression is a size, or the lengths of a ragged axis, plus a positive integer: T + 1.
+
+    A sum of sizes may be less one for each but the first, as what t + k runs over: T + K - 1.
+    """
     rest, constant = value.as_independent(Dim, Tensor)
     length = isinstance(constant, Indexed) and isinstance(constant.base, Lengths)
+    if isinstance(constant, sympy.Add) and all(isinstance(part, Dim) for part in constant.args):
+        return isinstance(rest, sympy.Integer) and rest > -len(constant.args)
     known = isinstance(constant, (Dim, Lengths)) or length
     return known and isinstance(rest, sympy.Integer) and rest > 0
 
@@ -233,14 +238,17 @@ def _over_a_size(value: Expr) -> bool:
 def extent_of(part: Expr) -> Expr | None:
     """The extent an index expression runs over; None when it is not an index expression.
 
-    A shifted index t + k stays below extent + k, and a size T (or a length T[n]) used as a position below T + 1.
+    A shifted index t + 1 stays below extent + 1, a sum of indices t + k below the sum of their extents less one, and a
+    size T (or a length T[n]) used as a position below T + 1.
     """
     if isinstance(part, Dim) or (isinstance(part, Indexed) and isinstance(part.base, Lengths)):
         return part + 1
     if isinstance(part, sympy.Add):
-        shift, index = part.as_independent(Index, Dim)
-        inner = extent_of(index) if isinstance(index, (Index, Dim)) else None
-        return inner + shift if inner is not None and isinstance(shift, sympy.Integer) and shift > 0 else None
+        shift, rest = part.as_independent(Index, Dim)
+        terms = sympy.Add.make_args(rest)
+        if not (isinstance(shift, sympy.Integer) and shift >= 0 and all(isinstance(t, (Index, Dim)) for t in terms)):
+            return None
+        return sympy.Add(*(extent_of(term) for term in terms), 1 - len(terms), shift)
     if isinstance(part, Index):
         return part.extent
     if isinstance(part, Indexed) and isinstance(part.base, Tensor):
@@ -284,9 +292,11 @@ def flag(name: str) -> Flag:
 
 
 def _fits_below(found: Expr, size: Expr) -> bool:
-    """Whether a range of symbolic size lies inside another: T in T + 1."""
-    spare = size - found
-    return bool(found.has(Dim, Indexed)) and isinstance(spare, sympy.Integer) and spare > 0
+    """Whether a range of symbolic size lies inside another: T in T + 1, and in T + K - 1, as a size is at least 1."""
+    rest, sizes = (size - found).as_independent(Dim, as_Add=True)
+    spare = () if sizes == 0 else sympy.Add.make_args(sizes)
+    plain = isinstance(rest, sympy.Integer) and all(isinstance(part, Dim) for part in spare)
+    return bool(found.has(Dim, Indexed)) and plain and rest + len(spare) >= (0 if spare else 1)
 
 
 def checked_extent(extent: object, what: str) -> Expr:

@@ -233,7 +233,10 @@ def check_free(expression: Any, allowed: Iterable[Index], what: str, *, exactly:
 def is_equation(condition: Any) -> bool:
     """Whether a condition equates values, and is thus a hypothesis about tensors and not about indices."""
     return isinstance(condition, sympy.Eq) and not all(
-        isinstance(side, Index) or (isinstance(side, Indexed) and side.is_integer) for side in condition.args
+        isinstance(side, Index)
+        or (isinstance(side, Indexed) and side.is_integer)
+        or (isinstance(side, sympy.Add) and extent_of(side) is not None)
+        for side in condition.args
     )
 
 

@@ -95,6 +95,9 @@ exact = interpolation.claim(
     by=Chain(steps),
 )  # fmt: skip
 
+at_node = Sum((s[k + 1] - iverson(k > 0) * s[k]) * relu(node[j] - node[k]), k)
+interpolation.claim("A2", y_0 + at_node, y[j], name="and at the nodes it has their values")
+
 # A2, how far it is from the target: (1 - u) L h u + u L h (1 - u) = L h / 2 - 2 L h (u - 1/2)^2.
 lipschitz = [
     Abs(f[m] - y[m]) <= L * (x[m] - node[m]),
@@ -112,7 +115,8 @@ interpolation.claim_that(
         "the other half of the claim, that multi-head attention approximates every continuous map of sequences "
         "(Yun et al. 2020), is an assumption and not proved here"
     ],
-    note="the text claims universal approximation for attention as well; only the feed-forward half is proved",
+    note="the text claims universal approximation for attention as well; only the feed-forward half is proved. In "
+    "numbers: the generated kernel relu_layer at widths 4 to 256, examples/feed_forward_fit.py",
 )  # fmt: skip
 
 # The layer itself, as a kernel: with W_1 = 1, b_1 = -node, W_2 the changes of slope and b_2 = y[0] it is the network.

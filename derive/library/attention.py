@@ -44,8 +44,10 @@ mQ, mK, mV, mA, mO, mdO, mdA, mdS, mdQ, mdK, mdV = matrices(Q, K, V, A, O, dO, d
 
 backward.claim("E2", dV[j, c], Sum(dO[i, c] * A[i, j], i), name="dV by entries")
 backward.claim("E2", mdV, mA.T @ mdO, name="dV = A^T dO")
+backward.claim("E2", (mA.T @ mdO)[j, c], Sum(dO[i, c] * A[i, j], i), name="the two forms of dV are one")
 backward.claim("E3", dA[i, j], Sum(dO[i, c] * V[j, c], c), name="dA by entries")
 backward.claim("E3", mdA, mdO @ mV.T, name="dA = dO V^T")
+backward.claim("E3", (mdO @ mV.T)[i, j], Sum(dO[i, c] * V[j, c], c), name="the two forms of dA are one")
 backward.claim("E6", mdS, mA * (mdA - row_sum(mdA * mA)), name="dS = A * (dA - row_sum(dA * A))")
 backward.claim("E7", mdQ, mdS @ mK / sqrt(d_k), name="dQ = dS K / sqrt(d_k)")
 backward.claim("E7", mdK, mdS.T @ mQ / sqrt(d_k), name="dK = dS^T Q / sqrt(d_k)")

@@ -1,4 +1,9 @@
-"""The feed-forward layer: claim E10 for piecewise-smooth and smooth activations, and the residual block as a kernel."""
+"""The feed-forward layer: claim E10 for any activation that has a slope, and the residual block as a kernel.
+
+The gradient sees nothing of an activation but its value and its slope at the point. So E10 is stated once for its
+tangent line there, with any value and any slope, which covers every smooth and piecewise-smooth activation; ReLU, tanh
+and GELU are the instances with the slopes that one knows them by.
+"""
 
 from collections.abc import Callable
 
@@ -6,7 +11,7 @@ from sympy import Expr, Rational, erf, exp, pi, sqrt, tanh
 
 from derive.functions import gelu, mean, relu
 from derive.gradient import Gradient
-from derive.language import Sum, dims, index, indices, iverson, leading_index, scalar, tensor
+from derive.language import Sum, dims, index, indices, iverson, leading_index, scalar, tensor, tensors
 from derive.matrices import matrix
 from derive.program import Program
 
@@ -21,7 +26,8 @@ W_1, b_1, W_2, b_2 = tensor("W_1", F, C), tensor("b_1", F), tensor("W_2", C, F),
 def two_layers(label: str, activation: Callable[[Expr], Expr], slope: Callable[[Expr], Expr]) -> Gradient:
     """The gradient of y = W_2 activation(W_1 x + b_1) + b_2, with E10 claimed of it.
 
-    The slope of the activation enters as one factor; the five formulas are the same for every activation.
+    The slope of the activation enters as one factor; the five formulas are the same for every activation. Both are
+    functions of u[n, f], at the row n and the unit f.
     """
     layer = Program(
         f"feed_forward_{label}", f"two-layer feed-forward, {label}", [x, W_1, b_1, W_2, b_2], origin=__name__
@@ -39,6 +45,10 @@ def two_layers(label: str, activation: Callable[[Expr], Expr], slope: Callable[[
     return back
 
 
+at, value, rise = tensors("at value rise", N, F)
+with_any = two_layers(
+    "any", lambda u: value[n, f] + rise[n, f] * (u - at[n, f]), lambda u: rise[n, f],
+)  # fmt: skip
 with_relu = two_layers("relu", relu, lambda u: iverson(u > 0))
 with_tanh = two_layers("tanh", tanh, lambda u: 1 - tanh(u) ** 2)
 with_gelu = two_layers("gelu", gelu, lambda u: (1 + erf(u / sqrt(2))) / 2 + u * exp(-(u**2) / 2) / sqrt(2 * pi))

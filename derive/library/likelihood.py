@@ -66,6 +66,10 @@ UNIT = "with the natural logarithm the unit is nats, where the text says bits; b
 log_conditionals = Sum(log(Q[theta, n, t, x[n, t]]), n, t)
 
 likelihood.claim(
+    "notation", log(Likelihood[theta]), LogLikelihood[theta],
+    name="what the text calls L(theta; D) is twice defined: the one is the log of the other", assuming=IID, note=SYMBOL,
+)  # fmt: skip
+likelihood.claim(
     "B2", MLE[theta], argmax(Sum(log(P[theta, n]), n), over=theta, among=theta_1),
     name="the estimate maximises the log-likelihood", assuming=IID, note=SYMBOL,
 )  # fmt: skip
@@ -130,7 +134,11 @@ sequence = Program("sequence_probability", "probability of sequences, as a produ
 probability = sequence.define("probability", [row], Product(each[row, s], s))
 log_probability = sequence.define("log_probability", [row], Sum(log(each[row, s]), s))
 sequence.kernel(probability, log_probability)
-sequence.claim("B5", exp(log_probability[row]), probability[row], name="the sum of logs is the log of the product")
+sequence.claim(
+    "B5", exp(log_probability[row]), probability[row], name="the sum of logs is the log of the product",
+    note="in numbers: the generated kernel sequence_probability gives 0 for the product at the length found from q^T, "
+    "and the right sum of logs, examples/underflow.py",
+)  # fmt: skip
 sequence.claim("B5", Product(q, s), q**Tokens, name="T equal conditionals multiply to q^T")
 sequence.claim("B5", Sum(log(q), s), Tokens * log(q), name="and their logs add up to T log q")
 

@@ -36,6 +36,13 @@ mA, mX, mB = matrices(A, X, B)
 linear = gradient_of("trace_axb", "tr(A X B)", Sum(A[r, a] * X[a, i] * B[i, r], r, a, i))
 linear.claim("trace-axb", matrix(linear["dX"]), mA.T @ mB.T * linear["df"], name="A^T B^T, of the shape of X")
 linear.claim("trace-axb", matrix(linear["dX"]), (mB @ mA).T * linear["df"], name="B A is the transposed layout")
+linear.steps(
+    "trace-axb-chain", linear["dX"][a, i],
+    linear["df"] * Sum(A[r, b] * delta(a, b) * delta(i, j) * B[j, r], r, b, j),
+    linear["df"] * Sum(A[r, a] * B[i, r], r),
+    linear["df"] * (mA.T @ mB.T)[a, i],
+    because=["dX[b, j] / dX[a, i] is a product of deltas", "the deltas contract", "the entry of A^T B^T"],
+)  # fmt: skip
 
 P, D = tensor("P", m, m), tensor("D", n, n)
 mP, mD = matrices(P, D)
@@ -102,6 +109,13 @@ bilinear = gradient_of("quadratic_form", "x^T S x + w^T x", Sum(x[i] * S[i, j] *
 bilinear.claim(
     "quadratic-form", bilinear["dx"][i], bilinear["df"] * (Sum((S[i, j] + S[j, i]) * x[j], j) + w[i]),
     name="(S + S^T) x + w",
+)  # fmt: skip
+bilinear.steps(
+    "quadratic-form-chain", bilinear["dx"][i],
+    bilinear["df"] * (Sum(delta(i, k) * S[k, j] * x[j] + x[k] * S[k, j] * delta(i, j), k, j) + w[i]),
+    bilinear["df"] * (Sum(S[i, j] * x[j], j) + Sum(x[k] * S[k, i], k) + w[i]),
+    bilinear["df"] * (Sum((S[i, j] + S[j, i]) * x[j], j) + w[i]),
+    because=["x stands in two places: product rule", "the deltas contract", "S x + S^T x, as one sum"],
 )  # fmt: skip
 curvature = bilinear.jacobian(bilinear["dx"], x, "H")
 curvature.claim("quadratic-hessian", curvature["H"][i, j], curvature["df"] * (S[i, j] + S[j, i]), name="S + S^T")

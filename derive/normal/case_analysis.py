@@ -241,8 +241,7 @@ def _is_apart(ledger: Ledger, polynomial: Polynomial) -> bool:
             names = {var.name: part for var, part in zip(apart.variables, chosen, strict=True)}
             if renaming.renamed(ledger, apart.form, names).key in keys:
                 ledger.use("almost everywhere: a comparison has no tie")
-                sign = ONE if products.leading_term(polynomial)[1] > 0 else -ONE
-                ledger.assume(f"{polynomial.scaled(sign).key} != 0")
+                ledger.assume("!= 0", polynomial)
                 return True
     return False
 

@@ -1,4 +1,4 @@
-"""Sums that have a closed form: powers of an index, geometric sums, and the last terms of a range.
+"""Sums that have a closed form: counts, powers of an index, geometric sums, and the last terms of a range.
 
 Used by `derive.normal.sums` before a connected component becomes an atom. Each function returns what the sum is by its
 law, or None where the law does not apply. A geometric sum is a quotient, which has no value where the ratio is 1; it is
@@ -10,13 +10,14 @@ from __future__ import annotations
 from fractions import Fraction
 from math import comb
 
-from derive.normal import powers, products, renaming, sums
+from derive.normal import powers, products, ranges, renaming, sums
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
     UNIT,
     UNITY,
     Atom,
+    Bracket,
     Exp,
     Exponent,
     Monomial,
@@ -64,6 +65,35 @@ def powers_of_an_index(ledger: Ledger, variables: list[Var], factors: Factors) -
         body = products.product(ledger, [Polynomial({rest: ONE}), closed])
         return sums.sum_over(ledger, [other for other in variables if other != var], body)
     return None
+
+
+def counted(ledger: Ledger, variables: list[Var], factors: Factors) -> Polynomial | None:
+    """A sum over i of [i < r], times what does not depend on i, as r; so also of [i > r], where r is in the range."""
+    for var in variables:
+        own = [(atom, power) for atom, power in factors if var.name in atom.free]
+        if len(own) != 1 or own[0][1] != ONE or any(var.name in other.extent.free for other in variables):
+            continue
+        times = _count(var, own[0][0].inside) if isinstance(own[0][0], Bracket) else None
+        if times is None:
+            continue
+        ledger.use("a sum over i of [i < r] is r")
+        rest = tuple(pair for pair in factors if pair != own[0])
+        body = products.product(ledger, [Polynomial({rest: ONE}), times])
+        return sums.sum_over(ledger, [other for other in variables if other != var], body)
+    return None
+
+
+def _count(var: Var, inside: Polynomial) -> Polynomial | None:
+    """For how many values of an index the polynomial is positive; None where that does not show."""
+    step = inside.terms.get(((var, ONE),), Fraction(0))
+    rest = inside - Polynomial({((var, ONE),): step} if step else {})
+    if abs(step) != 1 or var.name in rest.free or not products.is_integer_valued(inside):
+        return None
+    border = rest if step < 0 else UNITY - rest  # i < border, or else i >= border
+    lowest, spare = ranges.least(border), ranges.least(var.extent - border)
+    if lowest is None or lowest < 0 or spare is None or spare < 0:
+        return None
+    return border if step < 0 else var.extent - border
 
 
 def _power_sum(ledger: Ledger, extent: Polynomial, k: int) -> Polynomial:

@@ -23,7 +23,7 @@ from sympy import Indexed, KroneckerDelta, Rational
 
 from derive.errors import NoLawError, StatementError
 from derive.functions import unfold
-from derive.language import Dim, Flag, Index, Lengths, Scalar, Tensor, Where
+from derive.language import Dim, Flag, Index, Lengths, Scalar, Tensor, Where, extent_of
 from derive.normal import (
     case_analysis,
     comparisons,
@@ -274,10 +274,16 @@ def _greater(ledger: Ledger, left: Any, right: Any, scope: Scope) -> Polynomial:
 
 
 def _equal(ledger: Ledger, left: Any, right: Any, scope: Scope) -> Polynomial:
-    if all(isinstance(side, (Index, Indexed, sympy.Integer)) and side.is_integer for side in (left, right)):
+    if all(_is_position(side) for side in (left, right)):
         return products.delta(ledger, _position(ledger, left, scope), _position(ledger, right, scope))
     neither = [UNITY - _greater(ledger, *sides, scope) for sides in ((left, right), (right, left))]
     return products.product(ledger, neither)
+
+
+def _is_position(side: Any) -> bool:
+    """Whether one side of an equation is an index expression, so that the equation is a delta."""
+    plain = isinstance(side, (Index, Indexed, sympy.Integer)) and side.is_integer
+    return bool(plain) or (isinstance(side, sympy.Add) and extent_of(side) is not None)
 
 
 COMPARISONS: tuple[tuple[Any, Callable[[Ledger, Any, Any, Scope], Polynomial]], ...] = (

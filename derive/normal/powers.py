@@ -125,7 +125,9 @@ def assume(ledger: Ledger, polynomial: Polynomial, relation: str) -> None:
 def _is_in_range(polynomial: Polynomial, relation: str) -> bool:
     """Whether the ranges of indices and sizes imply the relation, for an integer polynomial."""
     lowest = ranges.least(polynomial)
-    return ranges.never_zero(polynomial) or (relation == ">= 0" and lowest is not None and lowest >= 0)
+    if relation == "!= 0" or lowest is None:
+        return relation == "!= 0" and ranges.never_zero(polynomial)
+    return lowest > 0 or (relation == ">= 0" and lowest == 0)
 
 
 def assume_value(ledger: Ledger, polynomial: Polynomial) -> None:

@@ -89,6 +89,7 @@ def _sum_monomial(ledger: Ledger, bound: list[Var], monomial: Monomial) -> Polyn
                 inner_sums.rewritten_inside(ledger, variables, factors)
                 or inner_sums.cancelled(ledger, variables, factors)
                 or inner_sums.reindexed(ledger, variables, factors)
+                or closed_sums.counted(ledger, variables, factors)
                 or closed_sums.powers_of_an_index(ledger, variables, factors)
                 or closed_sums.geometric(ledger, variables, factors)
                 or component(ledger, variables, factors)

@@ -54,10 +54,8 @@ def attention_merge(
     L_log = np.empty((N,), dtype)
     O = np.empty((N, C), dtype)
     
-    def L_top_mask_block(room: Room, part: int, n: slice) -> None:
+    def L_top_masked_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        L_top_mask = room(0, n, P)
-        np.copyto(L_top_mask, allowed[n] > 0)
         L_top_masked = room(0, n, P)
         np.copyto(L_top_masked, scales[n])
         np.copyto(L_top_masked, -math.inf, where=allowed[n] <= 0)
@@ -67,14 +65,14 @@ def attention_merge(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(np.maximum(L_log_exp.sum(axis=-1), 1))
         # w[n,p] = softmax(scales[n,p], over=p, where=allowed[n,p] > 0)
-        w = np.subtract(scales[n], L_top[n][..., None], out=room(0, n, P))
+        w = np.subtract(scales[n], np.maximum(L_top[n], np.finfo(dtype).min)[..., None], out=room(0, n, P))
         w -= L_log[n][..., None]
         np.copyto(w, -math.inf, where=allowed[n] <= 0)
         np.exp(w, out=w)
         # O[n,c] = Sum_p(w[n,p]*outputs[n,p,c])
         np.copyto(O[n], np.einsum("npc,np->nc", outputs[n], w))
     
-    workspace.sweep(L_top_mask_block, N, rows, (), (), P * C, dtype)
+    workspace.sweep(L_top_masked_block, N, rows, (), (), P * C, dtype)
     # L[n] = logsumexp(scales[n,p], over=p, where=allowed[n,p] > 0)   (N,)
     L = L_top + L_log
     return restore(O, leading, bound.type), restore(L, leading, bound.type)

@@ -108,17 +108,17 @@ def cosine_similarity_backward(
         """The rows n of a block."""
         dv_part = dy[n] * y[n]
         # dv[n,a] = dy[n]*unit_w[n,a]/length_v[n] - dy[n]*y[n]*unit_v[n,a]*[eps < sqrt(p[n])]/sqrt(p[n])
-        np.multiply(dy[n][..., None], unit_w[n], out=dv[n])
-        dv[n] /= length_v[n][..., None]
-        part_part = np.multiply(dv_part[..., None], unit_v[n], out=room(0, n, d))
-        part_part /= np.sqrt(np.where(np.sqrt(p[n]) > eps, p[n], 1))[..., None]
+        np.multiply((dy[n] / length_v[n])[..., None], unit_w[n], out=dv[n])
+        part_part = np.multiply(
+            (dv_part / np.sqrt(np.where(np.sqrt(p[n]) > eps, p[n], 1)))[..., None], unit_v[n], out=room(0, n, d)
+        )
         np.copyto(part_part, 0, where=np.sqrt(p[n])[..., None] <= eps)
         dv[n] -= part_part
         # dw[n,a] = dy[n]*unit_v[n,a]/length_w[n] - dy[n]*y[n]*unit_w[n,a]*[eps < sqrt(q[n])]/sqrt(q[n])
-        np.multiply(dy[n][..., None], unit_v[n], out=dw[n])
-        dw[n] /= length_w[n][..., None]
-        part_part_2 = np.multiply(dv_part[..., None], unit_w[n], out=room(1, n, d))
-        part_part_2 /= np.sqrt(np.where(np.sqrt(q[n]) > eps, q[n], 1))[..., None]
+        np.multiply((dy[n] / length_w[n])[..., None], unit_v[n], out=dw[n])
+        part_part_2 = np.multiply(
+            (dv_part / np.sqrt(np.where(np.sqrt(q[n]) > eps, q[n], 1)))[..., None], unit_w[n], out=room(1, n, d)
+        )
         np.copyto(part_part_2, 0, where=np.sqrt(q[n])[..., None] <= eps)
         dw[n] -= part_part_2
     

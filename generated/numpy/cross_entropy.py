@@ -98,3 +98,53 @@ def cross_entropy_backward(
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
+
+
+def cross_entropy_value_and_gradient(
+    z: np.ndarray, target: np.ndarray, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """loss, dz of mean softmax cross entropy from logits.
+
+    Args:
+        z: (..., V)
+        target: (...,), integers in 0 .. V-1
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        dz: (..., V)
+    """
+    bound = bind(
+        "cross_entropy_value_and_gradient",
+        Array("z", z, "N... V"),
+        Array("target", target, "N...", into="V"),
+        needs={"N": (1, "division by N"), "V": (1, "logsumexp over v")},
+    )
+    z, target = bound.arrays
+    N, V = bound.sizes("N V")
+    leading = bound.leading
+    dtype = z.dtype
+    workspace = workspace or Workspace()
+    # dL[n] = 1/N
+    dL = 1 / N
+    rows = workspace.rows(N, V)
+    L_top = np.empty((N,), dtype)
+    L_log_sum = np.empty((N,), dtype)
+    dz = np.empty((N, V), dtype)
+    
+    def L_log_exp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
+        L_top[n] = z[n].max(axis=-1)
+        L_log_exp = np.subtract(z[n], L_top[n][..., None], out=dz[n])
+        np.exp(L_log_exp, out=L_log_exp)
+        L_log_sum[n] = L_log_exp.sum(axis=-1)
+        # dz[n,v] = -[v = target[n]]/N + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
+        dz[n][np.arange(n.stop - n.start), target[n]] -= dL
+    
+    workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype)
+    L_log = np.log(L_log_sum)
+    # loss = Sum_n(-z[n,target[n]] + L[n])/N
+    loss = (L_top - z[np.arange(N), target] + L_log).sum(axis=-1) / N
+    return cast(loss, bound.type), restore(dz, leading, bound.type)

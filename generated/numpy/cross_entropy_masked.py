@@ -59,11 +59,13 @@ def cross_entropy_masked_forward(
     def row_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         row_top = z[n].max(axis=-1)
-        row_exp = np.subtract(z[n], row_top[..., None], out=room(0, n, V))
+        row_exp = np.subtract(z[n], np.maximum(row_top, np.finfo(dtype).min)[..., None], out=room(0, n, V))
         np.exp(row_exp, out=row_exp)
         # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)
         row[n] = np.where(
-            keep[n] > 0, row_top - z[np.arange(n.start, n.stop), target[n]] + np.log(row_exp.sum(axis=-1)), 0
+            keep[n] > 0,
+            row_top - z[np.arange(n.start, n.stop), target[n]] + np.log(np.maximum(row_exp.sum(axis=-1), 1)),
+            0,
         )
     
     workspace.sweep(row_top_block, N, rows, (), (), V, dtype)
@@ -100,10 +102,10 @@ def cross_entropy_masked_backward(
     
     def dz_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dz_exp_top = z[n].max(axis=-1)
-        dz_exp = np.subtract(z[n], dz_exp_top[..., None], out=room(0, n, V))
+        dz_exp_top = np.maximum(z[n].max(axis=-1), np.finfo(dtype).min)
+        dz_exp = np.subtract(z[n], dz_exp_top[..., None], out=dz[n])
         np.exp(dz_exp, out=dz_exp)
-        dz_sum = dz_exp.sum(axis=-1)
+        dz_sum = np.maximum(dz_exp.sum(axis=-1), 1)
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*[keep[n] > 0]
         np.divide(dz_exp, dz_sum[..., None], out=dz[n])
         np.copyto(dz[n], 0, where=keep[n][..., None] <= 0)
@@ -112,3 +114,64 @@ def cross_entropy_masked_backward(
     
     workspace.sweep(dz_exp_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
+
+
+def cross_entropy_masked_value_and_gradient(
+    z: np.ndarray, target: np.ndarray, keep: np.ndarray, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """loss, dz of mean cross entropy over the kept targets.
+
+    Args:
+        z: (..., V)
+        target: (...,), integers in 0 .. V-1
+        keep: (...,), integers in 0 .. 2-1
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        dz: (..., V)
+    """
+    bound = bind(
+        "cross_entropy_masked_value_and_gradient",
+        Array("z", z, "N... V"),
+        Array("target", target, "N...", into="V"),
+        Array("keep", keep, "N...", into="2"),
+        needs={"V": (1, "logsumexp over v")},
+    )
+    z, target, keep = bound.arrays
+    N, V = bound.sizes("N V")
+    leading = bound.leading
+    dtype = z.dtype
+    workspace = workspace or Workspace()
+    row_mask = keep > 0
+    # M = Sum_n([keep[n] > 0])
+    M = np.where(row_mask, 1, 0).astype(dtype).sum(axis=-1)
+    loss_mask = M > 0
+    loss_masked = np.where(loss_mask, M, 1)
+    # drow[n] = [M > 0]/M
+    drow = np.where(loss_mask, 1 / loss_masked, 0)
+    rows = workspace.rows(N, V)
+    row_top = np.empty((N,), dtype)
+    row_sum = np.empty((N,), dtype)
+    dz = np.empty((N, V), dtype)
+    
+    def row_exp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        row_top[n] = z[n].max(axis=-1)
+        row_exp = np.subtract(z[n], np.maximum(row_top[n], np.finfo(dtype).min)[..., None], out=dz[n])
+        np.exp(row_exp, out=row_exp)
+        row_sum[n] = np.maximum(row_exp.sum(axis=-1), 1)
+        # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*[keep[n] > 0]
+        np.divide(row_exp, row_sum[n][..., None], out=dz[n])
+        np.copyto(dz[n], 0, where=keep[n][..., None] <= 0)
+        np.multiply(drow, dz[n], out=dz[n])
+        dz[n][np.arange(n.stop - n.start), target[n]] -= np.where(keep[n] > 0, drow, 0)
+    
+    workspace.sweep(row_exp_block, N, rows, (), (), V, dtype)
+    # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)   (N,)
+    row = np.where(keep > 0, row_top - z[np.arange(N), target] + np.log(row_sum), 0)
+    # total = Sum_n(row[n])
+    total = row.sum(axis=-1)
+    # loss = where(M > 0, total/M, 0)
+    loss = np.where(M > 0, total / loss_masked, 0)
+    return cast(loss, bound.type), restore(dz, leading, bound.type)

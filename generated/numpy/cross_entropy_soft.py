@@ -52,22 +52,20 @@ def cross_entropy_soft_forward(
     parts = workspace.parts(N, rows, (), ())
     loss = np.zeros((parts,), dtype)
     
-    def loss_mask_block(room: Room, part: int, n: slice) -> None:
+    def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = z[n].max(axis=-1)
         L_log_exp = np.subtract(z[n], L_top[n][..., None], out=room(0, n, V))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
-        loss_mask = room(0, n, V)
-        np.copyto(loss_mask, y[n] != 0)
         loss_masked = np.subtract(L_top[n][..., None], z[n], out=room(0, n, V))
         loss_masked += L_log[n][..., None]
         np.copyto(loss_masked, 0, where=y[n] == 0)
         # loss = Sum_n,v((-z[n,v] + L[n])*y[n,v])/N
         loss[part] += np.einsum("nv,nv->", y[n], loss_masked) / N
     
-    workspace.sweep(loss_mask_block, N, rows, (), (), V, dtype, parts)
+    workspace.sweep(L_top_block, N, rows, (), (), V, dtype, parts)
     loss = loss.sum(axis=0)
     saved = (leading, types, N, V, z, y, L_top, L_log)
     return cast(loss, bound.type), saved
@@ -91,6 +89,7 @@ def cross_entropy_soft_backward(
     dloss = incoming("cross_entropy_soft_backward", "dloss", dloss, None, (), like=z)
     dtype = dloss.dtype
     workspace = workspace or Workspace()
+    dL_part = dloss / N
     rows = workspace.rows(N, V)
     dz = np.empty((N, V), dtype)
     dy = np.empty((N, V), dtype)
@@ -98,20 +97,79 @@ def cross_entropy_soft_backward(
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dL[n] = dloss*Sum_v(y[n,v])/N
-        dL = dloss * y[n].sum(axis=-1) / N
+        dL = dL_part * y[n].sum(axis=-1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - y[n,v]*dloss/N
         np.subtract(z[n], L_top[n][..., None], out=dz[n])
         dz[n] -= L_log[n][..., None]
         np.exp(dz[n], out=dz[n])
         np.multiply(dL[..., None], dz[n], out=dz[n])
-        part_part = np.multiply(dloss, y[n], out=room(0, n, V))
-        part_part /= N
+        part_part = np.multiply(dL_part, y[n], out=room(0, n, V))
         dz[n] -= part_part
         # dy[n,v] = (-z[n,v] + L[n])*dloss/N
         np.subtract(L_top[n][..., None], z[n], out=dy[n])
         dy[n] += L_log[n][..., None]
-        np.multiply(dloss, dy[n], out=dy[n])
-        dy[n] /= N
+        np.multiply(dL_part, dy[n], out=dy[n])
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]), restore(dy, leading, types["y"])
+
+
+def cross_entropy_soft_value_and_gradient(
+    z: np.ndarray, y: np.ndarray, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """loss, dz, dy of mean softmax cross entropy with soft targets.
+
+    Args:
+        z: (..., V)
+        y: (..., V)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        dz: (..., V)
+        dy: (..., V)
+    """
+    bound = bind(
+        "cross_entropy_soft_value_and_gradient",
+        Array("z", z, "N... V"),
+        Array("y", y, "N... V"),
+        needs={"N": (1, "division by N"), "V": (1, "logsumexp over v")},
+    )
+    z, y = bound.arrays
+    N, V = bound.sizes("N V")
+    leading = bound.leading
+    dtype = z.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    dz = np.empty((N, V), dtype)
+    dy = np.empty((N, V), dtype)
+    parts = workspace.parts(N, rows, (), ())
+    loss = np.zeros((parts,), dtype)
+    
+    def L_log_exp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
+        L_top = z[n].max(axis=-1)
+        L_log_exp = np.subtract(z[n], L_top[..., None], out=dz[n])
+        np.exp(L_log_exp, out=L_log_exp)
+        L_log_sum = L_log_exp.sum(axis=-1)
+        L_log = np.log(L_log_sum)
+        loss_part = np.subtract(L_top[..., None], z[n], out=dy[n])
+        loss_part += L_log[..., None]
+        loss_masked = room(0, n, V)
+        np.copyto(loss_masked, loss_part)
+        np.copyto(loss_masked, 0, where=y[n] == 0)
+        # loss = Sum_n,v((-z[n,v] + L[n])*y[n,v])/N
+        loss[part] += np.einsum("nv,nv->", y[n], loss_masked) / N
+        # dL[n] = Sum_v(y[n,v])/N
+        dL = y[n].sum(axis=-1) / N
+        # dz[n,v] = -y[n,v]/N + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        np.multiply((dL / L_log_sum)[..., None], L_log_exp, out=dz[n])
+        part_part = np.divide(y[n], N, out=room(1, n, V))
+        dz[n] -= part_part
+        # dy[n,v] = (-z[n,v] + L[n])/N
+        np.divide(loss_part, N, out=dy[n])
+    
+    workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, parts)
+    loss = loss.sum(axis=0)
+    return cast(loss, bound.type), restore(dz, leading, bound.type), restore(dy, leading, bound.type)

@@ -67,8 +67,7 @@ def dice_backward(dD: np.ndarray, saved: Saved, *, workspace: Workspace | None =
         # dp[n,i] = (-D[n] + 2*t[n,i])*dD[n]/(U[n] + eps)
         np.multiply(2, t[n], out=dp[n])
         dp[n] -= D[n][..., None]
-        np.multiply(dD[n][..., None], dp[n], out=dp[n])
-        dp[n] /= (U[n] + eps)[..., None]
+        np.multiply((dD[n] / (U[n] + eps))[..., None], dp[n], out=dp[n])
     
     workspace.sweep(dp_block, N, rows, (), (), M, dtype)
     return restore(dp, leading, types["p"]),

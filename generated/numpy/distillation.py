@@ -71,8 +71,6 @@ def distillation_forward(
         log_q = np.subtract(log_q_part_2, log_q_part_3[..., None], out=room(0, n, V))
         # q[n,v] = softmax(t[n,v]/temperature, over=v)
         np.exp(log_q, out=q[n])
-        KL_mask = room(1, n, V)
-        np.copyto(KL_mask, q[n] != 0)
         KL_part = log_q
         np.copyto(KL_part, 0, where=q[n] == 0)
         KL_part_part = room(2, n, V)
@@ -116,8 +114,84 @@ def distillation_backward(
         # dz[n,v_1] = (-q[n,v_1] + exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)))*dKL[n]/temperature
         np.exp(log_p[n], out=dz[n])
         dz[n] -= q[n]
-        np.multiply(dKL, dz[n], out=dz[n])
-        dz[n] /= temperature
+        np.multiply(dKL / temperature, dz[n], out=dz[n])
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
+
+
+def distillation_value_and_gradient(
+    z: np.ndarray, t: np.ndarray, *, temperature: float = 2.0, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """loss, dz of distillation from a teacher's logits.
+
+    Args:
+        z: (..., V)
+        t: (..., V)
+        temperature: float = 2.0
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        dz: (..., V)
+    """
+    bound = bind(
+        "distillation_value_and_gradient",
+        Array("z", z, "N... V"),
+        Array("t", t, "N... V"),
+        needs={"N": (1, "division by N")},
+    )
+    z, t = bound.arrays
+    N, V = bound.sizes("N V")
+    leading = bound.leading
+    dtype = z.dtype
+    workspace = workspace or Workspace()
+    # dKL[n] = temperature**2/N
+    dKL = temperature**2 / N
+    rows = workspace.rows(N, V)
+    log_p = np.empty((N, V), dtype)
+    q = np.empty((N, V), dtype)
+    KL = np.empty((N,), dtype)
+    
+    def log_p_part_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        log_p_part = np.divide(z[n], temperature, out=log_p[n])
+        log_p_part_2_top = log_p_part.max(axis=-1, initial=-math.inf)
+        log_p_part_2 = np.subtract(log_p_part, log_p_part_2_top[..., None], out=log_p[n])
+        log_p_exp = np.exp(log_p_part_2, out=room(0, n, V))
+        log_p_part_3 = np.log(np.maximum(log_p_exp.sum(axis=-1), 1))
+        # log_p[n,v] = log_softmax(z[n,v]/temperature, over=v)
+        np.subtract(log_p_part_2, log_p_part_3[..., None], out=log_p[n])
+        log_q_part = np.divide(t[n], temperature, out=room(0, n, V))
+        log_q_part_2_top = log_q_part.max(axis=-1, initial=-math.inf)
+        log_q_part_2 = np.subtract(log_q_part, log_q_part_2_top[..., None], out=room(0, n, V))
+        log_q_exp = np.exp(log_q_part_2, out=room(1, n, V))
+        log_q_part_3 = np.log(np.maximum(log_q_exp.sum(axis=-1), 1))
+        # log_q[n,v] = log_softmax(t[n,v]/temperature, over=v)
+        log_q = np.subtract(log_q_part_2, log_q_part_3[..., None], out=room(0, n, V))
+        # q[n,v] = softmax(t[n,v]/temperature, over=v)
+        np.exp(log_q, out=q[n])
+        KL_part = log_q
+        np.copyto(KL_part, 0, where=q[n] == 0)
+        KL_part_part = room(2, n, V)
+        np.copyto(KL_part_part, log_p[n])
+        np.copyto(KL_part_part, 0, where=q[n] == 0)
+        KL_part -= KL_part_part
+        # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
+        KL[n] = np.einsum("nv,nv->n", KL_part, q[n])
+    
+    workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype)
+    # loss = temperature**2*Sum_n(KL[n])/N
+    loss = temperature**2 / N * KL.sum(axis=-1)
+    rows = workspace.rows(N, V)
+    dz = np.empty((N, V), dtype)
+    
+    def dz_block(room: Room, part: int, n_2: slice) -> None:
+        """The rows n_2 of a block."""
+        # dz[n,v_1] = (-q[n,v_1] + exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)))*dKL[n]/temperature
+        np.exp(log_p[n_2], out=dz[n_2])
+        dz[n_2] -= q[n_2]
+        np.multiply(dKL / temperature, dz[n_2], out=dz[n_2])
+    
+    workspace.sweep(dz_block, N, rows, (), (), V, dtype)
+    return cast(loss, bound.type), restore(dz, leading, bound.type)

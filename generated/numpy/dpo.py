@@ -80,7 +80,57 @@ def dpo_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     dloss = incoming("dpo_backward", "dloss", dloss, None, (), like=h)
     drejected_part = -h
     # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
-    drejected = beta / N * (dloss * np.exp(drejected_part - np.logaddexp(drejected_part, 0)))
+    drejected = beta / N * dloss * np.exp(drejected_part - np.logaddexp(drejected_part, 0))
     # dchosen[n] = -drejected[n]   (N,)
     dchosen = -drejected
     return restore(dchosen, leading, types["chosen"]), restore(drejected, leading, types["rejected"])
+
+
+def dpo_value_and_gradient(
+    chosen: np.ndarray,
+    rejected: np.ndarray,
+    ref_chosen: np.ndarray,
+    ref_rejected: np.ndarray,
+    *,
+    beta: float = 0.1,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """loss, dchosen, drejected of direct preference optimisation.
+
+    Args:
+        chosen: (...,)
+        rejected: (...,)
+        ref_chosen: (...,)
+        ref_rejected: (...,)
+        beta: float = 0.1
+
+    Returns:
+        loss: scalar
+        dchosen: (...,)
+        drejected: (...,)
+    """
+    bound = bind(
+        "dpo_value_and_gradient",
+        Array("chosen", chosen, "N..."),
+        Array("rejected", rejected, "N..."),
+        Array("ref_chosen", ref_chosen, "N..."),
+        Array("ref_rejected", ref_rejected, "N..."),
+        needs={"N": (1, "division by N")},
+    )
+    chosen, rejected, ref_chosen, ref_rejected = bound.arrays
+    (N,) = bound.sizes("N")
+    leading = bound.leading
+    # r_w[n] = (-ref_chosen[n] + chosen[n])*beta   (N,)
+    r_w = beta * (chosen - ref_chosen)
+    # r_l[n] = (-ref_rejected[n] + rejected[n])*beta   (N,)
+    r_l = beta * (rejected - ref_rejected)
+    # h[n] = -r_l[n] + r_w[n]   (N,)
+    h = r_w - r_l
+    loss_part = -h
+    loss_part_2 = np.logaddexp(loss_part, 0)
+    # loss = Sum_n(log(1 + exp(-h[n])))/N
+    loss = loss_part_2.sum(axis=-1) / N
+    # drejected[n] = beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
+    drejected = beta / N * np.exp(loss_part - loss_part_2)
+    # dchosen[n] = -drejected[n]   (N,)
+    dchosen = -drejected
+    return cast(loss, bound.type), restore(dchosen, leading, bound.type), restore(drejected, leading, bound.type)

@@ -148,3 +148,140 @@ def feed_forward_backward(
         cast(dW_2, types["W_2"]),
         cast(db_2, types["b_2"]),
     )
+
+
+def feed_forward_lean_forward(
+    x: np.ndarray,
+    W_1: np.ndarray,
+    b_1: np.ndarray,
+    W_2: np.ndarray,
+    b_2: np.ndarray,
+    *,
+    workspace: Workspace | None = None,
+) -> tuple[np.ndarray, Saved]:
+    """y of feed-forward layer with GELU.
+
+    Args:
+        x: (..., C)
+        W_1: (F, C)
+        b_1: (F,)
+        W_2: (C, F)
+        b_2: (C,)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        y: (..., C)
+        saved: what feed_forward_lean_backward needs
+    """
+    bound = bind(
+        "feed_forward_lean_forward",
+        Array("x", x, "N... C"),
+        Array("W_1", W_1, "F C"),
+        Array("b_1", b_1, "F"),
+        Array("W_2", W_2, "C F"),
+        Array("b_2", b_2, "C"),
+    )
+    x, W_1, b_1, W_2, b_2 = bound.arrays
+    C, F, N = bound.sizes("C F N")
+    leading = bound.leading
+    types = bound.types
+    dtype = x.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, F)
+    y = np.empty((N, C), dtype)
+    
+    def u_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
+        u = np.matmul(x[n], W_1.T, out=room(0, n, F))
+        u += b_1
+        # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
+        Phi = np.multiply(0.5 * math.sqrt(2), u, out=room(1, n, F))
+        np.copyto(Phi, erf(Phi))
+        np.multiply(0.5, Phi, out=Phi)
+        Phi += 0.5
+        # h[n,f] = Phi[n,f]*u[n,f]
+        h = np.multiply(Phi, u, out=room(1, n, F))
+        # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
+        np.matmul(h, W_2.T, out=y[n])
+        y[n] += b_2
+    
+    workspace.sweep(u_block, N, rows, (), (), F, dtype)
+    saved = (leading, types, C, F, N, x, W_1, b_1, W_2)
+    return restore(y, leading, bound.type), saved
+
+
+def feed_forward_lean_backward(
+    dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
+    """dx, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect to y.
+
+    Args:
+        dy: (..., C)
+        saved: the second result of feed_forward_lean_forward
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        dx: (..., C)
+        dW_1: (F, C)
+        db_1: (F,)
+        dW_2: (C, F)
+        db_2: (C,)
+    """
+    leading, types, C, F, N, x, W_1, b_1, W_2 = saved
+    dy = incoming("feed_forward_lean_backward", "dy", dy, leading, (C,), like=x)
+    dtype = dy.dtype
+    workspace = workspace or Workspace()
+    # db_2[c] = Sum_n(dy[n,c])   (C,)
+    db_2 = dy.sum(axis=0)
+    rows = workspace.rows(N, F)
+    dx = np.empty((N, C), dtype)
+    parts = workspace.parts(N, rows, (), ())
+    dW_1 = np.zeros((parts, F, C), dtype)
+    db_1 = np.zeros((parts, F), dtype)
+    dW_2 = np.zeros((parts, C, F), dtype)
+    
+    def u_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
+        u = np.matmul(x[n], W_1.T, out=room(0, n, F))
+        u += b_1
+        # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
+        Phi = np.multiply(0.5 * math.sqrt(2), u, out=room(1, n, F))
+        np.copyto(Phi, erf(Phi))
+        np.multiply(0.5, Phi, out=Phi)
+        Phi += 0.5
+        # h[n,f] = Phi[n,f]*u[n,f]
+        h = np.multiply(Phi, u, out=room(2, n, F))
+        # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
+        dh = np.matmul(dy[n], W_2, out=room(3, n, F))
+        # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
+        du = np.square(u, out=room(4, n, F))
+        np.multiply(-0.5, du, out=du)
+        np.exp(du, out=du)
+        np.multiply(u, du, out=du)
+        np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), du, out=du)
+        du += Phi
+        du *= dh
+        # dx[n,c] = Sum_f(W_1[f,c]*du[n,f])
+        np.matmul(du, W_1, out=dx[n])
+        # dW_1[f,c] = Sum_n(du[n,f]*x[n,c])
+        dW_1_block = np.matmul(du.T, x[n], out=room(0, F, C))
+        dW_1[part] += dW_1_block
+        # db_1[f] = Sum_n(du[n,f])
+        db_1[part] += du.sum(axis=0)
+        # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
+        dW_2_block = np.matmul(dy[n].T, h, out=room(0, C, F))
+        dW_2[part] += dW_2_block
+    
+    workspace.sweep(u_block, N, rows, (), (), F, dtype, parts)
+    dW_1 = dW_1.sum(axis=0)
+    db_1 = db_1.sum(axis=0)
+    dW_2 = dW_2.sum(axis=0)
+    return (
+        restore(dx, leading, types["x"]),
+        cast(dW_1, types["W_1"]),
+        cast(db_1, types["b_1"]),
+        cast(dW_2, types["W_2"]),
+        cast(db_2, types["b_2"]),
+    )

@@ -42,10 +42,8 @@ def jensen_shannon_forward(
     log_M = np.empty((N, V), dtype)
     D = np.empty((N,), dtype)
     
-    def log_M_mask_block(room: Room, part: int, n: slice) -> None:
+    def log_M_masked_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        log_M_mask = room(0, n, V)
-        np.copyto(log_M_mask, X[n] >= Y[n])
         log_M_masked = room(0, n, V)
         np.copyto(log_M_masked, np.where(X[n] >= Y[n], X[n], Y[n]))
         # log_M[n,v] = log((1 - b)*exp(X[n,v]) + b*exp(Y[n,v]))
@@ -59,11 +57,7 @@ def jensen_shannon_forward(
         np.log(log_M[n], out=log_M[n])
         np.add(log_M_masked, log_M[n], out=log_M[n])
         D_exp = np.exp(X[n], out=room(0, n, V))
-        D_mask = room(1, n, V)
-        np.copyto(D_mask, D_exp != 0)
         D_exp_2 = np.exp(Y[n], out=room(1, n, V))
-        D_mask_2 = room(2, n, V)
-        np.copyto(D_mask_2, D_exp_2 != 0)
         D_part = room(2, n, V)
         np.copyto(D_part, X[n])
         np.copyto(D_part, 0, where=D_exp == 0)
@@ -81,7 +75,7 @@ def jensen_shannon_forward(
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + X[n,v])*exp(X[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
         D[n] = (1 - b) * np.einsum("nv,nv->n", D_part, D_exp) + b * np.einsum("nv,nv->n", D_part_2, D_exp_2)
     
-    workspace.sweep(log_M_mask_block, N, rows, (), (), V, dtype)
+    workspace.sweep(log_M_masked_block, N, rows, (), (), V, dtype)
     saved = (leading, types, N, V, b, X, log_M)
     return restore(D, leading, bound.type), saved
 
@@ -109,18 +103,15 @@ def jensen_shannon_backward(
     def dX_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dX_exp = np.exp(X[n], out=room(0, n, V))
-        dX_mask = room(1, n, V)
-        np.copyto(dX_mask, dX_exp != 0)
         # dX[n,v] = (1 - b)*(-log_M[n,v] + X[n,v])*dD[n]*exp(X[n,v])
         np.copyto(dX[n], X[n])
         np.copyto(dX[n], 0, where=dX_exp == 0)
-        part_part = room(2, n, V)
+        part_part = room(1, n, V)
         np.copyto(part_part, log_M[n])
         np.copyto(part_part, 0, where=dX_exp == 0)
         dX[n] -= part_part
-        np.multiply(dD[n][..., None], dX[n], out=dX[n])
+        np.multiply(((1 - b) * dD[n])[..., None], dX[n], out=dX[n])
         dX[n] *= dX_exp
-        np.multiply(1 - b, dX[n], out=dX[n])
     
     workspace.sweep(dX_exp_block, N, rows, (), (), V, dtype)
     return restore(dX, leading, types["X"]),

@@ -54,8 +54,6 @@ def jensen_shannon_logits_forward(
         log_Q_part_2 = np.log(np.maximum(log_Q_exp.sum(axis=-1), 1))
         # log_Q[n,v] = log_softmax(z[n,v], over=v)
         np.subtract(log_Q_part, log_Q_part_2[..., None], out=log_Q[n])
-        log_M_mask = room(0, n, V)
-        np.copyto(log_M_mask, log_Q[n] >= Y[n])
         log_M_masked = room(0, n, V)
         np.copyto(log_M_masked, np.where(log_Q[n] >= Y[n], log_Q[n], Y[n]))
         # log_M[n,v] = log((1 - b)*exp(log_Q[n,v]) + b*exp(Y[n,v]))
@@ -69,11 +67,7 @@ def jensen_shannon_logits_forward(
         np.log(log_M[n], out=log_M[n])
         np.add(log_M_masked, log_M[n], out=log_M[n])
         D_exp = np.exp(log_Q[n], out=room(0, n, V))
-        D_mask = room(1, n, V)
-        np.copyto(D_mask, D_exp != 0)
         D_exp_2 = np.exp(Y[n], out=room(1, n, V))
-        D_mask_2 = room(2, n, V)
-        np.copyto(D_mask_2, D_exp_2 != 0)
         D_part = room(2, n, V)
         np.copyto(D_part, log_Q[n])
         np.copyto(D_part, 0, where=D_exp == 0)
@@ -119,8 +113,6 @@ def jensen_shannon_logits_backward(
     def dlog_Q_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dlog_Q_exp = np.exp(log_Q[n], out=room(0, n, V))
-        dlog_Q_mask = room(1, n, V)
-        np.copyto(dlog_Q_mask, dlog_Q_exp != 0)
         # dlog_Q[n,v] = (1 - b)*(-log_M[n,v] + log_Q[n,v])*dD[n]*exp(log_Q[n,v])
         dlog_Q = room(1, n, V)
         np.copyto(dlog_Q, log_Q[n])
@@ -129,9 +121,8 @@ def jensen_shannon_logits_backward(
         np.copyto(dlog_Q_part, log_M[n])
         np.copyto(dlog_Q_part, 0, where=dlog_Q_exp == 0)
         dlog_Q -= dlog_Q_part
-        np.multiply(dD[n][..., None], dlog_Q, out=dlog_Q)
+        np.multiply(((1 - b) * dD[n])[..., None], dlog_Q, out=dlog_Q)
         dlog_Q *= dlog_Q_exp
-        np.multiply(1 - b, dlog_Q, out=dlog_Q)
         dz_sum = dlog_Q.sum(axis=-1)
         # dz[n,v_1] = -Sum_v(dlog_Q[n,v])*exp(z[n,v_1])/Sum_v(exp(z[n,v])) + dlog_Q[n,v_1]
         np.exp(log_Q[n], out=dz[n])

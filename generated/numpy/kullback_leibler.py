@@ -50,3 +50,24 @@ def kullback_leibler_backward(dD: np.ndarray, saved: Saved) -> tuple[np.ndarray,
     # dQ[v] = -P[v]*dD/Q[v]   (V,)
     dQ = -(dD * P / Q)
     return cast(dQ, types["Q"]),
+
+
+def kullback_leibler_value_and_gradient(P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """D, dQ of Kullback-Leibler divergence of two distributions.
+
+    Args:
+        P: (V,)
+        Q: (V,)
+
+    Returns:
+        D: scalar
+        dQ: (V,)
+    """
+    bound = bind("kullback_leibler_value_and_gradient", Array("P", P, "V"), Array("Q", Q, "V"))
+    P, Q = bound.arrays
+    D_mask = P != 0
+    # D = Sum_v((-log(Q[v]) + log(P[v]))*P[v])
+    D = np.einsum("v,v->", np.log(np.where(D_mask, P, 1)) - np.log(np.where(D_mask, Q, 1)), P)
+    # dQ[v] = -P[v]/Q[v]   (V,)
+    dQ = -(P / Q)
+    return cast(D, bound.type), cast(dQ, bound.type)

@@ -113,3 +113,66 @@ def label_smoothing_backward(
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
+
+
+def label_smoothing_value_and_gradient(
+    z: np.ndarray, target: np.ndarray, *, eps: float = 0.1, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """loss, dz of mean cross entropy with label smoothing.
+
+    Args:
+        z: (..., V)
+        target: (...,), integers in 0 .. V-1
+        eps: float = 0.1
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        dz: (..., V)
+    """
+    bound = bind(
+        "label_smoothing_value_and_gradient",
+        Array("z", z, "N... V"),
+        Array("target", target, "N...", into="V"),
+        needs={"N": (1, "division by N"), "V": (1, "logsumexp over v")},
+    )
+    z, target = bound.arrays
+    N, V = bound.sizes("N V")
+    leading = bound.leading
+    dtype = z.dtype
+    workspace = workspace or Workspace()
+    # duniform[n] = eps/N
+    duniform = eps / N
+    # dhard[n] = (1 - eps)/N
+    dhard = (1 - eps) / N
+    # dL[n] = dhard[n] + duniform[n]
+    dL = dhard + duniform
+    rows = workspace.rows(N, V)
+    L_top = np.empty((N,), dtype)
+    L_log = np.empty((N,), dtype)
+    uniform = np.empty((N,), dtype)
+    dz = np.empty((N, V), dtype)
+    
+    def L_log_exp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
+        L_top[n] = z[n].max(axis=-1)
+        L_log_exp = np.subtract(z[n], L_top[n][..., None], out=dz[n])
+        np.exp(L_log_exp, out=L_log_exp)
+        L_log_sum = L_log_exp.sum(axis=-1)
+        L_log[n] = np.log(L_log_sum)
+        uniform_part = np.subtract(L_top[n][..., None], z[n], out=room(0, n, V))
+        uniform_part += L_log[n][..., None]
+        # uniform[n] = Sum_v(-z[n,v] + L[n])/V
+        uniform[n] = uniform_part.sum(axis=-1) / V
+        # dz[n,v] = -duniform[n]/V - dhard[n]*[v = target[n]] + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        np.multiply((dL / L_log_sum)[..., None], L_log_exp, out=dz[n])
+        dz[n] -= duniform / V
+        dz[n][np.arange(n.stop - n.start), target[n]] -= dhard
+    
+    workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype)
+    # hard[n] = -z[n,target[n]] + L[n]   (N,)
+    hard = L_top - z[np.arange(N), target] + L_log
+    # loss = Sum_n((1 - eps)*hard[n] + uniform[n]*eps)/N
+    loss = ((1 - eps) * hard + eps * uniform).sum(axis=-1) / N
+    return cast(loss, bound.type), restore(dz, leading, bound.type)

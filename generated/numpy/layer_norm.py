@@ -104,13 +104,12 @@ def layer_norm_backward(
         """The rows n of a block."""
         # dxhat[n,c] = gamma[c]*dy[n,c]
         dxhat = np.multiply(gamma, dy[n], out=room(0, n, C))
-        dx_sum = np.einsum("nc,nc->n", dxhat, xhat[n])
-        dx_part = dxhat.sum(axis=-1) / C
+        dx_part = np.einsum("nc,nc->n", dxhat, xhat[n]) / C
+        dx_part_2 = dxhat.sum(axis=-1) / C
         # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n]
-        np.multiply(dx_sum[..., None], xhat[n], out=dx[n])
-        dx[n] /= C
+        np.multiply(dx_part[..., None], xhat[n], out=dx[n])
         np.subtract(dxhat, dx[n], out=dx[n])
-        dx[n] -= dx_part[..., None]
+        dx[n] -= dx_part_2[..., None]
         np.multiply(r[n][..., None], dx[n], out=dx[n])
         # dgamma[c] = Sum_n(dy[n,c]*xhat[n,c])
         dgamma[part] += np.einsum("nc,nc->c", dy[n], xhat[n])

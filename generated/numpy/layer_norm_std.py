@@ -81,21 +81,20 @@ def layer_norm_std_backward(
     dy = incoming("layer_norm_std_backward", "dy", dy, leading, (C,), like=xc)
     dtype = dy.dtype
     workspace = workspace or Workspace()
-    dx_sum = np.einsum("nc,nc->n", xc, xc)
     rows = workspace.rows(N, C)
     dx = np.empty((N, C), dtype)
     
     def dx_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dx_sum = np.einsum("nc,nc->n", xc[n], xc[n])
         dx_part = np.einsum("nc,nc->n", dy[n], y[n]) * np.where(
-            dx_sum[n] != 0, 1 / np.sqrt(np.where(dx_sum[n] != 0, dx_sum[n], 1)), 0
-        )
+            dx_sum != 0, 1 / np.sqrt(np.where(dx_sum != 0, dx_sum, 1)), 0
+        ) / math.sqrt(C)
         dx_part_2 = dy[n].sum(axis=-1) / C
         # dx[n,c_1] = (-Sum_c(dy[n,c])/C -
         #     xc[n,c_1]*Sum_c_2(dy[n,c_2]*y[n,c_2])/(sqrt(C)*sqrt(Sum_c_2(xc[n,c_2]**2))) + dy[n,c_1])/(s[n] +
         #     eps)
         np.multiply(dx_part[..., None], xc[n], out=dx[n])
-        dx[n] /= math.sqrt(C)
         np.subtract(dy[n], dx[n], out=dx[n])
         dx[n] -= dx_part_2[..., None]
         dx[n] /= (s[n] + eps)[..., None]

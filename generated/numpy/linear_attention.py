@@ -62,12 +62,8 @@ def linear_attention_forward(
     S = np.zeros((parts, N, d_k, d_v), dtype)
     z = np.zeros((parts, N, d_k), dtype)
     
-    def phi_k_mask_block(room: Room, part: int, n: int, j: slice) -> None:
+    def phi_k_block(room: Room, part: int, n: int, j: slice) -> None:
         """The rows j of a block, for one n."""
-        phi_k_mask = room(0, j, d_k)
-        np.copyto(phi_k_mask, K[n, j] > 0)
-        phi_k_mask_2 = room(0, j, d_k)
-        np.copyto(phi_k_mask_2, K[n, j] <= 0)
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
         np.copyto(phi_k[n, j], np.where(K[n, j] > 0, K[n, j] + 1, np.exp(np.where(K[n, j] <= 0, K[n, j], 1))))
         # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])
@@ -76,7 +72,7 @@ def linear_attention_forward(
         # z[n,a] = Sum_j(phi_k[n,j,a])
         z[part, n] += phi_k[n, j].sum(axis=0)
     
-    workspace.sweep(phi_k_mask_block, T_k, rows, (N,), (), d_k, dtype, parts)
+    workspace.sweep(phi_k_block, T_k, rows, (N,), (), d_k, dtype, parts)
     S = S.sum(axis=0)
     z = z.sum(axis=0)
     rows = workspace.rows(T_q, d_k)
@@ -84,12 +80,8 @@ def linear_attention_forward(
     norm = np.empty((N, T_q), dtype)
     O = np.empty((N, T_q, d_v), dtype)
     
-    def phi_q_mask_block(room: Room, part: int, n_2: int, i: slice) -> None:
+    def phi_q_block(room: Room, part: int, n_2: int, i: slice) -> None:
         """The rows i of a block, for one n_2."""
-        phi_q_mask = room(0, i, d_k)
-        np.copyto(phi_q_mask, Q[n_2, i] > 0)
-        phi_q_mask_2 = room(0, i, d_k)
-        np.copyto(phi_q_mask_2, Q[n_2, i] <= 0)
         # phi_q[n,i,a] = where(Q[n,i,a] > 0, 1 + Q[n,i,a], exp(Q[n,i,a]))
         np.copyto(phi_q[n_2, i], np.where(Q[n_2, i] > 0, Q[n_2, i] + 1, np.exp(np.where(Q[n_2, i] <= 0, Q[n_2, i], 1))))
         # norm[n,i] = Sum_a(z[n,a]*phi_q[n,i,a])
@@ -98,7 +90,7 @@ def linear_attention_forward(
         np.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
         O[n_2, i] /= norm[n_2, i][..., None]
     
-    workspace.sweep(phi_q_mask_block, T_q, rows, (N,), (), d_k, dtype)
+    workspace.sweep(phi_q_block, T_q, rows, (N,), (), d_k, dtype)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, S, z, norm, O)
     return restore(O, leading, bound.type), saved
 
@@ -138,10 +130,153 @@ def linear_attention_backward(
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
         dS_block = np.matmul(phi_q[n, i].T, dS_part, out=room(1, d_k, d_v))
         dS[part, n] += dS_block
-        dQ_mask = room(0, i, d_k)
-        np.copyto(dQ_mask, Q[n, i] <= 0)
-        dQ_mask_2 = room(0, i, d_k)
-        np.copyto(dQ_mask_2, Q[n, i] > 0)
+        # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
+        #     [Q[n,i,a] > 0])
+        np.matmul(dO[n, i], S[n].T, out=dQ[n, i])
+        dQ[n, i] /= norm[n, i][..., None]
+        part_part = np.multiply(dnorm[..., None], z[n], out=room(2, i, d_k))
+        dQ[n, i] += part_part
+        part_part_2 = room(3, i, d_k)
+        np.copyto(part_part_2, Q[n, i])
+        np.copyto(part_part_2, -math.inf, where=Q[n, i] > 0)
+        np.exp(part_part_2, out=part_part_2)
+        part_part_2_part = room(4, i, d_k)
+        part_part_2_part.fill(1)
+        np.copyto(part_part_2_part, 0, where=Q[n, i] <= 0)
+        part_part_2 += part_part_2_part
+        dQ[n, i] *= part_part_2
+    
+    workspace.sweep(dS_block, T_q, rows, (N,), (), d_v, dtype, parts)
+    dz = dz.sum(axis=0)
+    dS = dS.sum(axis=0)
+    rows = workspace.rows(T_k, d_k)
+    dK = np.empty((N, T_k, d_k), dtype)
+    dV = np.empty((N, T_k, d_v), dtype)
+    
+    def dK_block(room: Room, part: int, n_2: int, j: slice) -> None:
+        """The rows j of a block, for one n_2."""
+        # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
+        np.copyto(dK[n_2, j], K[n_2, j])
+        np.copyto(dK[n_2, j], -math.inf, where=K[n_2, j] > 0)
+        np.exp(dK[n_2, j], out=dK[n_2, j])
+        part_part_3 = room(0, j, d_k)
+        part_part_3.fill(1)
+        np.copyto(part_part_3, 0, where=K[n_2, j] <= 0)
+        dK[n_2, j] += part_part_3
+        part_part_4 = np.matmul(V[n_2, j], dS[n_2].T, out=room(1, j, d_k))
+        part_part_4 += dz[n_2]
+        dK[n_2, j] *= part_part_4
+        # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
+        np.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
+    
+    workspace.sweep(dK_block, T_k, rows, (N,), (), d_k, dtype)
+    return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
+
+
+def linear_attention_lean_forward(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, Saved]:
+    """O of linear attention.
+
+    Args:
+        Q: (..., T_q, d_k)
+        K: (..., T_k, d_k)
+        V: (..., T_k, d_v)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        O: (..., T_q, d_v)
+        saved: what linear_attention_lean_backward needs
+    """
+    bound = bind(
+        "linear_attention_lean_forward",
+        Array("Q", Q, "N... T_q d_k"),
+        Array("K", K, "N... T_k d_k"),
+        Array("V", V, "N... T_k d_v"),
+        needs={"T_k": (1, "division by norm[n,i]"), "d_k": (1, "division by norm[n,i]")},
+    )
+    Q, K, V = bound.arrays
+    N, T_k, T_q, d_k, d_v = bound.sizes("N T_k T_q d_k d_v")
+    leading = bound.leading
+    types = bound.types
+    dtype = Q.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(T_k, d_k)
+    phi_k = np.empty((N, T_k, d_k), dtype)
+    parts = workspace.parts(T_k, rows, (N,), ())
+    S = np.zeros((parts, N, d_k, d_v), dtype)
+    z = np.zeros((parts, N, d_k), dtype)
+    
+    def phi_k_block(room: Room, part: int, n: int, j: slice) -> None:
+        """The rows j of a block, for one n."""
+        # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
+        np.copyto(phi_k[n, j], np.where(K[n, j] > 0, K[n, j] + 1, np.exp(np.where(K[n, j] <= 0, K[n, j], 1))))
+        # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])
+        S_block = np.matmul(phi_k[n, j].T, V[n, j], out=room(0, d_k, d_v))
+        S[part, n] += S_block
+        # z[n,a] = Sum_j(phi_k[n,j,a])
+        z[part, n] += phi_k[n, j].sum(axis=0)
+    
+    workspace.sweep(phi_k_block, T_k, rows, (N,), (), d_k, dtype, parts)
+    S = S.sum(axis=0)
+    z = z.sum(axis=0)
+    rows = workspace.rows(T_q, d_k)
+    phi_q = np.empty((N, T_q, d_k), dtype)
+    norm = np.empty((N, T_q), dtype)
+    O = np.empty((N, T_q, d_v), dtype)
+    
+    def phi_q_block(room: Room, part: int, n_2: int, i: slice) -> None:
+        """The rows i of a block, for one n_2."""
+        # phi_q[n,i,a] = where(Q[n,i,a] > 0, 1 + Q[n,i,a], exp(Q[n,i,a]))
+        np.copyto(phi_q[n_2, i], np.where(Q[n_2, i] > 0, Q[n_2, i] + 1, np.exp(np.where(Q[n_2, i] <= 0, Q[n_2, i], 1))))
+        # norm[n,i] = Sum_a(z[n,a]*phi_q[n,i,a])
+        norm[n_2, i] = np.einsum("ia,a->i", phi_q[n_2, i], z[n_2])
+        # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
+        np.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
+        O[n_2, i] /= norm[n_2, i][..., None]
+    
+    workspace.sweep(phi_q_block, T_q, rows, (N,), (), d_k, dtype)
+    saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, z, norm, O)
+    return restore(O, leading, bound.type), saved
+
+
+def linear_attention_lean_backward(
+    dO: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
+    """dQ, dK, dV: the gradient of a loss of which dO is the gradient with respect to O.
+
+    Args:
+        dO: (..., T_q, d_v)
+        saved: the second result of linear_attention_lean_forward
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        dQ: (..., T_q, d_k)
+        dK: (..., T_k, d_k)
+        dV: (..., T_k, d_v)
+    """
+    leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, z, norm, O = saved
+    dO = incoming("linear_attention_lean_backward", "dO", dO, leading, (T_q, d_v), like=Q)
+    dtype = dO.dtype
+    workspace = workspace or Workspace()
+    # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])   (N, d_k, d_v)
+    S = phi_k.swapaxes(-1, -2) @ V
+    rows = workspace.rows(T_q, d_v)
+    dQ = np.empty((N, T_q, d_k), dtype)
+    parts = workspace.parts(T_q, rows, (N,), ())
+    dz = np.zeros((parts, N, d_k), dtype)
+    dS = np.zeros((parts, N, d_k, d_v), dtype)
+    
+    def dS_block(room: Room, part: int, n: int, i: slice) -> None:
+        """The rows i of a block, for one n."""
+        # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
+        dnorm = -(np.einsum("ic,ic->i", O[n, i], dO[n, i]) / norm[n, i])
+        # dz[n,a] = Sum_i(dnorm[n,i]*phi_q[n,i,a])
+        dz[part, n] += np.einsum("ia,i->a", phi_q[n, i], dnorm)
+        dS_part = np.multiply((1 / norm[n, i])[..., None], dO[n, i], out=room(0, i, d_v))
+        # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
+        dS_block = np.matmul(phi_q[n, i].T, dS_part, out=room(1, d_k, d_v))
+        dS[part, n] += dS_block
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
         np.matmul(dO[n, i], S[n].T, out=dQ[n, i])

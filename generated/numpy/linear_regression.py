@@ -66,3 +66,36 @@ def linear_regression_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndar
     # dw[c] = (Sum_n(e[n]*X[n,c])/N + w[c]*ridge)*dloss   (C,)
     dw = dloss * (np.einsum("nc,n->c", X, e) / N + ridge * w)
     return cast(dw, types["w"]),
+
+
+def linear_regression_value_and_gradient(
+    X: np.ndarray, w: np.ndarray, y: np.ndarray, *, ridge: float = 0.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """loss, dw of ridge regression.
+
+    Args:
+        X: (N, C)
+        w: (C,)
+        y: (N,)
+        ridge: float = 0.0
+
+    Returns:
+        loss: scalar
+        dw: (C,)
+    """
+    bound = bind(
+        "linear_regression_value_and_gradient",
+        Array("X", X, "N C"),
+        Array("w", w, "C"),
+        Array("y", y, "N"),
+        needs={"N": (1, "division by N")},
+    )
+    X, w, y = bound.arrays
+    (N,) = bound.sizes("N")
+    # e[n] = -y[n] + Sum_c(w[c]*X[n,c])   (N,)
+    e = np.einsum("nc,c->n", X, w) - y
+    # loss = Sum_n(e[n]**2)/(2*N) + ridge*Sum_c(w[c]**2)/2
+    loss = 0.5 / N * np.einsum("n,n->", e, e) + 0.5 * ridge * np.einsum("c,c->", w, w)
+    # dw[c] = Sum_n(e[n]*X[n,c])/N + w[c]*ridge   (C,)
+    dw = np.einsum("nc,n->c", X, e) / N + ridge * w
+    return cast(loss, bound.type), cast(dw, bound.type)

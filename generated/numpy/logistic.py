@@ -55,3 +55,29 @@ def logistic_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
     dtheta = np.einsum("ia,i->a", X, du)
     return cast(dtheta, types["theta"]),
+
+
+def logistic_value_and_gradient(X: np.ndarray, y: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """loss, dtheta of negative log-likelihood of logistic regression.
+
+    Args:
+        X: (N, d)
+        y: (N,)
+        theta: (d,)
+
+    Returns:
+        loss: scalar
+        dtheta: (d,)
+    """
+    bound = bind("logistic_value_and_gradient", Array("X", X, "N d"), Array("y", y, "N"), Array("theta", theta, "d"))
+    X, y, theta = bound.arrays
+    # u[i] = Sum_a(theta[a]*X[i,a])   (N,)
+    u = np.einsum("ia,a->i", X, theta)
+    loss_part = np.logaddexp(u, 0)
+    # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
+    loss = loss_part.sum(axis=-1) - np.einsum("i,i->", u, y)
+    # du[i] = -y[i] + exp(u[i])/(1 + exp(u[i]))   (N,)
+    du = np.exp(u - loss_part) - y
+    # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
+    dtheta = np.einsum("ia,i->a", X, du)
+    return cast(loss, bound.type), cast(dtheta, bound.type)

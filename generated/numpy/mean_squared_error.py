@@ -55,9 +55,42 @@ def mean_squared_error_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.nda
     """
     leading, types, N, y, t = saved
     dloss = incoming("mean_squared_error_backward", "dloss", dloss, None, (), like=y)
-    dy_part = dloss * (y - t)
+    dy_part = y - t
     # dy[n] = 2*(-t[n] + y[n])*dloss/N   (N,)
-    dy = 2 / N * dy_part
+    dy = 2 / N * dloss * dy_part
     # dt[n] = -2*(-t[n] + y[n])*dloss/N   (N,)
-    dt = -2 / N * dy_part
+    dt = -2 / N * dloss * dy_part
     return restore(dy, leading, types["y"]), restore(dt, leading, types["t"])
+
+
+def mean_squared_error_value_and_gradient(
+    y: np.ndarray, t: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """loss, dy, dt of mean squared error.
+
+    Args:
+        y: (...,)
+        t: (...,)
+
+    Returns:
+        loss: scalar
+        dy: (...,)
+        dt: (...,)
+    """
+    bound = bind(
+        "mean_squared_error_value_and_gradient",
+        Array("y", y, "N..."),
+        Array("t", t, "N..."),
+        needs={"N": (1, "mean over n")},
+    )
+    y, t = bound.arrays
+    (N,) = bound.sizes("N")
+    leading = bound.leading
+    loss_part = y - t
+    # loss = mean((-t[n] + y[n])**2, over=n)
+    loss = np.einsum("n,n->", loss_part, loss_part) / N
+    # dy[n] = 2*(-t[n] + y[n])/N   (N,)
+    dy = 2 / N * loss_part
+    # dt[n] = -2*(-t[n] + y[n])/N   (N,)
+    dt = -2 / N * loss_part
+    return cast(loss, bound.type), restore(dy, leading, bound.type), restore(dt, leading, bound.type)

@@ -55,12 +55,8 @@ def ranking_loss_forward(
     Z_top = np.empty((N,), dtype)
     Z_log = np.empty((N,), dtype)
     
-    def Z_top_mask_block(room: Room, part: int, q: slice) -> None:
+    def Z_top_masked_block(room: Room, part: int, q: slice) -> None:
         """The rows q of a block."""
-        Z_top_mask = room(0, q, M)
-        np.copyto(Z_top_mask, target[q][..., None] == np.arange(M, dtype=dtype))
-        Z_top_mask_2 = room(0, q, M)
-        np.copyto(Z_top_mask_2, valid[q] > 0)
         Z_top_masked = np.divide(s[q], tau, out=room(0, q, M))
         np.copyto(Z_top_masked, -math.inf, where=~((target[q][..., None] == np.arange(M)) | (valid[q] > 0)))
         # Z[q] = logsumexp(s[q,m]/tau, over=m, where=Eq(m, target[q]) | (valid[q,m] > 0)) = Z_top + Z_log
@@ -69,7 +65,7 @@ def ranking_loss_forward(
         np.exp(Z_log_exp, out=Z_log_exp)
         Z_log[q] = np.log(np.maximum(Z_log_exp.sum(axis=-1), 1))
     
-    workspace.sweep(Z_top_mask_block, N, rows, (), (), M, dtype)
+    workspace.sweep(Z_top_masked_block, N, rows, (), (), M, dtype)
     # L[q] = -s[q,target[q]]/tau + Z[q]   (N,)
     L = Z_top - s[np.arange(N), target] / tau + Z_log
     saved = (leading, types, M, N, tau, s, target, valid, Z_top, Z_log)
@@ -98,45 +94,42 @@ def ranking_loss_backward(
     dZ = dL.copy()
     rows = workspace.rows(M, N)
     ds_part = np.empty((N, M), dtype)
-    ds = np.empty((N, M), dtype)
     
-    def ds_mask_block(room: Room, part: int, m: slice) -> None:
+    def ds_part_block(room: Room, part: int, m: slice) -> None:
         """The rows m of a block."""
-        ds_mask = room(0, N, m)
-        np.copyto(ds_mask, target[..., None] == np.arange(m.start, m.stop, dtype=dtype))
-        ds_mask_2 = room(0, N, m)
-        np.copyto(ds_mask_2, valid[:, m] > 0)
         np.divide(s[:, m], tau, out=ds_part[:, m])
-        ds_part[:, m] -= Z_top[..., None]
+        ds_part[:, m] -= np.maximum(Z_top, np.finfo(dtype).min)[..., None]
         ds_part[:, m] -= Z_log[..., None]
+    
+    workspace.sweep(ds_part_block, M, rows, (), (), N, dtype)
+    rows = workspace.rows(N, M)
+    ds = np.empty((N, M), dtype)
+    parts = workspace.parts(N, rows, (), ())
+    dtau = np.zeros((parts,), dtype)
+    
+    def ds_block(room: Room, part: int, q: slice) -> None:
+        """The rows q of a block."""
         # ds[q,m] = -dL[q]*[m = target[q]]/tau + dZ[q]*[Eq(m, target[q]) | (valid[q,m] >
         #     0)]*exp(s[q,m]/tau)/(tau*Sum_m_2([Eq(m_2, target[q]) | (valid[q,m_2] > 0)]*exp(s[q,m_2]/tau)))
-        np.copyto(ds[:, m], ds_part[:, m])
-        np.copyto(ds[:, m], -math.inf, where=~((target[..., None] == np.arange(m.start, m.stop)) | (valid[:, m] > 0)))
-        np.exp(ds[:, m], out=ds[:, m])
-        np.multiply(dZ[..., None], ds[:, m], out=ds[:, m])
-        ds[:, m] /= tau
-        ds[:, m][np.arange(N), target] -= dL / tau
-        dtau_mask = room(0, m, N)
-        np.copyto(dtau_mask, np.arange(m.start, m.stop, dtype=dtype)[..., None] == target)
-        dtau_mask_2 = room(0, m, N)
-        np.copyto(dtau_mask_2, (np.arange(m.start, m.stop)[:, None] == target) | (valid[:, m].T > 0))
+        np.copyto(ds[q], ds_part[q])
+        np.copyto(ds[q], -math.inf, where=~((target[q][..., None] == np.arange(M)) | (valid[q] > 0)))
+        np.exp(ds[q], out=ds[q])
+        np.multiply((dZ[q] / tau)[..., None], ds[q], out=ds[q])
+        ds[q][np.arange(q.stop - q.start), target[q]] -= dL[q] / tau
+        dtau_masked = room(0, M, q)
+        np.copyto(dtau_masked, s[q].T)
+        np.copyto(dtau_masked, 0, where=~((np.arange(M)[:, None] == target[q]) | (valid[q].T > 0)))
+        dtau_exp = room(1, M, q)
+        np.copyto(dtau_exp, ds_part[q].T)
+        np.copyto(dtau_exp, -math.inf, where=~((np.arange(M)[:, None] == target[q]) | (valid[q].T > 0)))
+        np.exp(dtau_exp, out=dtau_exp)
+        dtau_sum = np.einsum("mq,mq->q", dtau_masked, dtau_exp)
+        # dtau = (-Sum_q(dZ[q]*Sum_m(s[q,m]*[Eq(m, target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau))/Sum_m([Eq(m,
+        #     target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau))) + Sum_q(dL[q]*s[q,target[q]]))/tau**2
+        dtau[part] += (
+            np.einsum("q,q->", dL[q], s[np.arange(q.start, q.stop), target[q]]) - np.einsum("q,q->", dZ[q], dtau_sum)
+        ) / tau**2
     
-    workspace.sweep(ds_mask_block, M, rows, (), (), N, dtype)
-    # dtau = (-Sum_q(dZ[q]*Sum_m(s[q,m]*[Eq(m, target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau))/Sum_m([Eq(m,
-    #     target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau))) + Sum_q(dL[q]*s[q,target[q]]))/tau**2
-    dtau = (
-        (
-            np.einsum("q,q->", dL, s[np.arange(N), target]) - np.einsum(
-                "q,q->",
-                dZ,
-                np.einsum(
-                    "mq,mq->q",
-                    np.where((np.arange(M)[:, None] == target) | (valid.T > 0), s.T, 0),
-                    np.exp(np.where((np.arange(M)[:, None] == target) | (valid.T > 0), ds_part.T, -math.inf)),
-                ),
-            )
-        )
-        / tau**2
-    )
+    workspace.sweep(ds_block, N, rows, (), (), M, dtype, parts)
+    dtau = dtau.sum(axis=0)
     return restore(ds, leading, types["s"]), dtau

@@ -67,8 +67,6 @@ def relu_layer_forward(
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
         np.matmul(x[row], W_1.T, out=z[row])
         z[row] += b_1
-        hidden_mask = room(0, row, Hidden)
-        np.copyto(hidden_mask, z[row] <= 0)
         # hidden[row,i] = Max(0, z[row,i])
         np.copyto(hidden[row], np.where(z[row] <= 0, 0, z[row]))
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
@@ -114,8 +112,6 @@ def relu_layer_backward(
         """The rows row of a block."""
         # dhidden[row,i] = Sum_o(W_2[o,i]*dy[row,o])
         dhidden = np.matmul(dy[row], W_2, out=room(0, row, Hidden))
-        dz_mask = room(1, row, Hidden)
-        np.copyto(dz_mask, z[row] > 0)
         # dz[row,i] = dhidden[row,i]*[0 < z[row,i]]
         dz = dhidden
         np.copyto(dz, 0, where=z[row] <= 0)
@@ -131,6 +127,130 @@ def relu_layer_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(dhidden_block, N, rows, (), (), Hidden, dtype, parts)
+    dW_1 = dW_1.sum(axis=0)
+    db_1 = db_1.sum(axis=0)
+    dW_2 = dW_2.sum(axis=0)
+    return (
+        restore(dx, leading, types["x"]),
+        cast(dW_1, types["W_1"]),
+        cast(db_1, types["b_1"]),
+        cast(dW_2, types["W_2"]),
+        cast(db_2, types["b_2"]),
+    )
+
+
+def relu_layer_lean_forward(
+    x: np.ndarray,
+    W_1: np.ndarray,
+    b_1: np.ndarray,
+    W_2: np.ndarray,
+    b_2: np.ndarray,
+    *,
+    workspace: Workspace | None = None,
+) -> tuple[np.ndarray, Saved]:
+    """y of two-layer feed-forward layer with ReLU.
+
+    Args:
+        x: (..., C_in)
+        W_1: (Hidden, C_in)
+        b_1: (Hidden,)
+        W_2: (C_out, Hidden)
+        b_2: (C_out,)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        y: (..., C_out)
+        saved: what relu_layer_lean_backward needs
+    """
+    bound = bind(
+        "relu_layer_lean_forward",
+        Array("x", x, "N... C_in"),
+        Array("W_1", W_1, "Hidden C_in"),
+        Array("b_1", b_1, "Hidden"),
+        Array("W_2", W_2, "C_out Hidden"),
+        Array("b_2", b_2, "C_out"),
+    )
+    x, W_1, b_1, W_2, b_2 = bound.arrays
+    C_out, Hidden, N, C_in = bound.sizes("C_out Hidden N C_in")
+    leading = bound.leading
+    types = bound.types
+    dtype = x.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, Hidden)
+    y = np.empty((N, C_out), dtype)
+    
+    def z_block(room: Room, part: int, row: slice) -> None:
+        """The rows row of a block."""
+        # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
+        z = np.matmul(x[row], W_1.T, out=room(0, row, Hidden))
+        z += b_1
+        # hidden[row,i] = Max(0, z[row,i])
+        hidden = room(1, row, Hidden)
+        np.copyto(hidden, np.where(z <= 0, 0, z))
+        # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
+        np.matmul(hidden, W_2.T, out=y[row])
+        y[row] += b_2
+    
+    workspace.sweep(z_block, N, rows, (), (), Hidden, dtype)
+    saved = (leading, types, C_in, C_out, Hidden, N, x, W_1, b_1, W_2)
+    return restore(y, leading, bound.type), saved
+
+
+def relu_layer_lean_backward(
+    dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
+    """dx, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect to y.
+
+    Args:
+        dy: (..., C_out)
+        saved: the second result of relu_layer_lean_forward
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        dx: (..., C_in)
+        dW_1: (Hidden, C_in)
+        db_1: (Hidden,)
+        dW_2: (C_out, Hidden)
+        db_2: (C_out,)
+    """
+    leading, types, C_in, C_out, Hidden, N, x, W_1, b_1, W_2 = saved
+    dy = incoming("relu_layer_lean_backward", "dy", dy, leading, (C_out,), like=x)
+    dtype = dy.dtype
+    workspace = workspace or Workspace()
+    # db_2[o] = Sum_row(dy[row,o])   (C_out,)
+    db_2 = dy.sum(axis=0)
+    rows = workspace.rows(N, Hidden)
+    dx = np.empty((N, C_in), dtype)
+    parts = workspace.parts(N, rows, (), ())
+    dW_1 = np.zeros((parts, Hidden, C_in), dtype)
+    db_1 = np.zeros((parts, Hidden), dtype)
+    dW_2 = np.zeros((parts, C_out, Hidden), dtype)
+    
+    def z_block(room: Room, part: int, row: slice) -> None:
+        """The rows row of a block."""
+        # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
+        z = np.matmul(x[row], W_1.T, out=room(0, row, Hidden))
+        z += b_1
+        # hidden[row,i] = Max(0, z[row,i])
+        hidden = room(1, row, Hidden)
+        np.copyto(hidden, np.where(z <= 0, 0, z))
+        # dhidden[row,i] = Sum_o(W_2[o,i]*dy[row,o])
+        dhidden = np.matmul(dy[row], W_2, out=room(2, row, Hidden))
+        # dz[row,i] = dhidden[row,i]*[0 < z[row,i]]
+        dz = dhidden
+        np.copyto(dz, 0, where=z <= 0)
+        # dx[row,c] = Sum_i(W_1[i,c]*dz[row,i])
+        np.matmul(dz, W_1, out=dx[row])
+        # dW_1[i,c] = Sum_row(dz[row,i]*x[row,c])
+        dW_1_block = np.matmul(dz.T, x[row], out=room(0, Hidden, C_in))
+        dW_1[part] += dW_1_block
+        # db_1[i] = Sum_row(dz[row,i])
+        db_1[part] += dz.sum(axis=0)
+        # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
+        dW_2_block = np.matmul(dy[row].T, hidden, out=room(0, C_out, Hidden))
+        dW_2[part] += dW_2_block
+    
+    workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, parts)
     dW_1 = dW_1.sum(axis=0)
     db_1 = db_1.sum(axis=0)
     dW_2 = dW_2.sum(axis=0)

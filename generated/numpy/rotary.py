@@ -81,3 +81,90 @@ def rotary_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     # dx[n,t,a,f] = Sum_e(R[t,a,e,f]*dy[n,t,a,e])   (N, T, A, 2)
     dx = (dy.transpose(1, 2, 0, 3) @ R).transpose(2, 0, 1, 3)
     return restore(dx, leading, types["x"]),
+
+
+def rotary_lean_forward(
+    x: np.ndarray, *, base: float = 10000.0, start: float = 0.0, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, Saved]:
+    """y of rotary position embedding.
+
+    Args:
+        x: (..., T, A, 2)
+        base: float = 10000.0
+        start: float = 0.0
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        y: (..., T, A, 2)
+        saved: what rotary_lean_backward needs
+    """
+    bound = bind("rotary_lean_forward", Array("x", x, "N... T A 2"))
+    (x,) = bound.arrays
+    A, N, T = bound.sizes("A N T")
+    leading = bound.leading
+    types = bound.types
+    dtype = x.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(T, A * 2 * 2)
+    angle = np.empty((T, A), dtype)
+    R_part = np.empty((T, A), dtype)
+    y = np.empty((N, T, A, 2), dtype)
+    
+    def R_block(room: Room, part: int, t: slice) -> None:
+        """The rows t of a block."""
+        # angle[t,a] = (t + start)/base**(a/A)
+        np.multiply(
+            base**-(np.arange(A, dtype=dtype) / A),
+            (np.arange(t.start, t.stop, dtype=dtype) + start)[..., None],
+            out=angle[t],
+        )
+        np.sin(angle[t], out=R_part[t])
+        R_part_2 = np.cos(angle[t], out=room(0, t, A))
+        R_part_3 = np.negative(R_part[t], out=room(1, t, A))
+        R_masked = room(2, t, A, 2)
+        np.copyto(R_masked, np.where(np.arange(2) == 0, R_part_3[..., None], R_part[t][..., None]))
+        # R[t,a,e,f] = where(Eq(e, f), cos(angle[t,a]), where(Eq(e, 0), -sin(angle[t,a]), sin(angle[t,a])))
+        R = room(1, t, A, 2, 2)
+        np.copyto(R, np.where(np.arange(2)[:, None] == np.arange(2), R_part_2[..., None, None], R_masked[..., None]))
+        # y[n,t,a,e] = Sum_f(R[t,a,e,f]*x[n,t,a,f])
+        np.copyto(y[:, t], (x[:, t].transpose(1, 2, 0, 3) @ R.swapaxes(-1, -2)).transpose(2, 0, 1, 3))
+    
+    workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype)
+    saved = (leading, types, A, N, T, angle, R_part)
+    return restore(y, leading, bound.type), saved
+
+
+def rotary_lean_backward(
+    dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
+    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+
+    Args:
+        dy: (..., T, A, 2)
+        saved: the second result of rotary_lean_forward
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        dx: (..., T, A, 2)
+    """
+    leading, types, A, N, T, angle, R_part = saved
+    dy = incoming("rotary_lean_backward", "dy", dy, leading, (T, A, 2), like=angle)
+    dtype = dy.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(T, A * 2 * 2)
+    dx = np.empty((N, T, A, 2), dtype)
+    
+    def R_block(room: Room, part: int, t: slice) -> None:
+        """The rows t of a block."""
+        R_part_2 = np.cos(angle[t], out=room(0, t, A))
+        R_part_3 = np.negative(R_part[t], out=room(1, t, A))
+        R_masked = room(2, t, A, 2)
+        np.copyto(R_masked, np.where(np.arange(2) == 0, R_part_3[..., None], R_part[t][..., None]))
+        # R[t,a,e,f] = where(Eq(e, f), cos(angle[t,a]), where(Eq(e, 0), -sin(angle[t,a]), sin(angle[t,a])))
+        R = room(1, t, A, 2, 2)
+        np.copyto(R, np.where(np.arange(2)[:, None] == np.arange(2), R_part_2[..., None, None], R_masked[..., None]))
+        # dx[n,t,a,f] = Sum_e(R[t,a,e,f]*dy[n,t,a,e])
+        np.copyto(dx[:, t], (dy[:, t].transpose(1, 2, 0, 3) @ R).transpose(2, 0, 1, 3))
+    
+    workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype)
+    return restore(dx, leading, types["x"]),

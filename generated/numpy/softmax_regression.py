@@ -107,3 +107,153 @@ def softmax_regression_backward(
     workspace.sweep(du_block, N, rows, (), (), C, dtype, parts)
     dW = dW.sum(axis=0)
     return cast(dW, types["W"]),
+
+
+def softmax_regression_lean_forward(
+    X: np.ndarray, label: np.ndarray, W: np.ndarray, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, Saved]:
+    """loss of negative log-likelihood of softmax regression.
+
+    Args:
+        X: (N, d)
+        label: (N,), integers in 0 .. C-1
+        W: (C, d)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        saved: what softmax_regression_lean_backward needs
+    """
+    bound = bind(
+        "softmax_regression_lean_forward",
+        Array("X", X, "N d"),
+        Array("label", label, "N", into="C"),
+        Array("W", W, "C d"),
+        needs={"C": (1, "logsumexp over c")},
+    )
+    X, label, W = bound.arrays
+    C, N, d = bound.sizes("C N d")
+    types = bound.types
+    dtype = X.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, C)
+    u = np.empty((N, C), dtype)
+    L_top = np.empty((N,), dtype)
+    L_log = np.empty((N,), dtype)
+    
+    def u_block(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block."""
+        # u[i,c] = Sum_a(W[c,a]*X[i,a])
+        np.matmul(X[i], W.T, out=u[i])
+        # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
+        L_top[i] = u[i].max(axis=-1)
+        L_log_exp = np.subtract(u[i], L_top[i][..., None], out=room(0, i, C))
+        np.exp(L_log_exp, out=L_log_exp)
+        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+    
+    workspace.sweep(u_block, N, rows, (), (), C, dtype)
+    # loss = Sum_i(-u[i,label[i]] + L[i])
+    loss = (L_top - u[np.arange(N), label] + L_log).sum(axis=-1)
+    saved = (types, C, N, d, X, label, W, L_top, L_log)
+    return cast(loss, bound.type), saved
+
+
+def softmax_regression_lean_backward(
+    dloss: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
+    """dW: the gradient of a loss of which dloss is the gradient with respect to loss.
+
+    Args:
+        dloss: scalar
+        saved: the second result of softmax_regression_lean_forward
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        dW: (C, d)
+    """
+    types, C, N, d, X, label, W, L_top, L_log = saved
+    dloss = incoming("softmax_regression_lean_backward", "dloss", dloss, None, (), like=X)
+    dtype = dloss.dtype
+    workspace = workspace or Workspace()
+    # dL[i] = dloss
+    dL = dloss.copy()
+    rows = workspace.rows(N, C)
+    parts = workspace.parts(N, rows, (), ())
+    dW = np.zeros((parts, C, d), dtype)
+    
+    def u_block(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block."""
+        # u[i,c] = Sum_a(W[c,a]*X[i,a])
+        u = np.matmul(X[i], W.T, out=room(0, i, C))
+        # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
+        du = np.subtract(u, L_top[i][..., None], out=room(0, i, C))
+        du -= L_log[i][..., None]
+        np.exp(du, out=du)
+        np.multiply(dL, du, out=du)
+        du[np.arange(i.stop - i.start), label[i]] -= dloss
+        # dW[c,a] = Sum_i(X[i,a]*du[i,c])
+        dW_block = np.matmul(du.T, X[i], out=room(1, C, d))
+        dW[part] += dW_block
+    
+    workspace.sweep(u_block, N, rows, (), (), C, dtype, parts)
+    dW = dW.sum(axis=0)
+    return cast(dW, types["W"]),
+
+
+def softmax_regression_value_and_gradient(
+    X: np.ndarray, label: np.ndarray, W: np.ndarray, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """loss, dW of negative log-likelihood of softmax regression.
+
+    Args:
+        X: (N, d)
+        label: (N,), integers in 0 .. C-1
+        W: (C, d)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        dW: (C, d)
+    """
+    bound = bind(
+        "softmax_regression_value_and_gradient",
+        Array("X", X, "N d"),
+        Array("label", label, "N", into="C"),
+        Array("W", W, "C d"),
+        needs={"C": (1, "logsumexp over c")},
+    )
+    X, label, W = bound.arrays
+    C, N, d = bound.sizes("C N d")
+    dtype = X.dtype
+    workspace = workspace or Workspace()
+    # dL[i] = 1
+    dL = 1
+    rows = workspace.rows(N, C)
+    u = np.empty((N, C), dtype)
+    L_top = np.empty((N,), dtype)
+    L_log_sum = np.empty((N,), dtype)
+    parts = workspace.parts(N, rows, (), ())
+    dW = np.zeros((parts, C, d), dtype)
+    
+    def u_block(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block."""
+        # u[i,c] = Sum_a(W[c,a]*X[i,a])
+        np.matmul(X[i], W.T, out=u[i])
+        # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
+        L_top[i] = u[i].max(axis=-1)
+        L_log_exp = np.subtract(u[i], L_top[i][..., None], out=room(0, i, C))
+        np.exp(L_log_exp, out=L_log_exp)
+        L_log_sum[i] = L_log_exp.sum(axis=-1)
+        # du[i,c] = -[c = label[i]] + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
+        du = np.multiply((dL / L_log_sum[i])[..., None], L_log_exp, out=room(0, i, C))
+        du[np.arange(i.stop - i.start), label[i]] += -1
+        # dW[c,a] = Sum_i(X[i,a]*du[i,c])
+        dW_block = np.matmul(du.T, X[i], out=room(1, C, d))
+        dW[part] += dW_block
+    
+    workspace.sweep(u_block, N, rows, (), (), C, dtype, parts)
+    dW = dW.sum(axis=0)
+    L_log = np.log(L_log_sum)
+    # loss = Sum_i(-u[i,label[i]] + L[i])
+    loss = (L_top - u[np.arange(N), label] + L_log).sum(axis=-1)
+    return cast(loss, bound.type), cast(dW, bound.type)

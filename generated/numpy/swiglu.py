@@ -140,3 +140,136 @@ def swiglu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None
     return (
         restore(dx, leading, types["x"]), cast(dW_g, types["W_g"]), cast(dW_u, types["W_u"]), cast(dW_d, types["W_d"]),
     )
+
+
+def swiglu_lean_forward(
+    x: np.ndarray, W_g: np.ndarray, W_u: np.ndarray, W_d: np.ndarray, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, Saved]:
+    """y of SwiGLU feed-forward layer.
+
+    Args:
+        x: (..., C)
+        W_g: (F, C)
+        W_u: (F, C)
+        W_d: (C, F)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        y: (..., C)
+        saved: what swiglu_lean_backward needs
+    """
+    bound = bind(
+        "swiglu_lean_forward",
+        Array("x", x, "N... C"),
+        Array("W_g", W_g, "F C"),
+        Array("W_u", W_u, "F C"),
+        Array("W_d", W_d, "C F"),
+    )
+    x, W_g, W_u, W_d = bound.arrays
+    C, F, N = bound.sizes("C F N")
+    leading = bound.leading
+    types = bound.types
+    dtype = x.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, F)
+    y = np.empty((N, C), dtype)
+    
+    def g_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
+        g = np.matmul(x[n], W_g.T, out=room(0, n, F))
+        # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
+        u = np.matmul(x[n], W_u.T, out=room(1, n, F))
+        # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
+        a = np.negative(g, out=room(2, n, F))
+        np.logaddexp(a, 0, out=a)
+        np.negative(a, out=a)
+        np.exp(a, out=a)
+        np.multiply(g, a, out=a)
+        # h[n,f] = a[n,f]*u[n,f]
+        h = np.multiply(a, u, out=room(2, n, F))
+        # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
+        np.matmul(h, W_d.T, out=y[n])
+    
+    workspace.sweep(g_block, N, rows, (), (), F, dtype)
+    saved = (leading, types, C, F, N, x, W_g, W_u, W_d)
+    return restore(y, leading, bound.type), saved
+
+
+def swiglu_lean_backward(
+    dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
+    """dx, dW_g, dW_u, dW_d: the gradient of a loss of which dy is the gradient with respect to y.
+
+    Args:
+        dy: (..., C)
+        saved: the second result of swiglu_lean_forward
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        dx: (..., C)
+        dW_g: (F, C)
+        dW_u: (F, C)
+        dW_d: (C, F)
+    """
+    leading, types, C, F, N, x, W_g, W_u, W_d = saved
+    dy = incoming("swiglu_lean_backward", "dy", dy, leading, (C,), like=x)
+    dtype = dy.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, F)
+    dx = np.empty((N, C), dtype)
+    parts = workspace.parts(N, rows, (), ())
+    dW_g = np.zeros((parts, F, C), dtype)
+    dW_u = np.zeros((parts, F, C), dtype)
+    dW_d = np.zeros((parts, C, F), dtype)
+    
+    def g_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
+        g = np.matmul(x[n], W_g.T, out=room(0, n, F))
+        # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
+        u = np.matmul(x[n], W_u.T, out=room(1, n, F))
+        # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
+        a = np.negative(g, out=room(2, n, F))
+        np.logaddexp(a, 0, out=a)
+        np.negative(a, out=a)
+        np.exp(a, out=a)
+        np.multiply(g, a, out=a)
+        # h[n,f] = a[n,f]*u[n,f]
+        h = np.multiply(a, u, out=room(3, n, F))
+        # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])
+        dh = np.matmul(dy[n], W_d, out=room(4, n, F))
+        # du[n,f] = a[n,f]*dh[n,f]
+        du = np.multiply(a, dh, out=room(5, n, F))
+        dg_part = np.negative(g, out=room(0, n, F))
+        dg_part_2 = np.logaddexp(dg_part, 0, out=room(6, n, F))
+        # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
+        dg = np.subtract(dg_part, dg_part_2, out=room(0, n, F))
+        np.exp(dg, out=dg)
+        np.multiply(a, dg, out=dg)
+        dg_part_3 = np.negative(dg_part_2, out=room(7, n, F))
+        np.exp(dg_part_3, out=dg_part_3)
+        dg += dg_part_3
+        dg *= dh
+        dg *= u
+        # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
+        np.matmul(dg, W_g, out=dx[n])
+        part_part = np.matmul(du, W_u, out=room(8, n, C))
+        dx[n] += part_part
+        # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
+        dW_g_block = np.matmul(dg.T, x[n], out=room(1, F, C))
+        dW_g[part] += dW_g_block
+        # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
+        dW_u_block = np.matmul(du.T, x[n], out=room(0, F, C))
+        dW_u[part] += dW_u_block
+        # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
+        dW_d_block = np.matmul(dy[n].T, h, out=room(0, C, F))
+        dW_d[part] += dW_d_block
+    
+    workspace.sweep(g_block, N, rows, (), (), F, dtype, parts)
+    dW_g = dW_g.sum(axis=0)
+    dW_u = dW_u.sum(axis=0)
+    dW_d = dW_d.sum(axis=0)
+    return (
+        restore(dx, leading, types["x"]), cast(dW_g, types["W_g"]), cast(dW_u, types["W_u"]), cast(dW_d, types["W_d"]),
+    )

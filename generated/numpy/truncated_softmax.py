@@ -64,10 +64,8 @@ def truncated_softmax(
     likelier = np.zeros((parts, N, V), dtype)
     weight = np.zeros((parts, N, V), dtype)
     
-    def likelier_mask_block(room: Room, part: int, n_2: int, u: slice) -> None:
+    def likelier_block(room: Room, part: int, n_2: int, u: slice) -> None:
         """The rows u of a block, for one n_2."""
-        likelier_mask = room(0, u, V)
-        np.copyto(likelier_mask, p[n_2, u][..., None] > p[n_2])
         likelier_masked = room(0, u, V)
         likelier_masked.fill(1)
         np.copyto(likelier_masked, 0, where=p[n_2, u][..., None] <= p[n_2])
@@ -79,18 +77,14 @@ def truncated_softmax(
         # weight[n,v] = Sum_u(p[n,u]*[p[n,u] > p[n,v]])
         weight[part, n_2] += weight_masked.sum(axis=0)
     
-    workspace.sweep(likelier_mask_block, V, rows, (N,), (), V, dtype, parts)
+    workspace.sweep(likelier_block, V, rows, (N,), (), V, dtype, parts)
     likelier = likelier.sum(axis=0)
     weight = weight.sum(axis=0)
     rows = workspace.rows(N, V)
     q = np.empty((N, V), dtype)
     
-    def q_mask_block(room: Room, part: int, n_3: slice) -> None:
+    def q_masked_block(room: Room, part: int, n_3: slice) -> None:
         """The rows n_3 of a block."""
-        q_mask = room(0, n_3, V)
-        np.copyto(q_mask, likelier[n_3] < most)
-        q_mask_2 = room(0, n_3, V)
-        np.copyto(q_mask_2, weight[n_3] < mass)
         q_masked = q[n_3]
         np.copyto(q_masked, p_part[n_3])
         np.copyto(q_masked, -math.inf, where=likelier[n_3] >= most)
@@ -102,5 +96,5 @@ def truncated_softmax(
         # q[n,v] = softmax(z[n,v]/temperature, over=v, where=(likelier[n,v] < most) & (weight[n,v] < mass))
         np.divide(q_exp, q_sum[..., None], out=q[n_3])
     
-    workspace.sweep(q_mask_block, N, rows, (), (), V, dtype)
+    workspace.sweep(q_masked_block, N, rows, (), (), V, dtype)
     return restore(q, leading, bound.type)

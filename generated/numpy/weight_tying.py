@@ -123,3 +123,183 @@ def weight_tying_backward(
     # dW[c,d] = Sum_n(dh[n,d]*x[n,c])   (C, C)
     dW = x.T @ dh
     return cast(dE, types["E"]), cast(dW, types["W"])
+
+
+def weight_tying_lean_forward(
+    token: np.ndarray, target: np.ndarray, E: np.ndarray, W: np.ndarray, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, Saved]:
+    """loss of cross entropy with a tied embedding.
+
+    Args:
+        token: (...,), integers in 0 .. V-1
+        target: (...,), integers in 0 .. V-1
+        E: (V, C)
+        W: (C, C)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        saved: what weight_tying_lean_backward needs
+    """
+    bound = bind(
+        "weight_tying_lean_forward",
+        Array("token", token, "N...", into="V"),
+        Array("target", target, "N...", into="V"),
+        Array("E", E, "V C"),
+        Array("W", W, "C C"),
+        needs={"N": (1, "division by N"), "V": (1, "logsumexp over v")},
+    )
+    token, target, E, W = bound.arrays
+    N, V, C = bound.sizes("N V C")
+    types = bound.types
+    dtype = E.dtype
+    workspace = workspace or Workspace()
+    # x[n,c] = E[token[n],c]   (N, C)
+    x = E[token]
+    # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
+    h = x @ W
+    rows = workspace.rows(N, V)
+    z = np.empty((N, V), dtype)
+    L_top = np.empty((N,), dtype)
+    L_log = np.empty((N,), dtype)
+    
+    def z_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # z[n,v] = Sum_d(E[v,d]*h[n,d])
+        np.matmul(h[n], E.T, out=z[n])
+        # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
+        L_top[n] = z[n].max(axis=-1)
+        L_log_exp = np.subtract(z[n], L_top[n][..., None], out=room(0, n, V))
+        np.exp(L_log_exp, out=L_log_exp)
+        L_log[n] = np.log(L_log_exp.sum(axis=-1))
+    
+    workspace.sweep(z_block, N, rows, (), (), V, dtype)
+    # loss = Sum_n(-z[n,target[n]] + L[n])/N
+    loss = (L_top - z[np.arange(N), target] + L_log).sum(axis=-1) / N
+    saved = (types, C, N, V, token, target, E, W, L_top, L_log)
+    return cast(loss, bound.type), saved
+
+
+def weight_tying_lean_backward(
+    dloss: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
+    """dE, dW: the gradient of a loss of which dloss is the gradient with respect to loss.
+
+    Args:
+        dloss: scalar
+        saved: the second result of weight_tying_lean_forward
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        dE: (V, C)
+        dW: (C, C)
+    """
+    types, C, N, V, token, target, E, W, L_top, L_log = saved
+    dloss = incoming("weight_tying_lean_backward", "dloss", dloss, None, (), like=E)
+    dtype = dloss.dtype
+    workspace = workspace or Workspace()
+    # x[n,c] = E[token[n],c]   (N, C)
+    x = E[token]
+    # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
+    h = x @ W
+    # dL[n] = dloss/N
+    dL = dloss / N
+    rows = workspace.rows(N, V)
+    dz = np.empty((N, V), dtype)
+    dh = np.empty((N, C), dtype)
+    dx = np.empty((N, C), dtype)
+    
+    def z_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # z[n,v] = Sum_d(E[v,d]*h[n,d])
+        z = np.matmul(h[n], E.T, out=dz[n])
+        # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
+        np.subtract(z, L_top[n][..., None], out=dz[n])
+        dz[n] -= L_log[n][..., None]
+        np.exp(dz[n], out=dz[n])
+        np.multiply(dL, dz[n], out=dz[n])
+        dz[n][np.arange(n.stop - n.start), target[n]] -= dL
+        # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
+        np.matmul(dz[n], E, out=dh[n])
+        # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
+        np.matmul(dh[n], W.T, out=dx[n])
+    
+    workspace.sweep(z_block, N, rows, (), (), V, dtype)
+    # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
+    dE = dz.T @ h
+    np.add.at(dE, (token,), dx)
+    # dW[c,d] = Sum_n(dh[n,d]*x[n,c])   (C, C)
+    dW = x.T @ dh
+    return cast(dE, types["E"]), cast(dW, types["W"])
+
+
+def weight_tying_value_and_gradient(
+    token: np.ndarray, target: np.ndarray, E: np.ndarray, W: np.ndarray, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """loss, dE, dW of cross entropy with a tied embedding.
+
+    Args:
+        token: (...,), integers in 0 .. V-1
+        target: (...,), integers in 0 .. V-1
+        E: (V, C)
+        W: (C, C)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        dE: (V, C)
+        dW: (C, C)
+    """
+    bound = bind(
+        "weight_tying_value_and_gradient",
+        Array("token", token, "N...", into="V"),
+        Array("target", target, "N...", into="V"),
+        Array("E", E, "V C"),
+        Array("W", W, "C C"),
+        needs={"N": (1, "division by N"), "V": (1, "logsumexp over v")},
+    )
+    token, target, E, W = bound.arrays
+    C, N, V = bound.sizes("C N V")
+    dtype = E.dtype
+    workspace = workspace or Workspace()
+    # x[n,c] = E[token[n],c]   (N, C)
+    x = E[token]
+    # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
+    h = x @ W
+    # dL[n] = 1/N
+    dL = 1 / N
+    rows = workspace.rows(N, V)
+    z = np.empty((N, V), dtype)
+    L_top = np.empty((N,), dtype)
+    L_log_sum = np.empty((N,), dtype)
+    dz = np.empty((N, V), dtype)
+    dh = np.empty((N, C), dtype)
+    dx = np.empty((N, C), dtype)
+    
+    def z_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # z[n,v] = Sum_d(E[v,d]*h[n,d])
+        np.matmul(h[n], E.T, out=z[n])
+        # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
+        L_top[n] = z[n].max(axis=-1)
+        L_log_exp = np.subtract(z[n], L_top[n][..., None], out=dz[n])
+        np.exp(L_log_exp, out=L_log_exp)
+        L_log_sum[n] = L_log_exp.sum(axis=-1)
+        # dz[n,v] = -[v = target[n]]/N + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
+        dz[n][np.arange(n.stop - n.start), target[n]] -= dL
+        # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
+        np.matmul(dz[n], E, out=dh[n])
+        # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
+        np.matmul(dh[n], W.T, out=dx[n])
+    
+    workspace.sweep(z_block, N, rows, (), (), V, dtype)
+    L_log = np.log(L_log_sum)
+    # loss = Sum_n(-z[n,target[n]] + L[n])/N
+    loss = (L_top - z[np.arange(N), target] + L_log).sum(axis=-1) / N
+    # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
+    dE = dz.T @ h
+    np.add.at(dE, (token,), dx)
+    # dW[c,d] = Sum_n(dh[n,d]*x[n,c])   (C, C)
+    dW = x.T @ dh
+    return cast(loss, bound.type), cast(dE, bound.type), cast(dW, bound.type)

@@ -86,19 +86,70 @@ def z_loss_backward(
     dloss = incoming("z_loss_backward", "dloss", dloss, None, (), like=z)
     dtype = dloss.dtype
     workspace = workspace or Workspace()
+    dL_part = dloss / N
     rows = workspace.rows(N, V)
     dz = np.empty((N, V), dtype)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dL[n] = (1 + 2*L[n]*scale)*dloss/N
-        dL = dloss * (2 * scale * L[n] + 1) / N
+        dL = dL_part * (2 * scale * L[n] + 1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         np.subtract(z[n], L_top[n][..., None], out=dz[n])
         dz[n] -= L_log[n][..., None]
         np.exp(dz[n], out=dz[n])
         np.multiply(dL[..., None], dz[n], out=dz[n])
-        dz[n][np.arange(n.stop - n.start), target[n]] -= dloss / N
+        dz[n][np.arange(n.stop - n.start), target[n]] -= dL_part
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
+
+
+def z_loss_value_and_gradient(
+    z: np.ndarray, target: np.ndarray, *, scale: float = 0.0001, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """loss, dz of mean cross entropy with z-loss.
+
+    Args:
+        z: (..., V)
+        target: (...,), integers in 0 .. V-1
+        scale: float = 0.0001
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        dz: (..., V)
+    """
+    bound = bind(
+        "z_loss_value_and_gradient",
+        Array("z", z, "N... V"),
+        Array("target", target, "N...", into="V"),
+        needs={"N": (1, "division by N"), "V": (1, "logsumexp over v")},
+    )
+    z, target = bound.arrays
+    N, V = bound.sizes("N V")
+    leading = bound.leading
+    dtype = z.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    L = np.empty((N,), dtype)
+    dz = np.empty((N, V), dtype)
+    
+    def L_exp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        L_top = z[n].max(axis=-1)
+        L_exp = np.subtract(z[n], L_top[..., None], out=dz[n])
+        np.exp(L_exp, out=L_exp)
+        L_sum = L_exp.sum(axis=-1)
+        # L[n] = logsumexp(z[n,v], over=v)
+        L[n] = L_top + np.log(L_sum)
+        # dL[n] = (1 + 2*L[n]*scale)/N
+        dL = (2 * scale * L[n] + 1) / N
+        # dz[n,v] = -[v = target[n]]/N + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        np.multiply((dL / L_sum)[..., None], L_exp, out=dz[n])
+        dz[n][np.arange(n.stop - n.start), target[n]] -= 1 / N
+    
+    workspace.sweep(L_exp_block, N, rows, (), (), V, dtype)
+    # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
+    loss = (scale * np.einsum("n,n->", L, L) + L.sum(axis=-1) - z[np.arange(N), target].sum(axis=-1)) / N
+    return cast(loss, bound.type), restore(dz, leading, bound.type)

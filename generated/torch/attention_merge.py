@@ -56,10 +56,8 @@ def attention_merge_forward(
     L_log = torch.empty((N,), dtype=dtype, device=device)
     O = torch.empty((N, C), dtype=dtype, device=device)
     
-    def L_top_mask_block(room: Room, part: int, n: slice) -> None:
+    def L_top_masked_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        L_top_mask = room(0, n, P)
-        L_top_mask.copy_(allowed[n] > 0)
         L_top_masked = room(0, n, P)
         L_top_masked.copy_(scales[n])
         L_top_masked.masked_fill_(allowed[n] <= 0, -math.inf)
@@ -71,14 +69,14 @@ def attention_merge_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[n] = torch.log(torch.clamp(L_log_exp.sum(dim=-1), min=1))
         # w[n,p] = softmax(scales[n,p], over=p, where=allowed[n,p] > 0)
-        w = torch.sub(scales[n], L_top[n][..., None], out=room(0, n, P))
+        w = torch.sub(scales[n], torch.clamp(L_top[n], min=torch.finfo(dtype).min)[..., None], out=room(0, n, P))
         w -= L_log[n][..., None]
         w.masked_fill_(allowed[n] <= 0, -math.inf)
         torch.exp(w, out=w)
         # O[n,c] = Sum_p(w[n,p]*outputs[n,p,c])
         O[n].copy_(torch.einsum("npc,np->nc", outputs[n], w))
     
-    workspace.sweep(L_top_mask_block, N, rows, (), (), P * C, dtype, device)
+    workspace.sweep(L_top_masked_block, N, rows, (), (), P * C, dtype, device)
     # L[n] = logsumexp(scales[n,p], over=p, where=allowed[n,p] > 0)   (N,)
     L = L_top + L_log
     return restore(O, leading, bound.type), restore(L, leading, bound.type)

@@ -81,7 +81,7 @@ def batch_norm_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, .
     # dbeta[c] = Sum_n(dy[n,c])   (C,)
     dbeta = dy.sum(dim=0)
     # dx[n,c] = (-dbeta[c]/N - dgamma[c]*xhat[n,c]/N + dy[n,c])*gamma[c]*r[c]   (N, C)
-    dx = gamma * r * (dy - dgamma * xhat / N - dbeta / N)
+    dx = gamma * r * (dy - dgamma / N * xhat - dbeta / N)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"]), cast(dbeta, types["beta"])
 
 

@@ -111,17 +111,21 @@ def cosine_similarity_backward(
         """The rows n of a block."""
         dv_part = dy[n] * y[n]
         # dv[n,a] = dy[n]*unit_w[n,a]/length_v[n] - dy[n]*y[n]*unit_v[n,a]*[eps < sqrt(p[n])]/sqrt(p[n])
-        torch.mul(dy[n][..., None], unit_w[n], out=dv[n])
-        dv[n] /= length_v[n][..., None]
-        part_part = torch.mul(dv_part[..., None], unit_v[n], out=room(0, n, d))
-        part_part /= torch.sqrt(torch.where(torch.sqrt(p[n]) > eps, p[n], 1))[..., None]
+        torch.mul((dy[n] / length_v[n])[..., None], unit_w[n], out=dv[n])
+        part_part = torch.mul(
+            (dv_part / torch.sqrt(torch.where(torch.sqrt(p[n]) > eps, p[n], 1)))[..., None],
+            unit_v[n],
+            out=room(0, n, d),
+        )
         part_part.masked_fill_(torch.sqrt(p[n])[..., None] <= eps, 0)
         dv[n] -= part_part
         # dw[n,a] = dy[n]*unit_v[n,a]/length_w[n] - dy[n]*y[n]*unit_w[n,a]*[eps < sqrt(q[n])]/sqrt(q[n])
-        torch.mul(dy[n][..., None], unit_v[n], out=dw[n])
-        dw[n] /= length_w[n][..., None]
-        part_part_2 = torch.mul(dv_part[..., None], unit_w[n], out=room(1, n, d))
-        part_part_2 /= torch.sqrt(torch.where(torch.sqrt(q[n]) > eps, q[n], 1))[..., None]
+        torch.mul((dy[n] / length_w[n])[..., None], unit_v[n], out=dw[n])
+        part_part_2 = torch.mul(
+            (dv_part / torch.sqrt(torch.where(torch.sqrt(q[n]) > eps, q[n], 1)))[..., None],
+            unit_w[n],
+            out=room(1, n, d),
+        )
         part_part_2.masked_fill_(torch.sqrt(q[n])[..., None] <= eps, 0)
         dw[n] -= part_part_2
     

@@ -103,6 +103,57 @@ def cross_entropy_backward(
     return restore(dz, leading, types["z"]),
 
 
+def cross_entropy_value_and_gradient(
+    z: torch.Tensor, target: torch.Tensor, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """loss, dz of mean softmax cross entropy from logits.
+
+    Args:
+        z: (..., V)
+        target: (...,), integers in 0 .. V-1
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        dz: (..., V)
+    """
+    bound = bind(
+        "cross_entropy_value_and_gradient",
+        Array("z", z, "N... V"),
+        Array("target", target, "N...", into="V"),
+        needs={"N": (1, "division by N"), "V": (1, "logsumexp over v")},
+    )
+    z, target = bound.arrays
+    N, V = bound.sizes("N V")
+    leading = bound.leading
+    dtype = z.dtype
+    device = z.device
+    workspace = workspace or Workspace()
+    # dL[n] = 1/N
+    dL = 1 / N
+    rows = workspace.rows(N, V)
+    L_top = torch.empty((N,), dtype=dtype, device=device)
+    L_log_sum = torch.empty((N,), dtype=dtype, device=device)
+    dz = torch.empty((N, V), dtype=dtype, device=device)
+    
+    def L_log_exp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
+        L_top[n] = z[n].amax(dim=-1)
+        L_log_exp = torch.sub(z[n], L_top[n][..., None], out=dz[n])
+        torch.exp(L_log_exp, out=L_log_exp)
+        L_log_sum[n] = L_log_exp.sum(dim=-1)
+        # dz[n,v] = -[v = target[n]]/N + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
+        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+    
+    workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device)
+    L_log = torch.log(L_log_sum)
+    # loss = Sum_n(-z[n,target[n]] + L[n])/N
+    loss = (L_top - z[torch.arange(N, device=device), target] + L_log).sum(dim=-1) / N
+    return cast(loss, bound.type), restore(dz, leading, bound.type)
+
+
 _operator = Operator(
     "cross_entropy",
     cross_entropy_forward,

@@ -61,12 +61,14 @@ def cross_entropy_masked_forward(
     def row_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         row_top = z[n].amax(dim=-1)
-        row_exp = torch.sub(z[n], row_top[..., None], out=room(0, n, V))
+        row_exp = torch.sub(z[n], torch.clamp(row_top, min=torch.finfo(dtype).min)[..., None], out=room(0, n, V))
         torch.exp(row_exp, out=row_exp)
         # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)
         row[n] = torch.where(
             keep[n] > 0,
-            row_top - z[torch.arange(n.start, n.stop, device=device), target[n]] + torch.log(row_exp.sum(dim=-1)),
+            row_top - z[
+                torch.arange(n.start, n.stop, device=device), target[n]
+            ] + torch.log(torch.clamp(row_exp.sum(dim=-1), min=1)),
             0,
         )
     
@@ -105,10 +107,10 @@ def cross_entropy_masked_backward(
     
     def dz_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dz_exp_top = z[n].amax(dim=-1)
-        dz_exp = torch.sub(z[n], dz_exp_top[..., None], out=room(0, n, V))
+        dz_exp_top = torch.clamp(z[n].amax(dim=-1), min=torch.finfo(dtype).min)
+        dz_exp = torch.sub(z[n], dz_exp_top[..., None], out=dz[n])
         torch.exp(dz_exp, out=dz_exp)
-        dz_sum = dz_exp.sum(dim=-1)
+        dz_sum = torch.clamp(dz_exp.sum(dim=-1), min=1)
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*[keep[n] > 0]
         torch.div(dz_exp, dz_sum[..., None], out=dz[n])
         dz[n].masked_fill_(keep[n][..., None] <= 0, 0)
@@ -117,6 +119,68 @@ def cross_entropy_masked_backward(
     
     workspace.sweep(dz_exp_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
+
+
+def cross_entropy_masked_value_and_gradient(
+    z: torch.Tensor, target: torch.Tensor, keep: torch.Tensor, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """loss, dz of mean cross entropy over the kept targets.
+
+    Args:
+        z: (..., V)
+        target: (...,), integers in 0 .. V-1
+        keep: (...,), integers in 0 .. 2-1
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        dz: (..., V)
+    """
+    bound = bind(
+        "cross_entropy_masked_value_and_gradient",
+        Array("z", z, "N... V"),
+        Array("target", target, "N...", into="V"),
+        Array("keep", keep, "N...", into="2"),
+        needs={"V": (1, "logsumexp over v")},
+    )
+    z, target, keep = bound.arrays
+    N, V = bound.sizes("N V")
+    leading = bound.leading
+    dtype = z.dtype
+    device = z.device
+    workspace = workspace or Workspace()
+    row_mask = keep > 0
+    # M = Sum_n([keep[n] > 0])
+    M = torch.where(row_mask, 1, 0).to(dtype).sum(dim=-1)
+    loss_mask = M > 0
+    loss_masked = torch.where(loss_mask, M, 1)
+    # drow[n] = [M > 0]/M
+    drow = torch.where(loss_mask, 1 / loss_masked, 0)
+    rows = workspace.rows(N, V)
+    row_top = torch.empty((N,), dtype=dtype, device=device)
+    row_sum = torch.empty((N,), dtype=dtype, device=device)
+    dz = torch.empty((N, V), dtype=dtype, device=device)
+    
+    def row_exp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        row_top[n] = z[n].amax(dim=-1)
+        row_exp = torch.sub(z[n], torch.clamp(row_top[n], min=torch.finfo(dtype).min)[..., None], out=dz[n])
+        torch.exp(row_exp, out=row_exp)
+        row_sum[n] = torch.clamp(row_exp.sum(dim=-1), min=1)
+        # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*[keep[n] > 0]
+        torch.div(row_exp, row_sum[n][..., None], out=dz[n])
+        dz[n].masked_fill_(keep[n][..., None] <= 0, 0)
+        torch.mul(drow, dz[n], out=dz[n])
+        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep[n] > 0, drow, 0)
+    
+    workspace.sweep(row_exp_block, N, rows, (), (), V, dtype, device)
+    # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)   (N,)
+    row = torch.where(keep > 0, row_top - z[torch.arange(N, device=device), target] + torch.log(row_sum), 0)
+    # total = Sum_n(row[n])
+    total = row.sum(dim=-1)
+    # loss = where(M > 0, total/M, 0)
+    loss = torch.where(M > 0, total / loss_masked, 0)
+    return cast(loss, bound.type), restore(dz, leading, bound.type)
 
 
 _operator = Operator(

@@ -54,22 +54,20 @@ def cross_entropy_soft_forward(
     parts = workspace.parts(N, rows, (), ())
     loss = torch.zeros((parts,), dtype=dtype, device=device)
     
-    def loss_mask_block(room: Room, part: int, n: slice) -> None:
+    def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = z[n].amax(dim=-1)
         L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[n] = torch.log(L_log_exp.sum(dim=-1))
-        loss_mask = room(0, n, V)
-        loss_mask.copy_(y[n] != 0)
         loss_masked = torch.sub(L_top[n][..., None], z[n], out=room(0, n, V))
         loss_masked += L_log[n][..., None]
         loss_masked.masked_fill_(y[n] == 0, 0)
         # loss = Sum_n,v((-z[n,v] + L[n])*y[n,v])/N
         loss[part] += torch.einsum("nv,nv->", y[n], loss_masked) / N
     
-    workspace.sweep(loss_mask_block, N, rows, (), (), V, dtype, device, parts)
+    workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device, parts)
     loss = loss.sum(dim=0)
     saved = (leading, types, N, V, z, y, L_top, L_log)
     return cast(loss, bound.type), saved
@@ -94,6 +92,7 @@ def cross_entropy_soft_backward(
     dtype = dloss.dtype
     device = dloss.device
     workspace = workspace or Workspace()
+    dL_part = dloss / N
     rows = workspace.rows(N, V)
     dz = torch.empty((N, V), dtype=dtype, device=device)
     dy = torch.empty((N, V), dtype=dtype, device=device)
@@ -101,23 +100,83 @@ def cross_entropy_soft_backward(
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dL[n] = dloss*Sum_v(y[n,v])/N
-        dL = dloss * y[n].sum(dim=-1) / N
+        dL = dL_part * y[n].sum(dim=-1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - y[n,v]*dloss/N
         torch.sub(z[n], L_top[n][..., None], out=dz[n])
         dz[n] -= L_log[n][..., None]
         torch.exp(dz[n], out=dz[n])
         torch.mul(dL[..., None], dz[n], out=dz[n])
-        part_part = torch.mul(dloss, y[n], out=room(0, n, V))
-        part_part /= N
+        part_part = torch.mul(dL_part, y[n], out=room(0, n, V))
         dz[n] -= part_part
         # dy[n,v] = (-z[n,v] + L[n])*dloss/N
         torch.sub(L_top[n][..., None], z[n], out=dy[n])
         dy[n] += L_log[n][..., None]
-        torch.mul(dloss, dy[n], out=dy[n])
-        dy[n] /= N
+        torch.mul(dL_part, dy[n], out=dy[n])
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]), restore(dy, leading, types["y"])
+
+
+def cross_entropy_soft_value_and_gradient(
+    z: torch.Tensor, y: torch.Tensor, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """loss, dz, dy of mean softmax cross entropy with soft targets.
+
+    Args:
+        z: (..., V)
+        y: (..., V)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        dz: (..., V)
+        dy: (..., V)
+    """
+    bound = bind(
+        "cross_entropy_soft_value_and_gradient",
+        Array("z", z, "N... V"),
+        Array("y", y, "N... V"),
+        needs={"N": (1, "division by N"), "V": (1, "logsumexp over v")},
+    )
+    z, y = bound.arrays
+    N, V = bound.sizes("N V")
+    leading = bound.leading
+    dtype = z.dtype
+    device = z.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    dz = torch.empty((N, V), dtype=dtype, device=device)
+    dy = torch.empty((N, V), dtype=dtype, device=device)
+    parts = workspace.parts(N, rows, (), ())
+    loss = torch.zeros((parts,), dtype=dtype, device=device)
+    
+    def L_log_exp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
+        L_top = z[n].amax(dim=-1)
+        L_log_exp = torch.sub(z[n], L_top[..., None], out=dz[n])
+        torch.exp(L_log_exp, out=L_log_exp)
+        L_log_sum = L_log_exp.sum(dim=-1)
+        L_log = torch.log(L_log_sum)
+        loss_part = torch.sub(L_top[..., None], z[n], out=dy[n])
+        loss_part += L_log[..., None]
+        loss_masked = room(0, n, V)
+        loss_masked.copy_(loss_part)
+        loss_masked.masked_fill_(y[n] == 0, 0)
+        # loss = Sum_n,v((-z[n,v] + L[n])*y[n,v])/N
+        loss[part] += torch.einsum("nv,nv->", y[n], loss_masked) / N
+        # dL[n] = Sum_v(y[n,v])/N
+        dL = y[n].sum(dim=-1) / N
+        # dz[n,v] = -y[n,v]/N + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        torch.mul((dL / L_log_sum)[..., None], L_log_exp, out=dz[n])
+        part_part = torch.div(y[n], N, out=room(1, n, V))
+        dz[n] -= part_part
+        # dy[n,v] = (-z[n,v] + L[n])/N
+        torch.div(loss_part, N, out=dy[n])
+    
+    workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device, parts)
+    loss = loss.sum(dim=0)
+    return cast(loss, bound.type), restore(dz, leading, bound.type), restore(dy, leading, bound.type)
 
 
 _operator = Operator(

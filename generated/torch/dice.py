@@ -71,8 +71,7 @@ def dice_backward(
         # dp[n,i] = (-D[n] + 2*t[n,i])*dD[n]/(U[n] + eps)
         dp[n].copy_(2 * t[n])
         dp[n] -= D[n][..., None]
-        torch.mul(dD[n][..., None], dp[n], out=dp[n])
-        dp[n] /= (U[n] + eps)[..., None]
+        torch.mul((dD[n] / (U[n] + eps))[..., None], dp[n], out=dp[n])
     
     workspace.sweep(dp_block, N, rows, (), (), M, dtype, device)
     return restore(dp, leading, types["p"]),

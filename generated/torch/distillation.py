@@ -71,8 +71,6 @@ def distillation_forward(
         log_q = torch.sub(log_q_part_2, log_q_part_3[..., None], out=room(0, n, V))
         # q[n,v] = softmax(t[n,v]/temperature, over=v)
         torch.exp(log_q, out=q[n])
-        KL_mask = room(1, n, V)
-        KL_mask.copy_(q[n] != 0)
         KL_part = log_q
         KL_part.masked_fill_(q[n] == 0, 0)
         KL_part_part = room(2, n, V)
@@ -117,11 +115,88 @@ def distillation_backward(
         # dz[n,v_1] = (-q[n,v_1] + exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)))*dKL[n]/temperature
         torch.exp(log_p[n], out=dz[n])
         dz[n] -= q[n]
-        torch.mul(dKL, dz[n], out=dz[n])
-        dz[n] /= temperature
+        torch.mul(dKL / temperature, dz[n], out=dz[n])
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
+
+
+def distillation_value_and_gradient(
+    z: torch.Tensor, t: torch.Tensor, *, temperature: float = 2.0, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """loss, dz of distillation from a teacher's logits.
+
+    Args:
+        z: (..., V)
+        t: (..., V)
+        temperature: float = 2.0
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        dz: (..., V)
+    """
+    bound = bind(
+        "distillation_value_and_gradient",
+        Array("z", z, "N... V"),
+        Array("t", t, "N... V"),
+        needs={"N": (1, "division by N")},
+    )
+    z, t = bound.arrays
+    N, V = bound.sizes("N V")
+    leading = bound.leading
+    dtype = z.dtype
+    device = z.device
+    workspace = workspace or Workspace()
+    # dKL[n] = temperature**2/N
+    dKL = temperature**2 / N
+    rows = workspace.rows(N, V)
+    log_p = torch.empty((N, V), dtype=dtype, device=device)
+    q = torch.empty((N, V), dtype=dtype, device=device)
+    KL = torch.empty((N,), dtype=dtype, device=device)
+    
+    def log_p_part_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        log_p_part = torch.div(z[n], temperature, out=log_p[n])
+        log_p_part_2_top = largest(log_p_part, -1)
+        log_p_part_2 = torch.sub(log_p_part, log_p_part_2_top[..., None], out=log_p[n])
+        log_p_exp = torch.exp(log_p_part_2, out=room(0, n, V))
+        log_p_part_3 = torch.log(torch.clamp(log_p_exp.sum(dim=-1), min=1))
+        # log_p[n,v] = log_softmax(z[n,v]/temperature, over=v)
+        torch.sub(log_p_part_2, log_p_part_3[..., None], out=log_p[n])
+        log_q_part = torch.div(t[n], temperature, out=room(0, n, V))
+        log_q_part_2_top = largest(log_q_part, -1)
+        log_q_part_2 = torch.sub(log_q_part, log_q_part_2_top[..., None], out=room(0, n, V))
+        log_q_exp = torch.exp(log_q_part_2, out=room(1, n, V))
+        log_q_part_3 = torch.log(torch.clamp(log_q_exp.sum(dim=-1), min=1))
+        # log_q[n,v] = log_softmax(t[n,v]/temperature, over=v)
+        log_q = torch.sub(log_q_part_2, log_q_part_3[..., None], out=room(0, n, V))
+        # q[n,v] = softmax(t[n,v]/temperature, over=v)
+        torch.exp(log_q, out=q[n])
+        KL_part = log_q
+        KL_part.masked_fill_(q[n] == 0, 0)
+        KL_part_part = room(2, n, V)
+        KL_part_part.copy_(log_p[n])
+        KL_part_part.masked_fill_(q[n] == 0, 0)
+        KL_part -= KL_part_part
+        # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
+        KL[n] = torch.einsum("nv,nv->n", KL_part, q[n])
+    
+    workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype, device)
+    # loss = temperature**2*Sum_n(KL[n])/N
+    loss = temperature**2 / N * KL.sum(dim=-1)
+    rows = workspace.rows(N, V)
+    dz = torch.empty((N, V), dtype=dtype, device=device)
+    
+    def dz_block(room: Room, part: int, n_2: slice) -> None:
+        """The rows n_2 of a block."""
+        # dz[n,v_1] = (-q[n,v_1] + exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)))*dKL[n]/temperature
+        torch.exp(log_p[n_2], out=dz[n_2])
+        dz[n_2] -= q[n_2]
+        torch.mul(dKL / temperature, dz[n_2], out=dz[n_2])
+    
+    workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
+    return cast(loss, bound.type), restore(dz, leading, bound.type)
 
 
 _operator = Operator(

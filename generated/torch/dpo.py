@@ -81,10 +81,60 @@ def dpo_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     dloss = incoming("dpo_backward", "dloss", dloss, None, (), like=h)
     drejected_part = -h
     # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
-    drejected = beta / N * (dloss * torch.exp(drejected_part - torch.nn.functional.softplus(drejected_part)))
+    drejected = beta / N * dloss * torch.exp(drejected_part - torch.nn.functional.softplus(drejected_part))
     # dchosen[n] = -drejected[n]   (N,)
     dchosen = -drejected
     return restore(dchosen, leading, types["chosen"]), restore(drejected, leading, types["rejected"])
+
+
+def dpo_value_and_gradient(
+    chosen: torch.Tensor,
+    rejected: torch.Tensor,
+    ref_chosen: torch.Tensor,
+    ref_rejected: torch.Tensor,
+    *,
+    beta: float = 0.1,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """loss, dchosen, drejected of direct preference optimisation.
+
+    Args:
+        chosen: (...,)
+        rejected: (...,)
+        ref_chosen: (...,)
+        ref_rejected: (...,)
+        beta: float = 0.1
+
+    Returns:
+        loss: scalar
+        dchosen: (...,)
+        drejected: (...,)
+    """
+    bound = bind(
+        "dpo_value_and_gradient",
+        Array("chosen", chosen, "N..."),
+        Array("rejected", rejected, "N..."),
+        Array("ref_chosen", ref_chosen, "N..."),
+        Array("ref_rejected", ref_rejected, "N..."),
+        needs={"N": (1, "division by N")},
+    )
+    chosen, rejected, ref_chosen, ref_rejected = bound.arrays
+    (N,) = bound.sizes("N")
+    leading = bound.leading
+    # r_w[n] = (-ref_chosen[n] + chosen[n])*beta   (N,)
+    r_w = beta * (chosen - ref_chosen)
+    # r_l[n] = (-ref_rejected[n] + rejected[n])*beta   (N,)
+    r_l = beta * (rejected - ref_rejected)
+    # h[n] = -r_l[n] + r_w[n]   (N,)
+    h = r_w - r_l
+    loss_part = -h
+    loss_part_2 = torch.nn.functional.softplus(loss_part)
+    # loss = Sum_n(log(1 + exp(-h[n])))/N
+    loss = loss_part_2.sum(dim=-1) / N
+    # drejected[n] = beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
+    drejected = beta / N * torch.exp(loss_part - loss_part_2)
+    # dchosen[n] = -drejected[n]   (N,)
+    dchosen = -drejected
+    return cast(loss, bound.type), restore(dchosen, leading, bound.type), restore(drejected, leading, bound.type)
 
 
 _operator = Operator(

@@ -153,6 +153,147 @@ def feed_forward_backward(
     )
 
 
+def feed_forward_lean_forward(
+    x: torch.Tensor,
+    W_1: torch.Tensor,
+    b_1: torch.Tensor,
+    W_2: torch.Tensor,
+    b_2: torch.Tensor,
+    *,
+    workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, Saved]:
+    """y of feed-forward layer with GELU.
+
+    Args:
+        x: (..., C)
+        W_1: (F, C)
+        b_1: (F,)
+        W_2: (C, F)
+        b_2: (C,)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        y: (..., C)
+        saved: what feed_forward_lean_backward needs
+    """
+    bound = bind(
+        "feed_forward_lean_forward",
+        Array("x", x, "N... C"),
+        Array("W_1", W_1, "F C"),
+        Array("b_1", b_1, "F"),
+        Array("W_2", W_2, "C F"),
+        Array("b_2", b_2, "C"),
+    )
+    x, W_1, b_1, W_2, b_2 = bound.arrays
+    C, F, N = bound.sizes("C F N")
+    leading = bound.leading
+    types = bound.types
+    dtype = x.dtype
+    device = x.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, F)
+    y = torch.empty((N, C), dtype=dtype, device=device)
+    
+    def u_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
+        u = torch.matmul(x[n], W_1.T, out=room(0, n, F))
+        u += b_1
+        # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
+        Phi = room(1, n, F)
+        Phi.copy_(0.5 * math.sqrt(2) * u)
+        torch.erf(Phi, out=Phi)
+        Phi.copy_(0.5 * Phi)
+        Phi += 0.5
+        # h[n,f] = Phi[n,f]*u[n,f]
+        h = torch.mul(Phi, u, out=room(1, n, F))
+        # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
+        torch.matmul(h, W_2.T, out=y[n])
+        y[n] += b_2
+    
+    workspace.sweep(u_block, N, rows, (), (), F, dtype, device)
+    saved = (leading, types, C, F, N, x, W_1, b_1, W_2)
+    return restore(y, leading, bound.type), saved
+
+
+def feed_forward_lean_backward(
+    dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """dx, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect to y.
+
+    Args:
+        dy: (..., C)
+        saved: the second result of feed_forward_lean_forward
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        dx: (..., C)
+        dW_1: (F, C)
+        db_1: (F,)
+        dW_2: (C, F)
+        db_2: (C,)
+    """
+    leading, types, C, F, N, x, W_1, b_1, W_2 = saved
+    dy = incoming("feed_forward_lean_backward", "dy", dy, leading, (C,), like=x)
+    dtype = dy.dtype
+    device = dy.device
+    workspace = workspace or Workspace()
+    # db_2[c] = Sum_n(dy[n,c])   (C,)
+    db_2 = dy.sum(dim=0)
+    rows = workspace.rows(N, F)
+    dx = torch.empty((N, C), dtype=dtype, device=device)
+    parts = workspace.parts(N, rows, (), ())
+    dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
+    db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
+    dW_2 = torch.zeros((parts, C, F), dtype=dtype, device=device)
+    
+    def u_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
+        u = torch.matmul(x[n], W_1.T, out=room(0, n, F))
+        u += b_1
+        # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
+        Phi = room(1, n, F)
+        Phi.copy_(0.5 * math.sqrt(2) * u)
+        torch.erf(Phi, out=Phi)
+        Phi.copy_(0.5 * Phi)
+        Phi += 0.5
+        # h[n,f] = Phi[n,f]*u[n,f]
+        h = torch.mul(Phi, u, out=room(2, n, F))
+        # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
+        dh = torch.matmul(dy[n], W_2, out=room(3, n, F))
+        # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
+        du = torch.square(u, out=room(4, n, F))
+        du.copy_(-0.5 * du)
+        torch.exp(du, out=du)
+        torch.mul(u, du, out=du)
+        du.copy_(0.5 * math.sqrt(2) / math.sqrt(math.pi) * du)
+        du += Phi
+        du *= dh
+        # dx[n,c] = Sum_f(W_1[f,c]*du[n,f])
+        torch.matmul(du, W_1, out=dx[n])
+        # dW_1[f,c] = Sum_n(du[n,f]*x[n,c])
+        dW_1_block = torch.matmul(du.T, x[n], out=room(0, F, C))
+        dW_1[part] += dW_1_block
+        # db_1[f] = Sum_n(du[n,f])
+        db_1[part] += du.sum(dim=0)
+        # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
+        dW_2_block = torch.matmul(dy[n].T, h, out=room(0, C, F))
+        dW_2[part] += dW_2_block
+    
+    workspace.sweep(u_block, N, rows, (), (), F, dtype, device, parts)
+    dW_1 = dW_1.sum(dim=0)
+    db_1 = db_1.sum(dim=0)
+    dW_2 = dW_2.sum(dim=0)
+    return (
+        restore(dx, leading, types["x"]),
+        cast(dW_1, types["W_1"]),
+        cast(db_1, types["b_1"]),
+        cast(dW_2, types["W_2"]),
+        cast(db_2, types["b_2"]),
+    )
+
+
 _operator = Operator(
     "feed_forward",
     feed_forward_forward,

@@ -143,63 +143,266 @@ def feed_forward_block_backward(
     dtype = dy.dtype
     device = dy.device
     workspace = workspace or Workspace()
+    # db_2[c] = Sum_n(dy[n,c])   (C,)
+    db_2 = dy.sum(dim=0)
     rows = workspace.rows(N, F)
-    du = torch.empty((N, F), dtype=dtype, device=device)
-    dx = torch.empty((N, C), dtype=dtype, device=device)
+    dz = torch.empty((N, C), dtype=dtype, device=device)
     parts = workspace.parts(N, rows, (), ())
-    dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
-    dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
+    db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
     dW_2 = torch.zeros((parts, C, F), dtype=dtype, device=device)
-    db_2 = torch.zeros((parts, C), dtype=dtype, device=device)
     
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = torch.matmul(dy[n], W_2, out=room(0, n, F))
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
-        torch.square(u[n], out=du[n])
-        du[n].copy_(-0.5 * du[n])
-        torch.exp(du[n], out=du[n])
-        torch.mul(u[n], du[n], out=du[n])
-        du[n].copy_(0.5 * math.sqrt(2) / math.sqrt(math.pi) * du[n])
-        du[n] += Phi[n]
-        du[n] *= dh
+        du = torch.square(u[n], out=room(1, n, F))
+        du.copy_(-0.5 * du)
+        torch.exp(du, out=du)
+        torch.mul(u[n], du, out=du)
+        du.copy_(0.5 * math.sqrt(2) / math.sqrt(math.pi) * du)
+        du += Phi[n]
+        du *= dh
         # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
-        dz = torch.matmul(du[n], W_1, out=room(0, n, C))
-        # dxhat[n,c] = gamma[c]*dz[n,c]
-        dxhat = torch.mul(gamma, dz, out=room(1, n, C))
-        dx_sum = torch.einsum("nc,nc->n", dxhat, xhat[n])
-        dx_part = dxhat.sum(dim=-1) / C
-        # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n] +
-        #     dy[n,c]
-        torch.mul(dx_sum[..., None], xhat[n], out=dx[n])
-        dx[n] /= C
-        torch.sub(dxhat, dx[n], out=dx[n])
-        dx[n] -= dx_part[..., None]
-        torch.mul(r[n][..., None], dx[n], out=dx[n])
-        dx[n] += dy[n]
-        # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
-        dgamma[part] += torch.einsum("nc,nc->c", dz, xhat[n])
-        # dbeta[c] = Sum_n(dz[n,c])
-        dbeta[part] += dz.sum(dim=0)
+        torch.matmul(du, W_1, out=dz[n])
         # dW_1[f,c] = Sum_n(du[n,f]*z[n,c])
-        dW_1_block = torch.matmul(du[n].T, z[n], out=room(0, F, C))
+        dW_1_block = torch.matmul(du.T, z[n], out=room(0, F, C))
         dW_1[part] += dW_1_block
+        # db_1[f] = Sum_n(du[n,f])
+        db_1[part] += du.sum(dim=0)
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_2_block = torch.matmul(dy[n].T, h[n], out=room(0, C, F))
         dW_2[part] += dW_2_block
-        # db_2[c] = Sum_n(dy[n,c])
-        db_2[part] += dy[n].sum(dim=0)
     
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts)
+    dW_1 = dW_1.sum(dim=0)
+    db_1 = db_1.sum(dim=0)
+    dW_2 = dW_2.sum(dim=0)
+    rows = workspace.rows(N, C)
+    dx = torch.empty((N, C), dtype=dtype, device=device)
+    parts = workspace.parts(N, rows, (), ())
+    dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
+    dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
+    
+    def dxhat_block(room: Room, part: int, n_2: slice) -> None:
+        """The rows n_2 of a block."""
+        # dxhat[n,c] = gamma[c]*dz[n,c]
+        dxhat = torch.mul(gamma, dz[n_2], out=room(0, n_2, C))
+        dx_part = torch.einsum("nc,nc->n", dxhat, xhat[n_2]) / C
+        dx_part_2 = dxhat.sum(dim=-1) / C
+        # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n] +
+        #     dy[n,c]
+        torch.mul(dx_part[..., None], xhat[n_2], out=dx[n_2])
+        torch.sub(dxhat, dx[n_2], out=dx[n_2])
+        dx[n_2] -= dx_part_2[..., None]
+        torch.mul(r[n_2][..., None], dx[n_2], out=dx[n_2])
+        dx[n_2] += dy[n_2]
+        # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
+        dgamma[part] += torch.einsum("nc,nc->c", dz[n_2], xhat[n_2])
+        # dbeta[c] = Sum_n(dz[n,c])
+        dbeta[part] += dz[n_2].sum(dim=0)
+    
+    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts)
     dgamma = dgamma.sum(dim=0)
     dbeta = dbeta.sum(dim=0)
+    return (
+        restore(dx, leading, types["x"]),
+        cast(dgamma, types["gamma"]),
+        cast(dbeta, types["beta"]),
+        cast(dW_1, types["W_1"]),
+        cast(db_1, types["b_1"]),
+        cast(dW_2, types["W_2"]),
+        cast(db_2, types["b_2"]),
+    )
+
+
+def feed_forward_block_lean_forward(
+    x: torch.Tensor,
+    gamma: torch.Tensor,
+    beta: torch.Tensor,
+    W_1: torch.Tensor,
+    b_1: torch.Tensor,
+    W_2: torch.Tensor,
+    b_2: torch.Tensor,
+    *,
+    eps: float = 1e-05,
+    workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, Saved]:
+    """y of pre-norm residual feed-forward block.
+
+    Args:
+        x: (..., C)
+        gamma: (C,)
+        beta: (C,)
+        W_1: (F, C)
+        b_1: (F,)
+        W_2: (C, F)
+        b_2: (C,)
+        eps: float = 1e-05
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        y: (..., C)
+        saved: what feed_forward_block_lean_backward needs
+    """
+    bound = bind(
+        "feed_forward_block_lean_forward",
+        Array("x", x, "N... C"),
+        Array("gamma", gamma, "C"),
+        Array("beta", beta, "C"),
+        Array("W_1", W_1, "F C"),
+        Array("b_1", b_1, "F"),
+        Array("W_2", W_2, "C F"),
+        Array("b_2", b_2, "C"),
+        needs={"C": (1, "mean over c")},
+    )
+    x, gamma, beta, W_1, b_1, W_2, b_2 = bound.arrays
+    C, F, N = bound.sizes("C F N")
+    leading = bound.leading
+    types = bound.types
+    dtype = x.dtype
+    device = x.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, C)
+    r = torch.empty((N,), dtype=dtype, device=device)
+    xhat = torch.empty((N, C), dtype=dtype, device=device)
+    z = torch.empty((N, C), dtype=dtype, device=device)
+    y = torch.empty((N, C), dtype=dtype, device=device)
+    
+    def xc_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # mu[n] = mean(x[n,c], over=c)
+        mu = x[n].sum(dim=-1) / C
+        # xc[n,c] = -mu[n] + x[n,c]
+        xc = torch.sub(x[n], mu[..., None], out=xhat[n])
+        # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
+        r[n] = 1 / torch.sqrt(torch.einsum("nc,nc->n", xc, xc) / C + eps)
+        # xhat[n,c] = r[n]*xc[n,c]
+        torch.mul(r[n][..., None], xc, out=xhat[n])
+        # z[n,c] = gamma[c]*xhat[n,c] + beta[c]
+        torch.mul(gamma, xhat[n], out=z[n])
+        z[n] += beta
+        # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
+        u = torch.matmul(z[n], W_1.T, out=room(0, n, F))
+        u += b_1
+        # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
+        Phi = room(1, n, F)
+        Phi.copy_(0.5 * math.sqrt(2) * u)
+        torch.erf(Phi, out=Phi)
+        Phi.copy_(0.5 * Phi)
+        Phi += 0.5
+        # h[n,f] = Phi[n,f]*u[n,f]
+        h = torch.mul(Phi, u, out=room(1, n, F))
+        # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
+        torch.matmul(h, W_2.T, out=y[n])
+        torch.add(x[n], y[n], out=y[n])
+        y[n] += b_2
+    
+    workspace.sweep(xc_block, N, rows, (), (), C, dtype, device)
+    saved = (leading, types, C, F, N, gamma, W_1, b_1, W_2, r, xhat, z)
+    return restore(y, leading, bound.type), saved
+
+
+def feed_forward_block_lean_backward(
+    dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """dx, dgamma, dbeta, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect
+    to y.
+
+    Args:
+        dy: (..., C)
+        saved: the second result of feed_forward_block_lean_forward
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        dx: (..., C)
+        dgamma: (C,)
+        dbeta: (C,)
+        dW_1: (F, C)
+        db_1: (F,)
+        dW_2: (C, F)
+        db_2: (C,)
+    """
+    leading, types, C, F, N, gamma, W_1, b_1, W_2, r, xhat, z = saved
+    dy = incoming("feed_forward_block_lean_backward", "dy", dy, leading, (C,), like=gamma)
+    dtype = dy.dtype
+    device = dy.device
+    workspace = workspace or Workspace()
+    # db_2[c] = Sum_n(dy[n,c])   (C,)
+    db_2 = dy.sum(dim=0)
+    rows = workspace.rows(N, F)
+    dz = torch.empty((N, C), dtype=dtype, device=device)
+    parts = workspace.parts(N, rows, (), ())
+    dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
+    db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
+    dW_2 = torch.zeros((parts, C, F), dtype=dtype, device=device)
+    
+    def u_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
+        u = torch.matmul(z[n], W_1.T, out=room(0, n, F))
+        u += b_1
+        # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
+        Phi = room(1, n, F)
+        Phi.copy_(0.5 * math.sqrt(2) * u)
+        torch.erf(Phi, out=Phi)
+        Phi.copy_(0.5 * Phi)
+        Phi += 0.5
+        # h[n,f] = Phi[n,f]*u[n,f]
+        h = torch.mul(Phi, u, out=room(2, n, F))
+        # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
+        dh = torch.matmul(dy[n], W_2, out=room(3, n, F))
+        # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
+        du = torch.square(u, out=room(4, n, F))
+        du.copy_(-0.5 * du)
+        torch.exp(du, out=du)
+        torch.mul(u, du, out=du)
+        du.copy_(0.5 * math.sqrt(2) / math.sqrt(math.pi) * du)
+        du += Phi
+        du *= dh
+        # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
+        torch.matmul(du, W_1, out=dz[n])
+        # dW_1[f,c] = Sum_n(du[n,f]*z[n,c])
+        dW_1_block = torch.matmul(du.T, z[n], out=room(0, F, C))
+        dW_1[part] += dW_1_block
+        # db_1[f] = Sum_n(du[n,f])
+        db_1[part] += du.sum(dim=0)
+        # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
+        dW_2_block = torch.matmul(dy[n].T, h, out=room(0, C, F))
+        dW_2[part] += dW_2_block
+    
+    workspace.sweep(u_block, N, rows, (), (), F, dtype, device, parts)
     dW_1 = dW_1.sum(dim=0)
+    db_1 = db_1.sum(dim=0)
     dW_2 = dW_2.sum(dim=0)
-    db_2 = db_2.sum(dim=0)
-    # db_1[f] = Sum_n(du[n,f])   (F,)
-    db_1 = du.sum(dim=0)
+    rows = workspace.rows(N, C)
+    dx = torch.empty((N, C), dtype=dtype, device=device)
+    parts = workspace.parts(N, rows, (), ())
+    dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
+    dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
+    
+    def dxhat_block(room: Room, part: int, n_2: slice) -> None:
+        """The rows n_2 of a block."""
+        # dxhat[n,c] = gamma[c]*dz[n,c]
+        dxhat = torch.mul(gamma, dz[n_2], out=room(0, n_2, C))
+        dx_part = torch.einsum("nc,nc->n", dxhat, xhat[n_2]) / C
+        dx_part_2 = dxhat.sum(dim=-1) / C
+        # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n] +
+        #     dy[n,c]
+        torch.mul(dx_part[..., None], xhat[n_2], out=dx[n_2])
+        torch.sub(dxhat, dx[n_2], out=dx[n_2])
+        dx[n_2] -= dx_part_2[..., None]
+        torch.mul(r[n_2][..., None], dx[n_2], out=dx[n_2])
+        dx[n_2] += dy[n_2]
+        # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
+        dgamma[part] += torch.einsum("nc,nc->c", dz[n_2], xhat[n_2])
+        # dbeta[c] = Sum_n(dz[n,c])
+        dbeta[part] += dz[n_2].sum(dim=0)
+    
+    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts)
+    dgamma = dgamma.sum(dim=0)
+    dbeta = dbeta.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dgamma, types["gamma"]),

@@ -44,10 +44,8 @@ def jensen_shannon_forward(
     log_M = torch.empty((N, V), dtype=dtype, device=device)
     D = torch.empty((N,), dtype=dtype, device=device)
     
-    def log_M_mask_block(room: Room, part: int, n: slice) -> None:
+    def log_M_masked_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        log_M_mask = room(0, n, V)
-        log_M_mask.copy_(X[n] >= Y[n])
         log_M_masked = room(0, n, V)
         log_M_masked.copy_(torch.where(X[n] >= Y[n], X[n], Y[n]))
         # log_M[n,v] = log((1 - b)*exp(X[n,v]) + b*exp(Y[n,v]))
@@ -61,11 +59,7 @@ def jensen_shannon_forward(
         torch.log(log_M[n], out=log_M[n])
         torch.add(log_M_masked, log_M[n], out=log_M[n])
         D_exp = torch.exp(X[n], out=room(0, n, V))
-        D_mask = room(1, n, V)
-        D_mask.copy_(D_exp != 0)
         D_exp_2 = torch.exp(Y[n], out=room(1, n, V))
-        D_mask_2 = room(2, n, V)
-        D_mask_2.copy_(D_exp_2 != 0)
         D_part = room(2, n, V)
         D_part.copy_(X[n])
         D_part.masked_fill_(D_exp == 0, 0)
@@ -83,7 +77,7 @@ def jensen_shannon_forward(
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + X[n,v])*exp(X[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
         D[n] = (1 - b) * torch.einsum("nv,nv->n", D_part, D_exp) + b * torch.einsum("nv,nv->n", D_part_2, D_exp_2)
     
-    workspace.sweep(log_M_mask_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(log_M_masked_block, N, rows, (), (), V, dtype, device)
     saved = (leading, types, N, V, b, X, log_M)
     return restore(D, leading, bound.type), saved
 
@@ -112,18 +106,15 @@ def jensen_shannon_backward(
     def dX_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dX_exp = torch.exp(X[n], out=room(0, n, V))
-        dX_mask = room(1, n, V)
-        dX_mask.copy_(dX_exp != 0)
         # dX[n,v] = (1 - b)*(-log_M[n,v] + X[n,v])*dD[n]*exp(X[n,v])
         dX[n].copy_(X[n])
         dX[n].masked_fill_(dX_exp == 0, 0)
-        part_part = room(2, n, V)
+        part_part = room(1, n, V)
         part_part.copy_(log_M[n])
         part_part.masked_fill_(dX_exp == 0, 0)
         dX[n] -= part_part
-        torch.mul(dD[n][..., None], dX[n], out=dX[n])
+        torch.mul(((1 - b) * dD[n])[..., None], dX[n], out=dX[n])
         dX[n] *= dX_exp
-        dX[n].copy_((1 - b) * dX[n])
     
     workspace.sweep(dX_exp_block, N, rows, (), (), V, dtype, device)
     return restore(dX, leading, types["X"]),

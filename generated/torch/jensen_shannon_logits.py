@@ -54,8 +54,6 @@ def jensen_shannon_logits_forward(
         log_Q_part_2 = torch.log(torch.clamp(log_Q_exp.sum(dim=-1), min=1))
         # log_Q[n,v] = log_softmax(z[n,v], over=v)
         torch.sub(log_Q_part, log_Q_part_2[..., None], out=log_Q[n])
-        log_M_mask = room(0, n, V)
-        log_M_mask.copy_(log_Q[n] >= Y[n])
         log_M_masked = room(0, n, V)
         log_M_masked.copy_(torch.where(log_Q[n] >= Y[n], log_Q[n], Y[n]))
         # log_M[n,v] = log((1 - b)*exp(log_Q[n,v]) + b*exp(Y[n,v]))
@@ -69,11 +67,7 @@ def jensen_shannon_logits_forward(
         torch.log(log_M[n], out=log_M[n])
         torch.add(log_M_masked, log_M[n], out=log_M[n])
         D_exp = torch.exp(log_Q[n], out=room(0, n, V))
-        D_mask = room(1, n, V)
-        D_mask.copy_(D_exp != 0)
         D_exp_2 = torch.exp(Y[n], out=room(1, n, V))
-        D_mask_2 = room(2, n, V)
-        D_mask_2.copy_(D_exp_2 != 0)
         D_part = room(2, n, V)
         D_part.copy_(log_Q[n])
         D_part.masked_fill_(D_exp == 0, 0)
@@ -120,8 +114,6 @@ def jensen_shannon_logits_backward(
     def dlog_Q_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dlog_Q_exp = torch.exp(log_Q[n], out=room(0, n, V))
-        dlog_Q_mask = room(1, n, V)
-        dlog_Q_mask.copy_(dlog_Q_exp != 0)
         # dlog_Q[n,v] = (1 - b)*(-log_M[n,v] + log_Q[n,v])*dD[n]*exp(log_Q[n,v])
         dlog_Q = room(1, n, V)
         dlog_Q.copy_(log_Q[n])
@@ -130,9 +122,8 @@ def jensen_shannon_logits_backward(
         dlog_Q_part.copy_(log_M[n])
         dlog_Q_part.masked_fill_(dlog_Q_exp == 0, 0)
         dlog_Q -= dlog_Q_part
-        torch.mul(dD[n][..., None], dlog_Q, out=dlog_Q)
+        torch.mul(((1 - b) * dD[n])[..., None], dlog_Q, out=dlog_Q)
         dlog_Q *= dlog_Q_exp
-        dlog_Q.copy_((1 - b) * dlog_Q)
         dz_sum = dlog_Q.sum(dim=-1)
         # dz[n,v_1] = -Sum_v(dlog_Q[n,v])*exp(z[n,v_1])/Sum_v(exp(z[n,v])) + dlog_Q[n,v_1]
         torch.exp(log_Q[n], out=dz[n])

@@ -53,6 +53,27 @@ def kullback_leibler_backward(dD: torch.Tensor, saved: Saved) -> tuple[torch.Ten
     return cast(dQ, types["Q"]),
 
 
+def kullback_leibler_value_and_gradient(P: torch.Tensor, Q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """D, dQ of Kullback-Leibler divergence of two distributions.
+
+    Args:
+        P: (V,)
+        Q: (V,)
+
+    Returns:
+        D: scalar
+        dQ: (V,)
+    """
+    bound = bind("kullback_leibler_value_and_gradient", Array("P", P, "V"), Array("Q", Q, "V"))
+    P, Q = bound.arrays
+    D_mask = P != 0
+    # D = Sum_v((-log(Q[v]) + log(P[v]))*P[v])
+    D = torch.einsum("v,v->", torch.log(torch.where(D_mask, P, 1)) - torch.log(torch.where(D_mask, Q, 1)), P)
+    # dQ[v] = -P[v]/Q[v]   (V,)
+    dQ = -(P / Q)
+    return cast(D, bound.type), cast(dQ, bound.type)
+
+
 _operator = Operator(
     "kullback_leibler",
     kullback_leibler_forward,

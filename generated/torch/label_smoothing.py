@@ -118,6 +118,70 @@ def label_smoothing_backward(
     return restore(dz, leading, types["z"]),
 
 
+def label_smoothing_value_and_gradient(
+    z: torch.Tensor, target: torch.Tensor, *, eps: float = 0.1, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """loss, dz of mean cross entropy with label smoothing.
+
+    Args:
+        z: (..., V)
+        target: (...,), integers in 0 .. V-1
+        eps: float = 0.1
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        dz: (..., V)
+    """
+    bound = bind(
+        "label_smoothing_value_and_gradient",
+        Array("z", z, "N... V"),
+        Array("target", target, "N...", into="V"),
+        needs={"N": (1, "division by N"), "V": (1, "logsumexp over v")},
+    )
+    z, target = bound.arrays
+    N, V = bound.sizes("N V")
+    leading = bound.leading
+    dtype = z.dtype
+    device = z.device
+    workspace = workspace or Workspace()
+    # duniform[n] = eps/N
+    duniform = eps / N
+    # dhard[n] = (1 - eps)/N
+    dhard = (1 - eps) / N
+    # dL[n] = dhard[n] + duniform[n]
+    dL = dhard + duniform
+    rows = workspace.rows(N, V)
+    L_top = torch.empty((N,), dtype=dtype, device=device)
+    L_log = torch.empty((N,), dtype=dtype, device=device)
+    uniform = torch.empty((N,), dtype=dtype, device=device)
+    dz = torch.empty((N, V), dtype=dtype, device=device)
+    
+    def L_log_exp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
+        L_top[n] = z[n].amax(dim=-1)
+        L_log_exp = torch.sub(z[n], L_top[n][..., None], out=dz[n])
+        torch.exp(L_log_exp, out=L_log_exp)
+        L_log_sum = L_log_exp.sum(dim=-1)
+        L_log[n] = torch.log(L_log_sum)
+        uniform_part = torch.sub(L_top[n][..., None], z[n], out=room(0, n, V))
+        uniform_part += L_log[n][..., None]
+        # uniform[n] = Sum_v(-z[n,v] + L[n])/V
+        uniform[n] = uniform_part.sum(dim=-1) / V
+        # dz[n,v] = -duniform[n]/V - dhard[n]*[v = target[n]] + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        torch.mul((dL / L_log_sum)[..., None], L_log_exp, out=dz[n])
+        dz[n] -= duniform / V
+        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dhard
+    
+    workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device)
+    # hard[n] = -z[n,target[n]] + L[n]   (N,)
+    hard = L_top - z[torch.arange(N, device=device), target] + L_log
+    # loss = Sum_n((1 - eps)*hard[n] + uniform[n]*eps)/N
+    loss = ((1 - eps) * hard + eps * uniform).sum(dim=-1) / N
+    return cast(loss, bound.type), restore(dz, leading, bound.type)
+
+
 _operator = Operator(
     "label_smoothing",
     label_smoothing_forward,

@@ -112,13 +112,12 @@ def layer_norm_backward(
         """The rows n of a block."""
         # dxhat[n,c] = gamma[c]*dy[n,c]
         dxhat = torch.mul(gamma, dy[n], out=room(0, n, C))
-        dx_sum = torch.einsum("nc,nc->n", dxhat, xhat[n])
-        dx_part = dxhat.sum(dim=-1) / C
+        dx_part = torch.einsum("nc,nc->n", dxhat, xhat[n]) / C
+        dx_part_2 = dxhat.sum(dim=-1) / C
         # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n]
-        torch.mul(dx_sum[..., None], xhat[n], out=dx[n])
-        dx[n] /= C
+        torch.mul(dx_part[..., None], xhat[n], out=dx[n])
         torch.sub(dxhat, dx[n], out=dx[n])
-        dx[n] -= dx_part[..., None]
+        dx[n] -= dx_part_2[..., None]
         torch.mul(r[n][..., None], dx[n], out=dx[n])
         # dgamma[c] = Sum_n(dy[n,c]*xhat[n,c])
         dgamma[part] += torch.einsum("nc,nc->c", dy[n], xhat[n])

@@ -64,12 +64,8 @@ def linear_attention_forward(
     S = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
     z = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
     
-    def phi_k_mask_block(room: Room, part: int, n: int, j: slice) -> None:
+    def phi_k_block(room: Room, part: int, n: int, j: slice) -> None:
         """The rows j of a block, for one n."""
-        phi_k_mask = room(0, j, d_k)
-        phi_k_mask.copy_(K[n, j] > 0)
-        phi_k_mask_2 = room(0, j, d_k)
-        phi_k_mask_2.copy_(K[n, j] <= 0)
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
         phi_k[n, j].copy_(torch.where(K[n, j] > 0, K[n, j] + 1, torch.exp(torch.where(K[n, j] <= 0, K[n, j], 1))))
         # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])
@@ -78,7 +74,7 @@ def linear_attention_forward(
         # z[n,a] = Sum_j(phi_k[n,j,a])
         z[part, n] += phi_k[n, j].sum(dim=0)
     
-    workspace.sweep(phi_k_mask_block, T_k, rows, (N,), (), d_k, dtype, device, parts)
+    workspace.sweep(phi_k_block, T_k, rows, (N,), (), d_k, dtype, device, parts)
     S = S.sum(dim=0)
     z = z.sum(dim=0)
     rows = workspace.rows(T_q, d_k)
@@ -86,12 +82,8 @@ def linear_attention_forward(
     norm = torch.empty((N, T_q), dtype=dtype, device=device)
     O = torch.empty((N, T_q, d_v), dtype=dtype, device=device)
     
-    def phi_q_mask_block(room: Room, part: int, n_2: int, i: slice) -> None:
+    def phi_q_block(room: Room, part: int, n_2: int, i: slice) -> None:
         """The rows i of a block, for one n_2."""
-        phi_q_mask = room(0, i, d_k)
-        phi_q_mask.copy_(Q[n_2, i] > 0)
-        phi_q_mask_2 = room(0, i, d_k)
-        phi_q_mask_2.copy_(Q[n_2, i] <= 0)
         # phi_q[n,i,a] = where(Q[n,i,a] > 0, 1 + Q[n,i,a], exp(Q[n,i,a]))
         phi_q[n_2, i].copy_(
             torch.where(Q[n_2, i] > 0, Q[n_2, i] + 1, torch.exp(torch.where(Q[n_2, i] <= 0, Q[n_2, i], 1)))
@@ -102,7 +94,7 @@ def linear_attention_forward(
         torch.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
         O[n_2, i] /= norm[n_2, i][..., None]
     
-    workspace.sweep(phi_q_mask_block, T_q, rows, (N,), (), d_k, dtype, device)
+    workspace.sweep(phi_q_block, T_q, rows, (N,), (), d_k, dtype, device)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, S, z, norm, O)
     return restore(O, leading, bound.type), saved
 
@@ -143,10 +135,157 @@ def linear_attention_backward(
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
         dS_block = torch.matmul(phi_q[n, i].T, dS_part, out=room(1, d_k, d_v))
         dS[part, n] += dS_block
-        dQ_mask = room(0, i, d_k)
-        dQ_mask.copy_(Q[n, i] <= 0)
-        dQ_mask_2 = room(0, i, d_k)
-        dQ_mask_2.copy_(Q[n, i] > 0)
+        # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
+        #     [Q[n,i,a] > 0])
+        torch.matmul(dO[n, i], S[n].T, out=dQ[n, i])
+        dQ[n, i] /= norm[n, i][..., None]
+        part_part = torch.mul(dnorm[..., None], z[n], out=room(2, i, d_k))
+        dQ[n, i] += part_part
+        part_part_2 = room(3, i, d_k)
+        part_part_2.copy_(Q[n, i])
+        part_part_2.masked_fill_(Q[n, i] > 0, -math.inf)
+        torch.exp(part_part_2, out=part_part_2)
+        part_part_2_part = room(4, i, d_k)
+        part_part_2_part.fill_(1)
+        part_part_2_part.masked_fill_(Q[n, i] <= 0, 0)
+        part_part_2 += part_part_2_part
+        dQ[n, i] *= part_part_2
+    
+    workspace.sweep(dS_block, T_q, rows, (N,), (), d_v, dtype, device, parts)
+    dz = dz.sum(dim=0)
+    dS = dS.sum(dim=0)
+    rows = workspace.rows(T_k, d_k)
+    dK = torch.empty((N, T_k, d_k), dtype=dtype, device=device)
+    dV = torch.empty((N, T_k, d_v), dtype=dtype, device=device)
+    
+    def dK_block(room: Room, part: int, n_2: int, j: slice) -> None:
+        """The rows j of a block, for one n_2."""
+        # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
+        dK[n_2, j].copy_(K[n_2, j])
+        dK[n_2, j].masked_fill_(K[n_2, j] > 0, -math.inf)
+        torch.exp(dK[n_2, j], out=dK[n_2, j])
+        part_part_3 = room(0, j, d_k)
+        part_part_3.fill_(1)
+        part_part_3.masked_fill_(K[n_2, j] <= 0, 0)
+        dK[n_2, j] += part_part_3
+        part_part_4 = torch.matmul(V[n_2, j], dS[n_2].T, out=room(1, j, d_k))
+        part_part_4 += dz[n_2]
+        dK[n_2, j] *= part_part_4
+        # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
+        torch.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
+    
+    workspace.sweep(dK_block, T_k, rows, (N,), (), d_k, dtype, device)
+    return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
+
+
+def linear_attention_lean_forward(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, Saved]:
+    """O of linear attention.
+
+    Args:
+        Q: (..., T_q, d_k)
+        K: (..., T_k, d_k)
+        V: (..., T_k, d_v)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        O: (..., T_q, d_v)
+        saved: what linear_attention_lean_backward needs
+    """
+    bound = bind(
+        "linear_attention_lean_forward",
+        Array("Q", Q, "N... T_q d_k"),
+        Array("K", K, "N... T_k d_k"),
+        Array("V", V, "N... T_k d_v"),
+        needs={"T_k": (1, "division by norm[n,i]"), "d_k": (1, "division by norm[n,i]")},
+    )
+    Q, K, V = bound.arrays
+    N, T_k, T_q, d_k, d_v = bound.sizes("N T_k T_q d_k d_v")
+    leading = bound.leading
+    types = bound.types
+    dtype = Q.dtype
+    device = Q.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(T_k, d_k)
+    phi_k = torch.empty((N, T_k, d_k), dtype=dtype, device=device)
+    parts = workspace.parts(T_k, rows, (N,), ())
+    S = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
+    z = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
+    
+    def phi_k_block(room: Room, part: int, n: int, j: slice) -> None:
+        """The rows j of a block, for one n."""
+        # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
+        phi_k[n, j].copy_(torch.where(K[n, j] > 0, K[n, j] + 1, torch.exp(torch.where(K[n, j] <= 0, K[n, j], 1))))
+        # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])
+        S_block = torch.matmul(phi_k[n, j].T, V[n, j], out=room(0, d_k, d_v))
+        S[part, n] += S_block
+        # z[n,a] = Sum_j(phi_k[n,j,a])
+        z[part, n] += phi_k[n, j].sum(dim=0)
+    
+    workspace.sweep(phi_k_block, T_k, rows, (N,), (), d_k, dtype, device, parts)
+    S = S.sum(dim=0)
+    z = z.sum(dim=0)
+    rows = workspace.rows(T_q, d_k)
+    phi_q = torch.empty((N, T_q, d_k), dtype=dtype, device=device)
+    norm = torch.empty((N, T_q), dtype=dtype, device=device)
+    O = torch.empty((N, T_q, d_v), dtype=dtype, device=device)
+    
+    def phi_q_block(room: Room, part: int, n_2: int, i: slice) -> None:
+        """The rows i of a block, for one n_2."""
+        # phi_q[n,i,a] = where(Q[n,i,a] > 0, 1 + Q[n,i,a], exp(Q[n,i,a]))
+        phi_q[n_2, i].copy_(
+            torch.where(Q[n_2, i] > 0, Q[n_2, i] + 1, torch.exp(torch.where(Q[n_2, i] <= 0, Q[n_2, i], 1)))
+        )
+        # norm[n,i] = Sum_a(z[n,a]*phi_q[n,i,a])
+        norm[n_2, i] = torch.einsum("ia,a->i", phi_q[n_2, i], z[n_2])
+        # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
+        torch.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
+        O[n_2, i] /= norm[n_2, i][..., None]
+    
+    workspace.sweep(phi_q_block, T_q, rows, (N,), (), d_k, dtype, device)
+    saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, z, norm, O)
+    return restore(O, leading, bound.type), saved
+
+
+def linear_attention_lean_backward(
+    dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """dQ, dK, dV: the gradient of a loss of which dO is the gradient with respect to O.
+
+    Args:
+        dO: (..., T_q, d_v)
+        saved: the second result of linear_attention_lean_forward
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        dQ: (..., T_q, d_k)
+        dK: (..., T_k, d_k)
+        dV: (..., T_k, d_v)
+    """
+    leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, z, norm, O = saved
+    dO = incoming("linear_attention_lean_backward", "dO", dO, leading, (T_q, d_v), like=Q)
+    dtype = dO.dtype
+    device = dO.device
+    workspace = workspace or Workspace()
+    # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])   (N, d_k, d_v)
+    S = phi_k.swapaxes(-1, -2) @ V
+    rows = workspace.rows(T_q, d_v)
+    dQ = torch.empty((N, T_q, d_k), dtype=dtype, device=device)
+    parts = workspace.parts(T_q, rows, (N,), ())
+    dz = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
+    dS = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
+    
+    def dS_block(room: Room, part: int, n: int, i: slice) -> None:
+        """The rows i of a block, for one n."""
+        # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
+        dnorm = -(torch.einsum("ic,ic->i", O[n, i], dO[n, i]) / norm[n, i])
+        # dz[n,a] = Sum_i(dnorm[n,i]*phi_q[n,i,a])
+        dz[part, n] += torch.einsum("ia,i->a", phi_q[n, i], dnorm)
+        dS_part = torch.mul((1 / norm[n, i])[..., None], dO[n, i], out=room(0, i, d_v))
+        # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
+        dS_block = torch.matmul(phi_q[n, i].T, dS_part, out=room(1, d_k, d_v))
+        dS[part, n] += dS_block
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
         torch.matmul(dO[n, i], S[n].T, out=dQ[n, i])

@@ -58,6 +58,34 @@ def logistic_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, 
     return cast(dtheta, types["theta"]),
 
 
+def logistic_value_and_gradient(
+    X: torch.Tensor, y: torch.Tensor, theta: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """loss, dtheta of negative log-likelihood of logistic regression.
+
+    Args:
+        X: (N, d)
+        y: (N,)
+        theta: (d,)
+
+    Returns:
+        loss: scalar
+        dtheta: (d,)
+    """
+    bound = bind("logistic_value_and_gradient", Array("X", X, "N d"), Array("y", y, "N"), Array("theta", theta, "d"))
+    X, y, theta = bound.arrays
+    # u[i] = Sum_a(theta[a]*X[i,a])   (N,)
+    u = torch.einsum("ia,a->i", X, theta)
+    loss_part = torch.nn.functional.softplus(u)
+    # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
+    loss = loss_part.sum(dim=-1) - torch.einsum("i,i->", u, y)
+    # du[i] = -y[i] + exp(u[i])/(1 + exp(u[i]))   (N,)
+    du = torch.exp(u - loss_part) - y
+    # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
+    dtheta = torch.einsum("ia,i->a", X, du)
+    return cast(loss, bound.type), cast(dtheta, bound.type)
+
+
 _operator = Operator(
     "logistic",
     logistic_forward,

@@ -10,6 +10,7 @@ operator returns shares memory with anything else.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from math import prod
@@ -60,6 +61,85 @@ class Operator:
         name: What the operators are called; a number is added while another module holds the name.
         forward: The forward kernel: arrays and options -> output, and with a backward kernel what that one needs.
         backward: The backward kernel, or None where nothing is differentiated.
+        layout: What else `Rules` is told.
+    """
+
+    def __init__(
+        self, name: str, forward: Callable[..., Any], backward: Callable[..., Any] | None = None, **layout: Any
+    ) -> None:
+        # What is registered knows the rules and not this object: the library lives as long as the module that it
+        # stands in, and takes its operators along.
+        self.rules = rules = Rules(name, forward, backward, **layout)
+        self.library = torch.library.Library(NAMESPACE, "FRAGMENT")
+        free = _free_name(name)
+        rules.operator = self._defined(
+            free, rules.arrays, rules.options, rules.results, rules.compute, rules.imagine, rules.over_batch
+        )
+        rules.function = _function(name, rules, rules.operator, rules.save, rules.pull_back)
+        self._differentiated(rules.operator, rules.save_closed, rules.pull_back_once)
+        if backward is not None:
+            rules.backward_operator = self._defined(
+                f"{free}_backward", rules.pulled, rules.numbers, rules.gradients,
+                rules.compute_backward, rules.imagine_backward, rules.over_batch_backward,
+            )
+            rules.backward_function = _function(name, rules, rules.backward_operator, _save_nothing, rules.refuse_twice)
+            self._differentiated(rules.backward_operator, _save_nothing, rules.refuse_twice)
+        self.recorded, self.unrecorded = rules.function, _function(name, rules, rules.operator, _save_nothing, None)
+
+    def _defined(
+        self, name: str, tensors: Sequence[Spec], numbers: Sequence[Number], results: Sequence[Spec],
+        compute: Callable[..., Any], imagine: Callable[..., Any], over_batch: Callable[..., Any],
+    ) -> Any:
+        takes = [*(f"Tensor {made.name}" for made in tensors), *(f"{number.type} {number.name}" for number in numbers)]
+        gives = "Tensor" if len(results) == 1 else f"({', '.join('Tensor' for _ in results)})"
+        self.library.define(f"{name}({', '.join(takes)}) -> {gives}", tags=(torch.Tag.pt2_compliant_tag,))
+        self.library.impl(name, compute, "CompositeExplicitAutograd")
+        torch.library.register_fake(f"{NAMESPACE}::{name}", imagine, lib=self.library)
+        torch.library.register_vmap(f"{NAMESPACE}::{name}", over_batch, lib=self.library)
+        return getattr(getattr(torch.ops, NAMESPACE), name).default
+
+    def _differentiated(self, operator: Any, save: Callable[..., Any], pull_back: Callable[..., Any]) -> None:
+        torch.library.register_autograd(operator, pull_back, setup_context=save, lib=self.library)
+
+    def __call__(self, *values: Any) -> Any:
+        """The output, a tensor; or a tuple of them where there are several."""
+        rules = self.rules
+        given = [*values[: len(rules.arrays)]]
+        for option, value in zip(rules.options, values[len(rules.arrays) :]):
+            given.append(_scalar_tensor(value) if option.type == "Tensor" else value)
+        # A compiler traces the operator; outside of one a function serves the transforms of torch.func as well.
+        if torch.compiler.is_compiling():
+            results = _tuple(rules.operator(*given))
+        else:
+            results = _tuple((self.recorded if torch.is_grad_enabled() else self.unrecorded).apply(*given))
+        return results[0] if len(rules.outputs) == 1 else results[: len(rules.outputs)]
+
+
+def _free_name(name: str) -> str:
+    taken = getattr(torch.ops, NAMESPACE)
+    names = (name if number == 1 else f"{name}_{number}" for number in count(1))
+    return next(free for free in names if not hasattr(taken, free) and not hasattr(taken, f"{free}_backward"))
+
+
+def _function(name: str, rules: Rules, operator: Any, save: Callable[..., Any], pull_back: Any) -> Any:
+    """An operator as a function of autograd's."""
+    members = {
+        "generate_vmap_rule": True,
+        "forward": staticmethod(operator),
+        "setup_context": staticmethod(save),
+        "backward": staticmethod(pull_back or rules.refuse_twice),
+        "jvp": staticmethod(rules.refuse_tangents),
+    }
+    return type(name, (torch.autograd.Function,), members)
+
+
+class Rules:
+    """What PyTorch asks about a kernel: what it computes, the shapes of that, its gradient, and batches of it.
+
+    Args:
+        name: The kernel's name.
+        forward: The forward kernel.
+        backward: The backward kernel, or None.
         arrays: The arrays that it takes, each with its axes.
         options: Its options, each with its type in the schema; one that is differentiated for is a Tensor.
         outputs: What it returns, each with its axes.
@@ -70,11 +150,16 @@ class Operator:
         independent: Whether the forward and the backward kernel treat each entry of the leading dimensions by itself.
     """
 
+    operator: Any
+    function: Any
+    backward_operator: Any
+    backward_function: Any
+
     def __init__(
         self,
         name: str,
         forward: Callable[..., Any],
-        backward: Callable[..., Any] | None = None,
+        backward: Callable[..., Any] | None,
         *,
         arrays: Sequence[str],
         outputs: Sequence[str],
@@ -86,8 +171,9 @@ class Operator:
         independent: tuple[bool, bool] = (False, False),
     ) -> None:
         self.name = name
-        self.kernel = forward
-        self.backward_kernel = backward
+        # A function holds its module, and with it the library that holds what is registered: these rules.
+        self.kernel = weakref.ref(forward)
+        self.backward_kernel = weakref.ref(backward) if backward is not None else None
         self.arrays = [spec(text) for text in arrays]
         self.options = [Number(*text.split()) for text in options]
         self.outputs = [spec(text) for text in outputs]
@@ -104,25 +190,6 @@ class Operator:
         self.pulled = [self.outputs[0]._replace(name=f"d{self.outputs[0].name}"), *self.held]
         self.gradients = [tensors[name] for name in self.variables]
         self.numbers = self._numbers()
-        # The library lives as long as the module that the operator stands in, and takes its operators along.
-        self.library = torch.library.Library(NAMESPACE, "FRAGMENT")
-        free = self._free_name()
-        self.operator = self._defined(
-            free, [*self.arrays], self.options, self.results, self._compute, self._imagine, self._over_batch
-        )
-        torch.library.register_autograd(
-            self.operator, self._pull_back_once, setup_context=self._save_closed, lib=self.library
-        )
-        self.function = self._function(self.operator, self._save, self._pull_back)
-        if self.backward_kernel is not None:
-            self.backward_operator = self._defined(
-                f"{free}_backward", self.pulled, self.numbers, self.gradients,
-                self._compute_backward, self._imagine_backward, self._over_batch_backward,
-            )
-            torch.library.register_autograd(
-                self.backward_operator, self._refuse_twice, setup_context=_save_nothing, lib=self.library
-            )
-            self.backward_function = self._function(self.backward_operator, _save_nothing, self._refuse_twice)
 
     def _numbers(self) -> list[Number]:
         """The numbers among what is saved, and the sizes of gradients that no tensor has."""
@@ -135,52 +202,12 @@ class Operator:
         missing = dict.fromkeys(s for made in self.gradients for s in made.sizes if not s.isdigit() and s not in known)
         return [*numbers, *(Number("SymInt", size) for size in missing)]
 
-    # -- registration --------------------------------------------------------------------------------------------------
-
-    def _free_name(self) -> str:
-        taken = getattr(torch.ops, NAMESPACE)
-        names = (self.name if number == 1 else f"{self.name}_{number}" for number in count(1))
-        return next(free for free in names if not hasattr(taken, free) and not hasattr(taken, f"{free}_backward"))
-
-    def _defined(
-        self, name: str, tensors: list[Spec], numbers: list[Number], results: list[Spec],
-        compute: Callable[..., Any], imagine: Callable[..., Any], over_batch: Callable[..., Any],
-    ) -> Any:
-        takes = [*(f"Tensor {made.name}" for made in tensors), *(f"{number.type} {number.name}" for number in numbers)]
-        gives = "Tensor" if len(results) == 1 else f"({', '.join('Tensor' for _ in results)})"
-        self.library.define(f"{name}({', '.join(takes)}) -> {gives}", tags=(torch.Tag.pt2_compliant_tag,))
-        self.library.impl(name, compute, "CompositeExplicitAutograd")
-        torch.library.register_fake(f"{NAMESPACE}::{name}", imagine, lib=self.library)
-        torch.library.register_vmap(f"{NAMESPACE}::{name}", over_batch, lib=self.library)
-        return getattr(getattr(torch.ops, NAMESPACE), name).default
-
-    def _function(self, operator: Any, save: Callable[..., Any], pull_back: Callable[..., Any]) -> Any:
-        """The operator as a function of autograd's, which serves the transforms of torch.func too."""
-        members = {
-            "generate_vmap_rule": True,
-            "forward": staticmethod(operator),
-            "setup_context": staticmethod(save),
-            "backward": staticmethod(pull_back),
-            "jvp": staticmethod(self._refuse_tangents),
-        }
-        return type(self.name, (torch.autograd.Function,), members)
-
     # -- what is computed ----------------------------------------------------------------------------------------------
 
-    def __call__(self, *values: Any) -> Any:
-        """The output, a tensor; or a tuple of them where there are several."""
-        given = [*values[: len(self.arrays)]]
-        for option, value in zip(self.options, values[len(self.arrays) :]):
-            given.append(_scalar_tensor(value) if option.type == "Tensor" else value)
-        # A compiler traces the operator; outside of one the function serves torch.func's transforms as well.
-        traced = torch.compiler.is_compiling()
-        results = _tuple(self.operator(*given) if traced else self.function.apply(*given))
-        return results[0] if len(self.outputs) == 1 else results[: len(self.outputs)]
-
-    def _compute(self, *values: Any) -> Any:
+    def compute(self, *values: Any) -> Any:
         arrays = [value.detach() for value in values[: len(self.arrays)]]
         options = {option.name: _number(value) for option, value in zip(self.options, values[len(self.arrays) :])}
-        returned = self.kernel(*arrays, **options)
+        returned = _alive(self.kernel, self.name)(*arrays, **options)
         if self.backward_kernel is None:
             return _single(_owned(_tuple(returned), arrays))
         output, saved = returned
@@ -189,8 +216,8 @@ class Operator:
         kept = [_unfolded(made[one.name], leading) if one.leading else made[one.name] for one in self.kept]
         return _single(_owned((output, *kept, *(torch.tensor(made[one.name]) for one in self.counted)), arrays))
 
-    def _imagine(self, *values: Any) -> Any:
-        """Empty tensors of the shapes and types that `_compute` returns."""
+    def imagine(self, *values: Any) -> Any:
+        """Empty tensors of the shapes and types that `compute` returns."""
         arrays = values[: len(self.arrays)]
         known = _sizes(self.arrays, arrays)
         leading = self._leading(arrays)
@@ -201,7 +228,7 @@ class Operator:
         counted = [torch.empty((), dtype=torch.int64, device="cpu") for _ in self.counted]
         return _single((*outputs, *kept, *counted))
 
-    def _compute_backward(self, *values: Any) -> Any:
+    def compute_backward(self, *values: Any) -> Any:
         upstream, *tensors = (value.detach() for value in values[: len(self.pulled)])
         wide = _wide(upstream, *tensors)
         given: dict[str, Any] = dict(zip((number.name for number in self.numbers), values[len(self.pulled) :]))
@@ -209,13 +236,12 @@ class Operator:
         given["types"] = dict.fromkeys(self.variables, wide)
         for made, value in zip(self.held, tensors):
             given[made.name] = _number(value) if made.name in self.as_numbers else _flat(made, value, wide)
-        if self.backward_kernel is None:
-            raise NotImplementedError(self._without_derivative(self.name))
-        gradients = self.backward_kernel(upstream.to(wide), tuple(given[name] for name in self.saved))
+        backward = _alive(self.backward_kernel, self.name)
+        gradients = backward(upstream.to(wide), tuple(given[name] for name in self.saved))
         return _single(_owned(gradients, [upstream, *tensors]))
 
-    def _imagine_backward(self, *values: Any) -> Any:
-        """Empty tensors of the shapes and types that `_compute_backward` returns."""
+    def imagine_backward(self, *values: Any) -> Any:
+        """Empty tensors of the shapes and types that `compute_backward` returns."""
         tensors = values[: len(self.pulled)]
         known: dict[str, Any] = _sizes(self.pulled, tensors)
         known |= zip((number.name for number in self.numbers), values[len(self.pulled) :])
@@ -228,7 +254,7 @@ class Operator:
 
     # -- autograd ------------------------------------------------------------------------------------------------------
 
-    def _save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         names = [made.name for made in (*self.arrays, *self.options)]
         for name, needed in zip(names, ctx.needs_input_grad):
             if needed and name not in self.variables:
@@ -240,18 +266,18 @@ class Operator:
         ctx.types = [(made[name].dtype, made[name].device) for name in self.variables]
         ctx.set_materialize_grads(False)
 
-    def _save_closed(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """What `_save` does, for the operator on its own: nothing is differentiated through what it keeps."""
-        self._save(ctx, inputs, output)
+    def save_closed(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """What `save` does, for the operator on its own: nothing is differentiated through what it keeps."""
+        self.save(ctx, inputs, output)
         ctx.mark_non_differentiable(*_tuple(output)[len(self.outputs) :])
 
-    def _pull_back_once(self, ctx: Any, *upstream: Any) -> Any:
+    def pull_back_once(self, ctx: Any, *upstream: Any) -> Any:
         # Not through what is kept, hence not through the gradient either.
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            self._refuse_twice(ctx)
-        return self._pull_back(ctx, upstream[0])
+            self.refuse_twice(ctx)
+        return self.pull_back(ctx, upstream[0])
 
-    def _pull_back(self, ctx: Any, upstream: torch.Tensor | None, *others: Any) -> Any:
+    def pull_back(self, ctx: Any, upstream: torch.Tensor | None, *others: Any) -> Any:
         if any(other is not None for other in others):
             raise NotImplementedError(f"{self.name}: only the gradient of {self.outputs[0].name} is derived")
         places: dict[str, Any] = {made.name: None for made in (*self.arrays, *self.options)}
@@ -270,41 +296,34 @@ class Operator:
             "under torch.no_grad()"
         )
 
-    def _refuse_twice(self, ctx: Any, *upstream: Any) -> Any:
+    def refuse_twice(self, ctx: Any, *upstream: Any) -> Any:
         raise NotImplementedError(f"{self.name}: second derivatives are not derived; its gradient is differentiable once")
 
-    def _refuse_tangents(self, ctx: Any, *tangents: Any) -> Any:
+    def refuse_tangents(self, ctx: Any, *tangents: Any) -> Any:
         raise NotImplementedError(f"{self.name}: forward-mode derivatives are not derived; use reverse mode")
 
     # -- vmap ----------------------------------------------------------------------------------------------------------
 
-    def _over_batch(self, info: Any, places: tuple[Any, ...], *values: Any) -> Any:
+    def over_batch(self, info: Any, places: tuple[Any, ...], *values: Any) -> Any:
         takes = [*self.arrays, *self.options]
         together = self.independent[0]
-        return _mapped(self.operator, self._imagine, takes, self.results, together, info.batch_size, places, values)
+        return _mapped(self.operator, self.imagine, takes, self.results, together, info.batch_size, places, values)
 
-    def _over_batch_backward(self, info: Any, places: tuple[Any, ...], *values: Any) -> Any:
+    def over_batch_backward(self, info: Any, places: tuple[Any, ...], *values: Any) -> Any:
         takes = [*self.pulled, *self.numbers]
-        operator, imagine, together = self.backward_operator, self._imagine_backward, self.independent[1]
+        operator, imagine, together = self.backward_operator, self.imagine_backward, self.independent[1]
         return _mapped(operator, imagine, takes, self.gradients, together, info.batch_size, places, values)
 
 
 def _mapped(
     operator: Any, imagine: Callable[..., Any], takes: Sequence[Spec | Number], results: Sequence[Spec],
-    together: bool, size: int, places: Sequence[Any], values: Sequence[Any],
+    independent: bool, size: int, places: Sequence[Any], values: Sequence[Any],
 ) -> Any:
     """An operator over a batch: as one more leading dimension where it may be that, else one entry after the other."""
     batched = [isinstance(place, int) for place in places]
-    if together and all(not many or (isinstance(made, Spec) and made.leading) for made, many in zip(takes, batched)):
-        moved = []
-        for made, value, place, many in zip(takes, values, places, batched):
-            if many:
-                value = value.movedim(place, 0)
-            elif isinstance(made, Spec) and made.leading:
-                value = value.expand(size, *value.shape)
-            elif made.name == "leading":
-                value = [size, *value]
-            moved.append(value)
+    alone = [many and not (isinstance(made, Spec) and made.leading) for made, many in zip(takes, batched)]
+    if independent and not any(alone):
+        moved = [_with_batch(made, value, place, size, takes) for made, value, place in zip(takes, values, places)]
         return operator(*moved), _single(tuple(0 if made.leading else None for made in results))
     entries = [
         [value.select(place, entry) if many else value for value, place, many in zip(values, places, batched)]
@@ -313,13 +332,31 @@ def _mapped(
     if entries:
         found = [torch.stack(made) for made in zip(*(_tuple(operator(*entry)) for entry in entries))]
     else:
-        shapes = [value.movedim(place, 0).shape[1:] if many else () for value, place, many in zip(values, places, batched)]
-        alone = [v.new_empty(shape) if many else v for v, shape, many in zip(values, shapes, batched)]
-        found = [made.new_empty((0, *made.shape)) for made in _tuple(imagine(*alone))]
+        one = [v.movedim(place, 0).sum(0) if many else v for v, place, many in zip(values, places, batched)]
+        found = [made.new_empty((0, *made.shape)) for made in _tuple(imagine(*one))]
     return _single(tuple(found)), _single((0,) * len(found))
 
 
+def _with_batch(made: Spec | Number, value: Any, place: Any, size: int, takes: Sequence[Spec | Number]) -> Any:
+    """An operand with the batch as its first leading dimension."""
+    if isinstance(made, Spec):
+        if made.leading:
+            return value.movedim(place, 0) if isinstance(place, int) else value.expand(size, *value.shape)
+    elif made.name == "leading":
+        return [size, *value]
+    elif any(isinstance(other, Spec) and other.leading == made.name for other in takes):
+        return size * value
+    return value
+
+
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _alive(kernel: weakref.ref[Callable[..., Any]] | None, name: str) -> Callable[..., Any]:
+    function = kernel() if kernel is not None else None
+    if function is None:
+        raise RuntimeError(f"{name}: the module of this kernel was unloaded")
+    return function
 
 
 def _save_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

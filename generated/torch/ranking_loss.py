@@ -57,12 +57,8 @@ def ranking_loss_forward(
     Z_top = torch.empty((N,), dtype=dtype, device=device)
     Z_log = torch.empty((N,), dtype=dtype, device=device)
     
-    def Z_top_mask_block(room: Room, part: int, q: slice) -> None:
+    def Z_top_masked_block(room: Room, part: int, q: slice) -> None:
         """The rows q of a block."""
-        Z_top_mask = room(0, q, M)
-        Z_top_mask.copy_(target[q][..., None] == torch.arange(M, dtype=dtype, device=device))
-        Z_top_mask_2 = room(0, q, M)
-        Z_top_mask_2.copy_(valid[q] > 0)
         Z_top_masked = torch.div(s[q], tau, out=room(0, q, M))
         Z_top_masked.masked_fill_(
             ~((target[q][..., None] == torch.arange(M, device=device)) | (valid[q] > 0)), -math.inf
@@ -75,7 +71,7 @@ def ranking_loss_forward(
         torch.exp(Z_log_exp, out=Z_log_exp)
         Z_log[q] = torch.log(torch.clamp(Z_log_exp.sum(dim=-1), min=1))
     
-    workspace.sweep(Z_top_mask_block, N, rows, (), (), M, dtype, device)
+    workspace.sweep(Z_top_masked_block, N, rows, (), (), M, dtype, device)
     # L[q] = -s[q,target[q]]/tau + Z[q]   (N,)
     L = Z_top - s[torch.arange(N, device=device), target] / tau + Z_log
     saved = (leading, types, M, N, tau, s, target, valid, Z_top, Z_log)
@@ -105,53 +101,46 @@ def ranking_loss_backward(
     dZ = dL.clone()
     rows = workspace.rows(M, N)
     ds_part = torch.empty((N, M), dtype=dtype, device=device)
-    ds = torch.empty((N, M), dtype=dtype, device=device)
     
-    def ds_mask_block(room: Room, part: int, m: slice) -> None:
+    def ds_part_block(room: Room, part: int, m: slice) -> None:
         """The rows m of a block."""
-        ds_mask = room(0, N, m)
-        ds_mask.copy_(target[..., None] == torch.arange(m.start, m.stop, dtype=dtype, device=device))
-        ds_mask_2 = room(0, N, m)
-        ds_mask_2.copy_(valid[:, m] > 0)
         torch.div(s[:, m], tau, out=ds_part[:, m])
-        ds_part[:, m] -= Z_top[..., None]
+        ds_part[:, m] -= torch.clamp(Z_top, min=torch.finfo(dtype).min)[..., None]
         ds_part[:, m] -= Z_log[..., None]
+    
+    workspace.sweep(ds_part_block, M, rows, (), (), N, dtype, device)
+    rows = workspace.rows(N, M)
+    ds = torch.empty((N, M), dtype=dtype, device=device)
+    parts = workspace.parts(N, rows, (), ())
+    dtau = torch.zeros((parts,), dtype=dtype, device=device)
+    
+    def ds_block(room: Room, part: int, q: slice) -> None:
+        """The rows q of a block."""
         # ds[q,m] = -dL[q]*[m = target[q]]/tau + dZ[q]*[Eq(m, target[q]) | (valid[q,m] >
         #     0)]*exp(s[q,m]/tau)/(tau*Sum_m_2([Eq(m_2, target[q]) | (valid[q,m_2] > 0)]*exp(s[q,m_2]/tau)))
-        ds[:, m].copy_(ds_part[:, m])
-        ds[:, m].masked_fill_(
-            ~((target[..., None] == torch.arange(m.start, m.stop, device=device)) | (valid[:, m] > 0)), -math.inf
-        )
-        torch.exp(ds[:, m], out=ds[:, m])
-        torch.mul(dZ[..., None], ds[:, m], out=ds[:, m])
-        ds[:, m] /= tau
-        ds[:, m][torch.arange(N, device=device), target] -= dL / tau
-        dtau_mask = room(0, m, N)
-        dtau_mask.copy_(torch.arange(m.start, m.stop, dtype=dtype, device=device)[..., None] == target)
-        dtau_mask_2 = room(0, m, N)
-        dtau_mask_2.copy_((torch.arange(m.start, m.stop, device=device)[:, None] == target) | (valid[:, m].T > 0))
+        ds[q].copy_(ds_part[q])
+        ds[q].masked_fill_(~((target[q][..., None] == torch.arange(M, device=device)) | (valid[q] > 0)), -math.inf)
+        torch.exp(ds[q], out=ds[q])
+        torch.mul((dZ[q] / tau)[..., None], ds[q], out=ds[q])
+        ds[q][torch.arange(q.stop - q.start, device=device), target[q]] -= dL[q] / tau
+        dtau_masked = room(0, M, q)
+        dtau_masked.copy_(s[q].T)
+        dtau_masked.masked_fill_(~((torch.arange(M, device=device)[:, None] == target[q]) | (valid[q].T > 0)), 0)
+        dtau_exp = room(1, M, q)
+        dtau_exp.copy_(ds_part[q].T)
+        dtau_exp.masked_fill_(~((torch.arange(M, device=device)[:, None] == target[q]) | (valid[q].T > 0)), -math.inf)
+        torch.exp(dtau_exp, out=dtau_exp)
+        dtau_sum = torch.einsum("mq,mq->q", dtau_masked, dtau_exp)
+        # dtau = (-Sum_q(dZ[q]*Sum_m(s[q,m]*[Eq(m, target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau))/Sum_m([Eq(m,
+        #     target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau))) + Sum_q(dL[q]*s[q,target[q]]))/tau**2
+        dtau[part] += (
+            torch.einsum(
+                "q,q->", dL[q], s[torch.arange(q.start, q.stop, device=device), target[q]]
+            ) - torch.einsum("q,q->", dZ[q], dtau_sum)
+        ) / tau**2
     
-    workspace.sweep(ds_mask_block, M, rows, (), (), N, dtype, device)
-    # dtau = (-Sum_q(dZ[q]*Sum_m(s[q,m]*[Eq(m, target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau))/Sum_m([Eq(m,
-    #     target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau))) + Sum_q(dL[q]*s[q,target[q]]))/tau**2
-    dtau = (
-        (
-            torch.einsum("q,q->", dL, s[torch.arange(N, device=device), target]) - torch.einsum(
-                "q,q->",
-                dZ,
-                torch.einsum(
-                    "mq,mq->q",
-                    torch.where((torch.arange(M, device=device)[:, None] == target) | (valid.T > 0), s.T, 0),
-                    torch.exp(
-                        torch.where(
-                            (torch.arange(M, device=device)[:, None] == target) | (valid.T > 0), ds_part.T, -math.inf
-                        )
-                    ),
-                ),
-            )
-        )
-        / tau**2
-    )
+    workspace.sweep(ds_block, N, rows, (), (), M, dtype, device, parts)
+    dtau = dtau.sum(dim=0)
     return restore(ds, leading, types["s"]), dtau
 
 

@@ -88,11 +88,10 @@ def rms_norm_backward(
     
     def dx_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dx_part = r[n] * torch.einsum("nc,nc->n", dy[n], y[n])
+        dx_part = r[n] * torch.einsum("nc,nc->n", dy[n], y[n]) / C
         # dx[n,c] = (gamma[c]*dy[n,c] - r[n]*x[n,c]*Sum_c_1(dy[n,c_1]*y[n,c_1])/C)*r[n]
         torch.mul(gamma, dy[n], out=dx[n])
         part_part = torch.mul(dx_part[..., None], x[n], out=room(1, n, C))
-        part_part /= C
         dx[n] -= part_part
         torch.mul(r[n][..., None], dx[n], out=dx[n])
         dgamma_part = torch.mul(r[n][..., None], dy[n], out=room(0, n, C))

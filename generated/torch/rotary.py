@@ -91,6 +91,107 @@ def rotary_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     return restore(dx, leading, types["x"]),
 
 
+def rotary_lean_forward(
+    x: torch.Tensor, *, base: float = 10000.0, start: float = 0.0, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, Saved]:
+    """y of rotary position embedding.
+
+    Args:
+        x: (..., T, A, 2)
+        base: float = 10000.0
+        start: float = 0.0
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        y: (..., T, A, 2)
+        saved: what rotary_lean_backward needs
+    """
+    bound = bind("rotary_lean_forward", Array("x", x, "N... T A 2"))
+    (x,) = bound.arrays
+    A, N, T = bound.sizes("A N T")
+    leading = bound.leading
+    types = bound.types
+    dtype = x.dtype
+    device = x.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(T, A * 2 * 2)
+    angle = torch.empty((T, A), dtype=dtype, device=device)
+    R_part = torch.empty((T, A), dtype=dtype, device=device)
+    y = torch.empty((N, T, A, 2), dtype=dtype, device=device)
+    
+    def R_block(room: Room, part: int, t: slice) -> None:
+        """The rows t of a block."""
+        # angle[t,a] = (t + start)/base**(a/A)
+        torch.mul(
+            base**-(torch.arange(A, dtype=dtype, device=device) / A),
+            (torch.arange(t.start, t.stop, dtype=dtype, device=device) + start)[..., None],
+            out=angle[t],
+        )
+        torch.sin(angle[t], out=R_part[t])
+        R_part_2 = torch.cos(angle[t], out=room(0, t, A))
+        R_part_3 = torch.neg(R_part[t], out=room(1, t, A))
+        R_masked = room(2, t, A, 2)
+        R_masked.copy_(torch.where(torch.arange(2, device=device) == 0, R_part_3[..., None], R_part[t][..., None]))
+        # R[t,a,e,f] = where(Eq(e, f), cos(angle[t,a]), where(Eq(e, 0), -sin(angle[t,a]), sin(angle[t,a])))
+        R = room(1, t, A, 2, 2)
+        R.copy_(
+            torch.where(
+                torch.arange(2, device=device)[:, None] == torch.arange(2, device=device),
+                R_part_2[..., None, None],
+                R_masked[..., None],
+            )
+        )
+        # y[n,t,a,e] = Sum_f(R[t,a,e,f]*x[n,t,a,f])
+        y[:, t].copy_((x[:, t].permute(1, 2, 0, 3) @ R.swapaxes(-1, -2)).permute(2, 0, 1, 3))
+    
+    workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype, device)
+    saved = (leading, types, A, N, T, angle, R_part)
+    return restore(y, leading, bound.type), saved
+
+
+def rotary_lean_backward(
+    dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+
+    Args:
+        dy: (..., T, A, 2)
+        saved: the second result of rotary_lean_forward
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        dx: (..., T, A, 2)
+    """
+    leading, types, A, N, T, angle, R_part = saved
+    dy = incoming("rotary_lean_backward", "dy", dy, leading, (T, A, 2), like=angle)
+    dtype = dy.dtype
+    device = dy.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(T, A * 2 * 2)
+    dx = torch.empty((N, T, A, 2), dtype=dtype, device=device)
+    
+    def R_block(room: Room, part: int, t: slice) -> None:
+        """The rows t of a block."""
+        R_part_2 = torch.cos(angle[t], out=room(0, t, A))
+        R_part_3 = torch.neg(R_part[t], out=room(1, t, A))
+        R_masked = room(2, t, A, 2)
+        R_masked.copy_(torch.where(torch.arange(2, device=device) == 0, R_part_3[..., None], R_part[t][..., None]))
+        # R[t,a,e,f] = where(Eq(e, f), cos(angle[t,a]), where(Eq(e, 0), -sin(angle[t,a]), sin(angle[t,a])))
+        R = room(1, t, A, 2, 2)
+        R.copy_(
+            torch.where(
+                torch.arange(2, device=device)[:, None] == torch.arange(2, device=device),
+                R_part_2[..., None, None],
+                R_masked[..., None],
+            )
+        )
+        # dx[n,t,a,f] = Sum_e(R[t,a,e,f]*dy[n,t,a,e])
+        dx[:, t].copy_((dy[:, t].permute(1, 2, 0, 3) @ R).permute(2, 0, 1, 3))
+    
+    workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype, device)
+    return restore(dx, leading, types["x"]),
+
+
 _operator = Operator(
     "rotary",
     rotary_forward,

@@ -112,6 +112,159 @@ def softmax_regression_backward(
     return cast(dW, types["W"]),
 
 
+def softmax_regression_lean_forward(
+    X: torch.Tensor, label: torch.Tensor, W: torch.Tensor, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, Saved]:
+    """loss of negative log-likelihood of softmax regression.
+
+    Args:
+        X: (N, d)
+        label: (N,), integers in 0 .. C-1
+        W: (C, d)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        saved: what softmax_regression_lean_backward needs
+    """
+    bound = bind(
+        "softmax_regression_lean_forward",
+        Array("X", X, "N d"),
+        Array("label", label, "N", into="C"),
+        Array("W", W, "C d"),
+        needs={"C": (1, "logsumexp over c")},
+    )
+    X, label, W = bound.arrays
+    C, N, d = bound.sizes("C N d")
+    types = bound.types
+    dtype = X.dtype
+    device = X.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, C)
+    u = torch.empty((N, C), dtype=dtype, device=device)
+    L_top = torch.empty((N,), dtype=dtype, device=device)
+    L_log = torch.empty((N,), dtype=dtype, device=device)
+    
+    def u_block(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block."""
+        # u[i,c] = Sum_a(W[c,a]*X[i,a])
+        torch.matmul(X[i], W.T, out=u[i])
+        # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
+        L_top[i] = u[i].amax(dim=-1)
+        L_log_exp = torch.sub(u[i], L_top[i][..., None], out=room(0, i, C))
+        torch.exp(L_log_exp, out=L_log_exp)
+        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+    
+    workspace.sweep(u_block, N, rows, (), (), C, dtype, device)
+    # loss = Sum_i(-u[i,label[i]] + L[i])
+    loss = (L_top - u[torch.arange(N, device=device), label] + L_log).sum(dim=-1)
+    saved = (types, C, N, d, X, label, W, L_top, L_log)
+    return cast(loss, bound.type), saved
+
+
+def softmax_regression_lean_backward(
+    dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """dW: the gradient of a loss of which dloss is the gradient with respect to loss.
+
+    Args:
+        dloss: scalar
+        saved: the second result of softmax_regression_lean_forward
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        dW: (C, d)
+    """
+    types, C, N, d, X, label, W, L_top, L_log = saved
+    dloss = incoming("softmax_regression_lean_backward", "dloss", dloss, None, (), like=X)
+    dtype = dloss.dtype
+    device = dloss.device
+    workspace = workspace or Workspace()
+    # dL[i] = dloss
+    dL = dloss.clone()
+    rows = workspace.rows(N, C)
+    parts = workspace.parts(N, rows, (), ())
+    dW = torch.zeros((parts, C, d), dtype=dtype, device=device)
+    
+    def u_block(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block."""
+        # u[i,c] = Sum_a(W[c,a]*X[i,a])
+        u = torch.matmul(X[i], W.T, out=room(0, i, C))
+        # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
+        du = torch.sub(u, L_top[i][..., None], out=room(0, i, C))
+        du -= L_log[i][..., None]
+        torch.exp(du, out=du)
+        torch.mul(dL, du, out=du)
+        du[torch.arange(i.stop - i.start, device=device), label[i]] -= dloss
+        # dW[c,a] = Sum_i(X[i,a]*du[i,c])
+        dW_block = torch.matmul(du.T, X[i], out=room(1, C, d))
+        dW[part] += dW_block
+    
+    workspace.sweep(u_block, N, rows, (), (), C, dtype, device, parts)
+    dW = dW.sum(dim=0)
+    return cast(dW, types["W"]),
+
+
+def softmax_regression_value_and_gradient(
+    X: torch.Tensor, label: torch.Tensor, W: torch.Tensor, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """loss, dW of negative log-likelihood of softmax regression.
+
+    Args:
+        X: (N, d)
+        label: (N,), integers in 0 .. C-1
+        W: (C, d)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        dW: (C, d)
+    """
+    bound = bind(
+        "softmax_regression_value_and_gradient",
+        Array("X", X, "N d"),
+        Array("label", label, "N", into="C"),
+        Array("W", W, "C d"),
+        needs={"C": (1, "logsumexp over c")},
+    )
+    X, label, W = bound.arrays
+    C, N, d = bound.sizes("C N d")
+    dtype = X.dtype
+    device = X.device
+    workspace = workspace or Workspace()
+    # dL[i] = 1
+    dL = 1
+    rows = workspace.rows(N, C)
+    u = torch.empty((N, C), dtype=dtype, device=device)
+    L_top = torch.empty((N,), dtype=dtype, device=device)
+    L_log_sum = torch.empty((N,), dtype=dtype, device=device)
+    parts = workspace.parts(N, rows, (), ())
+    dW = torch.zeros((parts, C, d), dtype=dtype, device=device)
+    
+    def u_block(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block."""
+        # u[i,c] = Sum_a(W[c,a]*X[i,a])
+        torch.matmul(X[i], W.T, out=u[i])
+        # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
+        L_top[i] = u[i].amax(dim=-1)
+        L_log_exp = torch.sub(u[i], L_top[i][..., None], out=room(0, i, C))
+        torch.exp(L_log_exp, out=L_log_exp)
+        L_log_sum[i] = L_log_exp.sum(dim=-1)
+        # du[i,c] = -[c = label[i]] + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
+        du = torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=room(0, i, C))
+        du[torch.arange(i.stop - i.start, device=device), label[i]] += -1
+        # dW[c,a] = Sum_i(X[i,a]*du[i,c])
+        dW_block = torch.matmul(du.T, X[i], out=room(1, C, d))
+        dW[part] += dW_block
+    
+    workspace.sweep(u_block, N, rows, (), (), C, dtype, device, parts)
+    dW = dW.sum(dim=0)
+    L_log = torch.log(L_log_sum)
+    # loss = Sum_i(-u[i,label[i]] + L[i])
+    loss = (L_top - u[torch.arange(N, device=device), label] + L_log).sum(dim=-1)
+    return cast(loss, bound.type), cast(dW, bound.type)
+
+
 _operator = Operator(
     "softmax_regression",
     softmax_regression_forward,

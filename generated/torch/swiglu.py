@@ -148,6 +148,142 @@ def swiglu_backward(
     )
 
 
+def swiglu_lean_forward(
+    x: torch.Tensor, W_g: torch.Tensor, W_u: torch.Tensor, W_d: torch.Tensor, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, Saved]:
+    """y of SwiGLU feed-forward layer.
+
+    Args:
+        x: (..., C)
+        W_g: (F, C)
+        W_u: (F, C)
+        W_d: (C, F)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        y: (..., C)
+        saved: what swiglu_lean_backward needs
+    """
+    bound = bind(
+        "swiglu_lean_forward",
+        Array("x", x, "N... C"),
+        Array("W_g", W_g, "F C"),
+        Array("W_u", W_u, "F C"),
+        Array("W_d", W_d, "C F"),
+    )
+    x, W_g, W_u, W_d = bound.arrays
+    C, F, N = bound.sizes("C F N")
+    leading = bound.leading
+    types = bound.types
+    dtype = x.dtype
+    device = x.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, F)
+    y = torch.empty((N, C), dtype=dtype, device=device)
+    
+    def g_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
+        g = torch.matmul(x[n], W_g.T, out=room(0, n, F))
+        # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
+        u = torch.matmul(x[n], W_u.T, out=room(1, n, F))
+        # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
+        a = torch.neg(g, out=room(2, n, F))
+        a.copy_(torch.nn.functional.softplus(a))
+        torch.neg(a, out=a)
+        torch.exp(a, out=a)
+        torch.mul(g, a, out=a)
+        # h[n,f] = a[n,f]*u[n,f]
+        h = torch.mul(a, u, out=room(2, n, F))
+        # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
+        torch.matmul(h, W_d.T, out=y[n])
+    
+    workspace.sweep(g_block, N, rows, (), (), F, dtype, device)
+    saved = (leading, types, C, F, N, x, W_g, W_u, W_d)
+    return restore(y, leading, bound.type), saved
+
+
+def swiglu_lean_backward(
+    dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """dx, dW_g, dW_u, dW_d: the gradient of a loss of which dy is the gradient with respect to y.
+
+    Args:
+        dy: (..., C)
+        saved: the second result of swiglu_lean_forward
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        dx: (..., C)
+        dW_g: (F, C)
+        dW_u: (F, C)
+        dW_d: (C, F)
+    """
+    leading, types, C, F, N, x, W_g, W_u, W_d = saved
+    dy = incoming("swiglu_lean_backward", "dy", dy, leading, (C,), like=x)
+    dtype = dy.dtype
+    device = dy.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, F)
+    dx = torch.empty((N, C), dtype=dtype, device=device)
+    parts = workspace.parts(N, rows, (), ())
+    dW_g = torch.zeros((parts, F, C), dtype=dtype, device=device)
+    dW_u = torch.zeros((parts, F, C), dtype=dtype, device=device)
+    dW_d = torch.zeros((parts, C, F), dtype=dtype, device=device)
+    
+    def g_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
+        g = torch.matmul(x[n], W_g.T, out=room(0, n, F))
+        # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
+        u = torch.matmul(x[n], W_u.T, out=room(1, n, F))
+        # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
+        a = torch.neg(g, out=room(2, n, F))
+        a.copy_(torch.nn.functional.softplus(a))
+        torch.neg(a, out=a)
+        torch.exp(a, out=a)
+        torch.mul(g, a, out=a)
+        # h[n,f] = a[n,f]*u[n,f]
+        h = torch.mul(a, u, out=room(3, n, F))
+        # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])
+        dh = torch.matmul(dy[n], W_d, out=room(4, n, F))
+        # du[n,f] = a[n,f]*dh[n,f]
+        du = torch.mul(a, dh, out=room(5, n, F))
+        dg_part = torch.neg(g, out=room(0, n, F))
+        dg_part_2 = room(6, n, F)
+        dg_part_2.copy_(torch.nn.functional.softplus(dg_part))
+        # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
+        dg = torch.sub(dg_part, dg_part_2, out=room(0, n, F))
+        torch.exp(dg, out=dg)
+        torch.mul(a, dg, out=dg)
+        dg_part_3 = torch.neg(dg_part_2, out=room(7, n, F))
+        torch.exp(dg_part_3, out=dg_part_3)
+        dg += dg_part_3
+        dg *= dh
+        dg *= u
+        # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
+        torch.matmul(dg, W_g, out=dx[n])
+        part_part = torch.matmul(du, W_u, out=room(8, n, C))
+        dx[n] += part_part
+        # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
+        dW_g_block = torch.matmul(dg.T, x[n], out=room(1, F, C))
+        dW_g[part] += dW_g_block
+        # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
+        dW_u_block = torch.matmul(du.T, x[n], out=room(0, F, C))
+        dW_u[part] += dW_u_block
+        # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
+        dW_d_block = torch.matmul(dy[n].T, h, out=room(0, C, F))
+        dW_d[part] += dW_d_block
+    
+    workspace.sweep(g_block, N, rows, (), (), F, dtype, device, parts)
+    dW_g = dW_g.sum(dim=0)
+    dW_u = dW_u.sum(dim=0)
+    dW_d = dW_d.sum(dim=0)
+    return (
+        restore(dx, leading, types["x"]), cast(dW_g, types["W_g"]), cast(dW_u, types["W_u"]), cast(dW_d, types["W_d"]),
+    )
+
+
 _operator = Operator(
     "swiglu",
     swiglu_forward,

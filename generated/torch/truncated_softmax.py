@@ -66,10 +66,8 @@ def truncated_softmax_forward(
     likelier = torch.zeros((parts, N, V), dtype=dtype, device=device)
     weight = torch.zeros((parts, N, V), dtype=dtype, device=device)
     
-    def likelier_mask_block(room: Room, part: int, n_2: int, u: slice) -> None:
+    def likelier_block(room: Room, part: int, n_2: int, u: slice) -> None:
         """The rows u of a block, for one n_2."""
-        likelier_mask = room(0, u, V)
-        likelier_mask.copy_(p[n_2, u][..., None] > p[n_2])
         likelier_masked = room(0, u, V)
         likelier_masked.fill_(1)
         likelier_masked.masked_fill_(p[n_2, u][..., None] <= p[n_2], 0)
@@ -81,18 +79,14 @@ def truncated_softmax_forward(
         # weight[n,v] = Sum_u(p[n,u]*[p[n,u] > p[n,v]])
         weight[part, n_2] += weight_masked.sum(dim=0)
     
-    workspace.sweep(likelier_mask_block, V, rows, (N,), (), V, dtype, device, parts)
+    workspace.sweep(likelier_block, V, rows, (N,), (), V, dtype, device, parts)
     likelier = likelier.sum(dim=0)
     weight = weight.sum(dim=0)
     rows = workspace.rows(N, V)
     q = torch.empty((N, V), dtype=dtype, device=device)
     
-    def q_mask_block(room: Room, part: int, n_3: slice) -> None:
+    def q_masked_block(room: Room, part: int, n_3: slice) -> None:
         """The rows n_3 of a block."""
-        q_mask = room(0, n_3, V)
-        q_mask.copy_(likelier[n_3] < most)
-        q_mask_2 = room(0, n_3, V)
-        q_mask_2.copy_(weight[n_3] < mass)
         q_masked = q[n_3]
         q_masked.copy_(p_part[n_3])
         q_masked.masked_fill_(likelier[n_3] >= most, -math.inf)
@@ -104,7 +98,7 @@ def truncated_softmax_forward(
         # q[n,v] = softmax(z[n,v]/temperature, over=v, where=(likelier[n,v] < most) & (weight[n,v] < mass))
         torch.div(q_exp, q_sum[..., None], out=q[n_3])
     
-    workspace.sweep(q_mask_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(q_masked_block, N, rows, (), (), V, dtype, device)
     return restore(q, leading, bound.type)
 
 

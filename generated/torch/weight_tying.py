@@ -133,6 +133,199 @@ def weight_tying_backward(
     return cast(dE, types["E"]), cast(dW, types["W"])
 
 
+def weight_tying_lean_forward(
+    token: torch.Tensor,
+    target: torch.Tensor,
+    E: torch.Tensor,
+    W: torch.Tensor,
+    *,
+    workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, Saved]:
+    """loss of cross entropy with a tied embedding.
+
+    Args:
+        token: (...,), integers in 0 .. V-1
+        target: (...,), integers in 0 .. V-1
+        E: (V, C)
+        W: (C, C)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        saved: what weight_tying_lean_backward needs
+    """
+    bound = bind(
+        "weight_tying_lean_forward",
+        Array("token", token, "N...", into="V"),
+        Array("target", target, "N...", into="V"),
+        Array("E", E, "V C"),
+        Array("W", W, "C C"),
+        needs={"N": (1, "division by N"), "V": (1, "logsumexp over v")},
+    )
+    token, target, E, W = bound.arrays
+    N, V, C = bound.sizes("N V C")
+    types = bound.types
+    dtype = E.dtype
+    device = E.device
+    workspace = workspace or Workspace()
+    # x[n,c] = E[token[n],c]   (N, C)
+    x = E[token]
+    # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
+    h = x @ W
+    rows = workspace.rows(N, V)
+    z = torch.empty((N, V), dtype=dtype, device=device)
+    L_top = torch.empty((N,), dtype=dtype, device=device)
+    L_log = torch.empty((N,), dtype=dtype, device=device)
+    
+    def z_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # z[n,v] = Sum_d(E[v,d]*h[n,d])
+        torch.matmul(h[n], E.T, out=z[n])
+        # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
+        L_top[n] = z[n].amax(dim=-1)
+        L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
+        torch.exp(L_log_exp, out=L_log_exp)
+        L_log[n] = torch.log(L_log_exp.sum(dim=-1))
+    
+    workspace.sweep(z_block, N, rows, (), (), V, dtype, device)
+    # loss = Sum_n(-z[n,target[n]] + L[n])/N
+    loss = (L_top - z[torch.arange(N, device=device), target] + L_log).sum(dim=-1) / N
+    saved = (types, C, N, V, token, target, E, W, L_top, L_log)
+    return cast(loss, bound.type), saved
+
+
+def weight_tying_lean_backward(
+    dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """dE, dW: the gradient of a loss of which dloss is the gradient with respect to loss.
+
+    Args:
+        dloss: scalar
+        saved: the second result of weight_tying_lean_forward
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        dE: (V, C)
+        dW: (C, C)
+    """
+    types, C, N, V, token, target, E, W, L_top, L_log = saved
+    dloss = incoming("weight_tying_lean_backward", "dloss", dloss, None, (), like=E)
+    dtype = dloss.dtype
+    device = dloss.device
+    workspace = workspace or Workspace()
+    # x[n,c] = E[token[n],c]   (N, C)
+    x = E[token]
+    # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
+    h = x @ W
+    # dL[n] = dloss/N
+    dL = dloss / N
+    rows = workspace.rows(N, V)
+    dz = torch.empty((N, V), dtype=dtype, device=device)
+    dh = torch.empty((N, C), dtype=dtype, device=device)
+    dx = torch.empty((N, C), dtype=dtype, device=device)
+    
+    def z_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # z[n,v] = Sum_d(E[v,d]*h[n,d])
+        z = torch.matmul(h[n], E.T, out=dz[n])
+        # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
+        torch.sub(z, L_top[n][..., None], out=dz[n])
+        dz[n] -= L_log[n][..., None]
+        torch.exp(dz[n], out=dz[n])
+        torch.mul(dL, dz[n], out=dz[n])
+        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
+        torch.matmul(dz[n], E, out=dh[n])
+        # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
+        torch.matmul(dh[n], W.T, out=dx[n])
+    
+    workspace.sweep(z_block, N, rows, (), (), V, dtype, device)
+    # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
+    dE = dz.T @ h
+    dE.index_put_((token,), dx, accumulate=True)
+    # dW[c,d] = Sum_n(dh[n,d]*x[n,c])   (C, C)
+    dW = x.T @ dh
+    return cast(dE, types["E"]), cast(dW, types["W"])
+
+
+def weight_tying_value_and_gradient(
+    token: torch.Tensor,
+    target: torch.Tensor,
+    E: torch.Tensor,
+    W: torch.Tensor,
+    *,
+    workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """loss, dE, dW of cross entropy with a tied embedding.
+
+    Args:
+        token: (...,), integers in 0 .. V-1
+        target: (...,), integers in 0 .. V-1
+        E: (V, C)
+        W: (C, C)
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        dE: (V, C)
+        dW: (C, C)
+    """
+    bound = bind(
+        "weight_tying_value_and_gradient",
+        Array("token", token, "N...", into="V"),
+        Array("target", target, "N...", into="V"),
+        Array("E", E, "V C"),
+        Array("W", W, "C C"),
+        needs={"N": (1, "division by N"), "V": (1, "logsumexp over v")},
+    )
+    token, target, E, W = bound.arrays
+    C, N, V = bound.sizes("C N V")
+    dtype = E.dtype
+    device = E.device
+    workspace = workspace or Workspace()
+    # x[n,c] = E[token[n],c]   (N, C)
+    x = E[token]
+    # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
+    h = x @ W
+    # dL[n] = 1/N
+    dL = 1 / N
+    rows = workspace.rows(N, V)
+    z = torch.empty((N, V), dtype=dtype, device=device)
+    L_top = torch.empty((N,), dtype=dtype, device=device)
+    L_log_sum = torch.empty((N,), dtype=dtype, device=device)
+    dz = torch.empty((N, V), dtype=dtype, device=device)
+    dh = torch.empty((N, C), dtype=dtype, device=device)
+    dx = torch.empty((N, C), dtype=dtype, device=device)
+    
+    def z_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        # z[n,v] = Sum_d(E[v,d]*h[n,d])
+        torch.matmul(h[n], E.T, out=z[n])
+        # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
+        L_top[n] = z[n].amax(dim=-1)
+        L_log_exp = torch.sub(z[n], L_top[n][..., None], out=dz[n])
+        torch.exp(L_log_exp, out=L_log_exp)
+        L_log_sum[n] = L_log_exp.sum(dim=-1)
+        # dz[n,v] = -[v = target[n]]/N + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
+        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
+        torch.matmul(dz[n], E, out=dh[n])
+        # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
+        torch.matmul(dh[n], W.T, out=dx[n])
+    
+    workspace.sweep(z_block, N, rows, (), (), V, dtype, device)
+    L_log = torch.log(L_log_sum)
+    # loss = Sum_n(-z[n,target[n]] + L[n])/N
+    loss = (L_top - z[torch.arange(N, device=device), target] + L_log).sum(dim=-1) / N
+    # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
+    dE = dz.T @ h
+    dE.index_put_((token,), dx, accumulate=True)
+    # dW[c,d] = Sum_n(dh[n,d]*x[n,c])   (C, C)
+    dW = x.T @ dh
+    return cast(loss, bound.type), cast(dE, bound.type), cast(dW, bound.type)
+
+
 _operator = Operator(
     "weight_tying",
     weight_tying_forward,

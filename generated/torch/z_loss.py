@@ -92,22 +92,77 @@ def z_loss_backward(
     dtype = dloss.dtype
     device = dloss.device
     workspace = workspace or Workspace()
+    dL_part = dloss / N
     rows = workspace.rows(N, V)
     dz = torch.empty((N, V), dtype=dtype, device=device)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dL[n] = (1 + 2*L[n]*scale)*dloss/N
-        dL = dloss * (2 * scale * L[n] + 1) / N
+        dL = dL_part * (2 * scale * L[n] + 1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         torch.sub(z[n], L_top[n][..., None], out=dz[n])
         dz[n] -= L_log[n][..., None]
         torch.exp(dz[n], out=dz[n])
         torch.mul(dL[..., None], dz[n], out=dz[n])
-        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dloss / N
+        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL_part
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
+
+
+def z_loss_value_and_gradient(
+    z: torch.Tensor, target: torch.Tensor, *, scale: float = 0.0001, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """loss, dz of mean cross entropy with z-loss.
+
+    Args:
+        z: (..., V)
+        target: (...,), integers in 0 .. V-1
+        scale: float = 0.0001
+        workspace: threads and scratch memory, to be reused by later calls
+
+    Returns:
+        loss: scalar
+        dz: (..., V)
+    """
+    bound = bind(
+        "z_loss_value_and_gradient",
+        Array("z", z, "N... V"),
+        Array("target", target, "N...", into="V"),
+        needs={"N": (1, "division by N"), "V": (1, "logsumexp over v")},
+    )
+    z, target = bound.arrays
+    N, V = bound.sizes("N V")
+    leading = bound.leading
+    dtype = z.dtype
+    device = z.device
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, V)
+    L = torch.empty((N,), dtype=dtype, device=device)
+    dz = torch.empty((N, V), dtype=dtype, device=device)
+    
+    def L_exp_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        L_top = z[n].amax(dim=-1)
+        L_exp = torch.sub(z[n], L_top[..., None], out=dz[n])
+        torch.exp(L_exp, out=L_exp)
+        L_sum = L_exp.sum(dim=-1)
+        # L[n] = logsumexp(z[n,v], over=v)
+        L[n] = L_top + torch.log(L_sum)
+        # dL[n] = (1 + 2*L[n]*scale)/N
+        dL = (2 * scale * L[n] + 1) / N
+        # dz[n,v] = -[v = target[n]]/N + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        torch.mul((dL / L_sum)[..., None], L_exp, out=dz[n])
+        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= 1 / N
+    
+    workspace.sweep(L_exp_block, N, rows, (), (), V, dtype, device)
+    # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
+    loss = (
+        (scale * torch.einsum("n,n->", L, L) + L.sum(dim=-1) - z[torch.arange(N, device=device), target].sum(dim=-1))
+        / N
+    )
+    return cast(loss, bound.type), restore(dz, leading, bound.type)
 
 
 _operator = Operator(

@@ -166,7 +166,7 @@ def show(verdicts: Sequence[Verdict], elapsed: float) -> None:
             render.show_note(f"laws: {'; '.join(verdict.laws)}", indent=width + 2)
         if verdict.claim.by is not None:
             rule = verdict.claim.by
-            render.show_note(f"rule: {rule.name}: {rule.statement}. {rule.source}", indent=width + 2)
+            render.show_note(f"rule: {rule.name}: {rule.statement} ({rule.source})", indent=width + 2)
         if verdict.claim.note:
             render.show_note(f"note: {verdict.claim.note}", indent=width + 2)
         for line in grounds(verdict):

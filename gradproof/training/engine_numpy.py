@@ -9,6 +9,7 @@ that each part's backward pass starts from a cotangent of one over their number.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -18,9 +19,10 @@ from threadpoolctl import ThreadpoolController
 from gradproof.training.chain import ADDITION, backward_steps, forward_steps
 from gradproof.training.config import TrainingConfig
 from gradproof.training.execution import run_backward, run_forward
-from gradproof.training.kernels import forward_kernel
+from gradproof.training.kernels import forward_kernel, new_workspace
+from gradproof.training.memory import keep_freed_memory
 from gradproof.training.model import Ids, Model
-from gradproof.training.parameters import Array, FlatArrays, allocate
+from gradproof.training.parameters import Array, allocate
 
 __all__ = ["NumpyArrays", "NumpyModel"]
 
@@ -72,12 +74,14 @@ class NumpyModel(Model):
 
     def __init__(self, config: TrainingConfig, vocabulary: int) -> None:
         """A model whose weights and gradients are zero."""
+        keep_freed_memory()
         super().__init__(config, vocabulary, NumpyArrays(config.dtype))
         self._steps = forward_steps(config, dropout=True)
         self._plan = backward_steps(self._steps)
         # Where each thread adds up gradients; the first does so where the result belongs.
         others = (allocate(self.specs, self.arrays.zeros) for _ in range(1, config.threads))
         self._sums = (self.slopes, *others)
+        self._workspaces = tuple(new_workspace(threads=1) for _ in self._sums)
         self._pool = ThreadPoolExecutor(config.threads, "gradproof")
         self._libraries = ThreadpoolController()
 
@@ -90,7 +94,7 @@ class NumpyModel(Model):
             losses = []
             for number, part in enumerate(parts[lane :: self.config.threads]):
                 values = self.training_values(tokens[part], targets[part], step, part.start)
-                losses.append(self._part(values, 1 / len(parts), self._sums[lane], more=number > 0))
+                losses.append(self._part(values, 1 / len(parts), lane, more=number > 0))
             return losses
 
         # Products this small are quicker on one thread each than on all of them together.
@@ -101,11 +105,12 @@ class NumpyModel(Model):
                 self._add_up(self.slopes.flat, self._sums[lane].flat)
         return fmean(losses)
 
-    def _part(self, values: dict[str, Any], weight: float, sums: FlatArrays, *, more: bool) -> float:
-        """The loss of one micro-batch; `weight` times its gradient is written, or added if there is more, to `sums`."""
-        loss, kept = run_forward(self._steps, values, self.call)
-        for name, gradient in run_backward(self._plan, self.arrays.number(weight), kept, self.call):
-            target = sums.views[name]
+    def _part(self, values: dict[str, Any], weight: float, lane: int, *, more: bool) -> float:
+        """The loss of one micro-batch; `weight` times its gradient replaces the thread's sum, or joins it if `more`."""
+        call = partial(self.call, workspace=self._workspaces[lane])
+        loss, kept = run_forward(self._steps, values, call)
+        for name, gradient in run_backward(self._plan, self.arrays.number(weight), kept, call):
+            target = self._sums[lane].views[name]
             np.copyto(target, forward_kernel(ADDITION)(target, gradient)[0] if more else gradient)
         return float(loss)
 

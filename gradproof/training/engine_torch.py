@@ -1,9 +1,9 @@
 """The torch engine: the chain of kernels as a torch module, differentiated by autograd.
 
-Between the model and the generated PyTorch kernels. The module's parameters are views into the model's flat vector, and
-so are their gradients, so that the optimiser is the same as for NumPy. Autograd decides the order of the backward pass
-and adds what comes back from several uses; each pull-back is a generated kernel. Weights are kept in float32 where
-activations are bfloat16.
+Between the model and the generated PyTorch kernels, which are registered as operators of PyTorch. The module's
+parameters are views into the model's flat vector, and so are their gradients, so that the optimiser is the same as for
+NumPy. Autograd decides the order of the backward pass and adds what comes back from several uses; each pull-back is a
+generated kernel. Weights are kept in float32 where activations are bfloat16.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from torch import Tensor, nn
 from gradproof.training.chain import LOSS, Step, forward_steps
 from gradproof.training.config import TrainingConfig
 from gradproof.training.errors import ConfigurationError
-from gradproof.training.kernels import backward_kernel, forward_kernel
-from gradproof.training.model import Array, Ids, Model
+from gradproof.training.kernels import kernel
+from gradproof.training.memory import keep_freed_memory
+from gradproof.training.model import Ids, Model
+from gradproof.training.parameters import Array
 
 __all__ = ["TorchArrays", "TorchModel"]
 
@@ -39,7 +41,7 @@ class TorchArrays:
             raise ConfigurationError(
                 "device = 'cuda': expected a GPU that torch can use, found none; set device = 'cpu'"
             )
-        self.device = torch.device(device, torch.cuda.current_device() if device == "cuda" else None)
+        self.device = torch.device(f"cuda:{torch.cuda.current_device()}" if device == "cuda" else "cpu")
         self.dtype: torch.dtype = getattr(torch, dtype)
         self.weight_dtype = torch.float32 if dtype == "bfloat16" else self.dtype
 
@@ -103,28 +105,11 @@ class Network(nn.Module):
 
 
 def differentiable(step: Step, inputs: list[Tensor]) -> Tensor:
-    """The output of a step's kernel, which autograd differentiates by its backward kernel."""
+    """The output of a step's registered operator, which autograd differentiates by its backward kernel."""
     if step.output == LOSS:  # in full precision, whatever the activations have
         inputs = [value.float() if value.dtype == torch.bfloat16 else value for value in inputs]
-    output: Tensor = _KernelFunction.apply(step, *inputs)
+    output: Tensor = kernel(step.kernel, step.kernel, "torch")(*inputs, **dict(step.options))
     return output
-
-
-class _KernelFunction(torch.autograd.Function):
-    """A generated kernel and its backward kernel, as autograd takes them."""
-
-    @staticmethod
-    def forward(ctx: Any, step: Step, *inputs: Tensor) -> Tensor:
-        ctx.step = step
-        output, ctx.saved = forward_kernel(step.kernel, "torch")(*inputs, **dict(step.options))
-        result: Tensor = output
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        step: Step = ctx.step
-        found = iter(backward_kernel(step.kernel, "torch")(*upstream, ctx.saved))
-        return (None, *(next(found) if name in step.varied else None for name in step.inputs))
 
 
 class TorchModel(Model):
@@ -136,6 +121,7 @@ class TorchModel(Model):
 
     def __init__(self, config: TrainingConfig, vocabulary: int) -> None:
         """A model whose weights and gradients are zero."""
+        keep_freed_memory()
         arrays = TorchArrays(config.dtype, config.device)
         super().__init__(config, vocabulary, arrays)
         self._cast = arrays.dtype != arrays.weight_dtype

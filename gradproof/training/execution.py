@@ -6,19 +6,17 @@ runs a kernel: the direction, the step, and the arguments go in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from gradproof.training.chain import LOSS, Pull, Step, cotangent, last_uses
 
 __all__ = ["Call", "run_backward", "run_forward"]
 
 
-class Call(Protocol):
-    """Runs the kernel of a step in one direction, "forward" or "backward", on its arguments."""
-
-    def __call__(self, direction: str, step: Step, arguments: list[Any]) -> Any:
-        """Forward, the output and what the backward pass needs; backward, one cotangent for each varied input."""
+Call = Callable[[str, Step, list[Any]], Any]
+"""Runs the kernel of a step, "forward" or "backward", on its arguments: forward it returns the output and what the
+backward pass needs, backward one cotangent for each varied input."""
 
 
 def run_forward(steps: tuple[Step, ...], values: dict[str, Any], call: Call) -> tuple[Any, list[Any]]:

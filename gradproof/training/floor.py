@@ -25,7 +25,7 @@ from gradproof.training.text import Source, content_of
 __all__ = ["Floor", "LossParts", "floor_of", "loss_parts"]
 
 _FEW, _LOOKS = 32, 2**33
-"""In a text of ordinary length every held-out window is looked for; in a very long one, some, but no fewer than these."""
+"""All held-out windows are looked for in the training text; in a very long one, some, at least the first number."""
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ computes on weights, activations, gradients or losses is obtained here, by name,
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from gradproof.training.errors import KernelMissingError
 
-__all__ = ["Kernel", "backward_kernel", "forward_kernel", "kernel"]
+__all__ = ["Kernel", "backward_kernel", "forward_kernel", "kernel", "new_workspace", "takes_workspace"]
 
 Kernel = Callable[..., Any]
 
@@ -52,3 +53,14 @@ def kernel(name: str, function: str, library: str = "numpy") -> Kernel:
             f"kernel {name}: expected a function {function} in {module_name}, found none; run `gradproof generate`"
         ) from error
     return found
+
+
+@cache
+def takes_workspace(function: Kernel) -> bool:
+    """Whether a kernel works block by block, and so takes the memory and the threads to do it with."""
+    return "workspace" in inspect.signature(function).parameters
+
+
+def new_workspace(threads: int | None = None) -> Any:
+    """Scratch memory for NumPy kernels, and so many threads, or one for each core; for one thread to call them with."""
+    return importlib.import_module("generated.numpy.workspace").Workspace(threads=threads)

@@ -189,10 +189,11 @@ class _Run:
         if not self.group.mean(0.0 if signal_number is None else 1.0):
             return
         self._save()
-        if self.folder is None:
-            left = "nothing was kept, since no folder was given"
-        else:
+        left = "nothing was kept, since no folder was given"
+        if self.folder is not None:
             left = f"saved in {self.folder}; go on with `gradproof train --resume {self.folder}`"
+        elif not self.group.is_first:
+            left = "the first process says where it was saved"
         message = f"interrupted after step {self.progress.step} of {self.config.steps}; {left}"
         raise Interrupted(message, signal_number or SIGTERM)
 

@@ -11,7 +11,7 @@ kernels compute, and this module says which arrays go where.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,16 +21,13 @@ from gradproof.training.cache import Cache
 from gradproof.training.chain import LOGITS, LOSS, TARGETS, TOKENS, Step, forward_steps
 from gradproof.training.config import TrainingConfig
 from gradproof.training.draws import draws_for
-from gradproof.training.kernels import Kernel, kernel
+from gradproof.training.kernels import kernel, takes_workspace
 from gradproof.training.parameters import Array, FlatArrays, allocate, first_values, parameter_specs
 
-__all__ = ["Arrays", "Model", "Watch", "create_model"]
+__all__ = ["Arrays", "Model", "check_state", "create_model"]
 
 Ids = NDArray[np.int64]
 Seed = int | np.random.SeedSequence
-Watch = Callable[[str, Step, Kernel, tuple[Any, ...], dict[str, float]], Any]
-"""Calls a kernel in the model's stead: direction, step, kernel, its arguments and its options."""
-
 _POSITIONS = "embedding.P"
 
 
@@ -73,7 +70,6 @@ class Model:
         weights: The parameters, flat and by name.
         slopes: Their gradients, flat and by name, as the last `loss_and_gradients` left them.
         first_row: Row of the whole batch that this model's rows begin at, where several processes share a batch.
-        watch: Who calls the kernels; None for the model itself.
     """
 
     def __init__(self, config: TrainingConfig, vocabulary: int, arrays: Arrays) -> None:
@@ -85,7 +81,6 @@ class Model:
         self.weights: FlatArrays = allocate(self.specs, lambda size: arrays.zeros(size, weights=True))
         self.slopes: FlatArrays = allocate(self.specs, lambda size: arrays.zeros(size, weights=True))
         self.first_row = 0
-        self.watch: Watch | None = None
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -199,12 +194,12 @@ class Model:
                 values[step.output] = self.call("forward", step, inputs)[0]
         return values
 
-    def call(self, direction: str, step: Step, arguments: list[Any]) -> Any:
-        """The result of a step's kernel, forward or backward."""
-        options = dict(step.options) if direction == "forward" else {}
+    def call(self, direction: str, step: Step, arguments: list[Any], workspace: Any = None) -> Any:
+        """The result of a step's kernel, forward or backward; `workspace` is for kernels that work block by block."""
+        options: dict[str, Any] = dict(step.options) if direction == "forward" else {}
         found = kernel(step.kernel, f"{step.kernel}_{direction}", self.arrays.library)
-        if self.watch is not None:
-            return self.watch(direction, step, found, tuple(arguments), options)
+        if workspace is not None and takes_workspace(found):
+            options["workspace"] = workspace
         return found(*arguments, **options)
 
 

@@ -7,6 +7,7 @@ in the processor's cache. The same code serves both engines; only the library of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from gradproof.training.kernels import kernel
@@ -29,12 +30,17 @@ class AdamW:
         self._moments: tuple[FlatArrays, FlatArrays] = (self._zeros(), self._zeros())
 
     def update(self, step: int, learning_rate: float) -> float:
-        """Apply update `step`, counted from 1, with the model's gradients; returns their norm before clipping."""
+        """Apply update `step`, counted from 1, with the model's gradients; returns their norm before clipping.
+
+        A norm that is not finite changes nothing.
+        """
         model, config = self._model, self._model.config
         library = model.arrays.library
         clip, adamw = kernel("gradient_clipping", "gradient_clipping", library), kernel("adamw", "adamw", library)
         weights, gradients = model.weights, model.slopes
         clipped, norm = clip(gradients.flat, most=config.clip)
+        if not math.isfinite(float(norm)):
+            return float(norm)  # nothing is changed, so that where it began can still be found
         if config.clip:
             model.arrays.copy(gradients.flat, clipped)
         for block, weight_decay in self._blocks(weights):

@@ -132,7 +132,7 @@ def _operations(model: Model, step: Step, shape: tuple[int, ...]) -> float:
     matrices = [model.parameters[name] for name in step.inputs if name in model.parameters]
     weights = sum(2.0 * np.prod(matrix.shape) for matrix in matrices if len(matrix.shape) > 1)
     between = 2 * 2.0 * model.config.width * (length + 1) / 2 if step.kernel in Cache.KERNELS else 0.0
-    return batch * length * (weights + between)
+    return float(batch * length * (weights + between))
 
 
 def _gemm_rate(model: Model) -> float:

@@ -19,11 +19,22 @@ from typing import Any
 import pytest
 import sympy
 from click.testing import CliRunner
-from sympy import Eq, Max, Min, cos, erf, exp, log, sign, sin, sqrt, tanh
+from sympy import Eq, Max, Min, Ne, cos, erf, exp, log, sign, sin, sqrt, tanh
 
 from derive.errors import AlarmError
 from derive.language import Product, Sum, delta, dims, index, indices, iverson, scalar, scalars, tensor, where
-from derive.normal import case_analysis, comparisons, form, functions, inner_sums, powers, products, sums
+from derive.normal import (
+    case_analysis,
+    closed_sums,
+    comparisons,
+    form,
+    functions,
+    inner_sums,
+    powers,
+    products,
+    ranged_products,
+    sums,
+)
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
@@ -54,7 +65,7 @@ x, y, z = tensor("x", T), tensor("y", T), tensor("z", T)
 F = tensor("F", T + 1)
 P, R = tensor("P", T, positive=True), tensor("R", T, positive=True)
 X = tensor("X", T, T)
-three = index("three", 3)
+three, last = index("three", 3), index("last", T + 1)
 h = tensor("h", 3)
 s, r = scalars("s r")
 p, q = scalar("p", positive=True), scalar("q", positive=True)
@@ -185,6 +196,17 @@ def of_twice_the_content(original: Function) -> Function:
     return wrong
 
 
+def with_a_sign(original: Function) -> Function:
+    """The square of an alternating power with the wrong sign."""
+
+    def wrong(ledger: Ledger, coefficient: Any, factors: Any) -> Polynomial:
+        kept = list(factors)
+        count = sum(isinstance(atom, Exp) and atom.alternates for atom, _ in kept)
+        return original(ledger, -coefficient if count > 1 else coefficient, kept)
+
+    return wrong
+
+
 def has_delta(polynomial: Polynomial) -> bool:
     return any(isinstance(atom, Delta) for monomial in polynomial.terms for atom, _ in monomial)
 
@@ -225,8 +247,38 @@ FAULTS = [
         Sum(F[i + 1] - F[i], i), 0,
     ),
     Fault(
-        "a product of positive factors is exp of the sum of their logs", sums, "product_over",
+        "a sum over T + 1 is the sum over T and the last term", closed_sums, "total",
+        lambda f: lambda parts: f(parts[:-1]), Sum(F[last], last), Sum(F[i], i),
+    ),
+    Fault(
+        "a sum over i of [i < r] is r", closed_sums, "_count", changed(lambda count: count + UNITY),
+        Sum(iverson(j <= i), j), i,
+    ),
+    Fault(
+        "Faulhaber: Sum i^k in closed form", closed_sums, "_bernoulli",
+        lambda f: lambda highest: [abs(number_) for number_ in f(highest)], Sum(i, i), T * (T + 1) / 2,
+    ),
+    Fault(
+        "geometric sum: Sum q^i = (q^T - 1)/(q - 1)", closed_sums, "geometric",
+        changed(lambda closed: closed.scaled(-ONE)), Sum(s**i, i), (1 - s**T) / (s - 1),
+    ),
+    # products
+    Fault(
+        "a product of positive factors is exp of the sum of their logs", ranged_products, "product_over",
         fed(lambda ledger, bound, _body: (ledger, bound, UNITY)), Product(P[i], i), 1,
+    ),
+    Fault(
+        "a product is taken factor by factor", ranged_products, "_of_factor",
+        fed(lambda ledger, bound, atom, _power: (ledger, bound, atom, ONE)), Product(x[i] ** 2, i), Product(x[i], i),
+    ),
+    Fault(
+        "a product of one number is its power", ranged_products, "_repeated",
+        fed(lambda ledger, bound, _factor: (ledger, bound, UNITY)), Product(s, i), 1,
+    ),
+    Fault(
+        "a product without one factor is the whole product divided by it", ranged_products, "_without_one_factor",
+        changed(lambda divided: divided.scaled(TWO)),
+        Product(where(Ne(i, j), x[i], 1), i), 2 * Product(x[i], i) / x[j],
     ),
     # deltas and positions
     Fault(
@@ -349,6 +401,19 @@ FAULTS = [
     Fault(
         "x^y = exp(y log x) for x > 0", form, "READERS",
         reader(sympy.Pow, lambda node: node if node.exp.is_number else exp(node.exp)), p**s, exp(s),
+    ),
+    Fault(
+        "x^n = exp(n log x) for an integer n", form, "READERS",
+        reader(sympy.Pow, lambda node: node if node.exp.is_number else exp(node.exp)), s**T, exp(T),
+    ),
+    Fault(
+        "(-1)^n (-1)^n = 1", products, "normal_monomial", with_a_sign,
+        Sum(delta(i, j) * sympy.S.NegativeOne**i, i) * sympy.S.NegativeOne**j, -1,
+    ),
+    Fault(
+        "(x^2)^(1/2) = |x|", powers, "_magnitude",
+        lambda f: lambda ledger, atom, times: f(ledger, atom, times) and from_atom(atom, Fraction(times)),
+        sqrt(Sum(delta(i, 0) * s**2, i)), s,
     ),
     Fault("content of a power", powers, "content_of", of_twice_the_content, 1 / (2 * p + 2 * q), 1 / (p + q) / 4),
     Fault(

@@ -39,7 +39,7 @@ from derive.language import (
 from derive.normal import terms
 from derive.normal.form import is_zero, normal_form
 from derive.normal.ledger import Ledger, UndefinedError
-from derive.normal.terms import Atom, Monomial, Polynomial
+from derive.normal.terms import Atom, Log, Monomial, Polynomial
 
 LAWS = settings(max_examples=150, deadline=None, derandomize=True)
 CLOSE = mp.mpf(10) ** -15
@@ -130,7 +130,12 @@ class FormReader:
             case terms.NoValue():
                 return mp.mpf("1234.5")  # any number will do: a bracket excludes it
             case terms.Exp():
-                return mp.exp(self.monomial(atom.monomial, places))
+                formal = next((inner for inner, _ in atom.monomial if isinstance(inner, Log) and inner.formal), None)
+                rest = tuple(pair for pair in atom.monomial if pair[0] != formal)
+                exponent = self.monomial(rest, places)
+                if formal is None:
+                    return mp.exp(exponent)
+                return self.power(self.polynomial(formal.inside, places), Fraction(int(exponent)))  # an integer power
             case terms.Log() | terms.Base():
                 inside = self.polynomial(atom.inside, places)
                 if isinstance(atom, terms.Base):
@@ -418,8 +423,16 @@ def test_a_wrong_law_differs_somewhere(explicit: Any, no_value: Any, name: str) 
         (1 / s, ["s != 0"]),
         (1 / (s - r), ["-r + s != 0"]),
         (log(s), ["s > 0"]),
-        (sqrt(s + r), ["r + s > 0"]),
-        (sqrt(s), ["(s) >= 0"]),
+        (sqrt(s + r), ["r + s >= 0"]),
+        (1 / sqrt(s + r), ["r + s > 0"]),
+        (sqrt(s), ["s >= 0"]),
+        (sqrt(T - 1), []),
+        (s**T, []),
+        (s ** (T - 1), ["s != 0"]),
+        (where(s > 0, log(s), s), []),
+        (where(s > 0, 1 / r, 0), ["r != 0 where s > 0"]),
+        (Sum(where(x[i] > 0, 1 / x[i], 1 / s), i), ["s != 0 where x[~000001] <= 0"]),
+        (log(where(s > 0, s, r)), ["r > 0 where s <= 0"]),
         (log(c), ["c > 0"]),
         (1 / T, ["T >= 1"]),
         (softmax(x[i], over=i), ["T >= 1"]),

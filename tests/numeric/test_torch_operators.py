@@ -214,6 +214,24 @@ def test_distributed_data_parallel(tmp_path: Path) -> None:
         distributed.destroy_process_group()
 
 
+@pytest.mark.parametrize("name", ["attention", "cross_entropy", "info_nce", "transformer_block"])
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_half_precisions(name: str, kind: Any) -> None:
+    """The value is that of float32 inputs, rounded; gradients have the type of what they are gradients for."""
+    call = Call(name)
+    half = [made.detach().to(kind).requires_grad_() for made in call.inputs()]
+    others = {n: a.to(kind) for n, a in call.arrays.items() if n not in call.variables and a.is_floating_point()}
+    output = call(**dict(zip(call.variables, half, strict=True)), **others)
+    single = [made.detach().float().requires_grad_() for made in half]
+    wide = call(**dict(zip(call.variables, single, strict=True)), **{n: a.float() for n, a in others.items()})
+    assert output.dtype == kind
+    assert torch.equal(output, wide.to(kind))
+    found = torch.autograd.grad(output, half, torch.ones_like(output))
+    for one, other in zip(found, torch.autograd.grad(wide, single, torch.ones_like(wide)), strict=True):
+        assert one.dtype == kind
+        torch.testing.assert_close(one, other.to(kind))
+
+
 def test_fake_kernels_know_shape_type_and_device() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 

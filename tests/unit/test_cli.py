@@ -340,7 +340,7 @@ def test_source_line_is_in_every_message(stage: Stage, verdict: Callable[[Any], 
 
 def test_a_rule_is_shown_with_its_sentence_and_source() -> None:
     printed = said("prove", "A4").stdout
-    assert "rule: Gibbs' inequality: p, q > 0 and Sum p = Sum q = 1 imply Sum p log(p/q) >= 0. Cover" in printed
+    assert "rule: Gibbs' inequality: p, q > 0 and Sum p = Sum q = 1 imply Sum p log(p/q) >= 0 (Cover" in printed
     claims = json.loads(said("prove", "--format", "json", "A4").stdout)["claims"]
     assert {claim["rule"]["name"] for claim in claims if claim["rule"]} == {
         "Gibbs' inequality", "equality in Gibbs' inequality",

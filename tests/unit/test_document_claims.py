@@ -57,7 +57,10 @@ def test_hypotheses_of_the_document_are_stated() -> None:
         ("B2", ["L(theta; D)", "log-likelihood in part two", "likelihood in part three"]),
         ("C1", ["L(theta; D)", "log-likelihood in part two", "likelihood in part three"]),
         ("C7", ["fixed P only"]),
-        ("A2", ["only the feed-forward half is proved"]),
+        ("A2", ["only the feed-forward half is proved", "examples/feed_forward_fit.py"]),
+        ("notation", ["L(theta; D)", "two functions"]),
+        ("B5", ["examples/underflow.py"]),
+        ("B12", ["torch.optim.AdamW step by step", "examples/adamw_steps.py"]),
     ],
 )
 def test_notes_are_printed(id_: str, words: list[str]) -> None:

@@ -107,9 +107,9 @@ ALLOWED = {
         ),
         numpy=frozenset(
             {
+                "array",
                 "copyto",
                 "dtype",
-                "full_like",
                 "zeros",
             }
         ),
@@ -148,6 +148,7 @@ ALLOWED = {
                 "dtype",
                 "float32",
                 "no_grad",
+                "tensor",
                 "torch",
                 "zeros",
             }
@@ -187,6 +188,7 @@ ALLOWED = {
             {
                 "1 << 15",
                 "1 << 62",
+                "math.isfinite(float(norm))",
                 "min(first + size, stop)",
             }
         ),
@@ -285,7 +287,6 @@ ALLOWED = {
                 "errstate",
                 "isfinite",
                 "isnan",
-                "ones_like",
             }
         ),
         names=frozenset(
@@ -326,7 +327,6 @@ ALLOWED = {
         ),
         numpy=frozenset(
             {
-                "ones_like",
                 "prod",
             }
         ),
@@ -427,12 +427,15 @@ ALLOWED = {
     "floor.py": Allowed(
         arithmetic=frozenset(
             {
+                "-(-len(starts) // most)",
                 "-process.memory",
                 "float(total) / tokens.size",
+                "2 ** 33",
                 "fmean(divergences)",
                 "fmean(entropies)",
                 "fmean(expected)",
                 "len(corpus.train) - len(before)",
+                "max(_FEW, _LOOKS // split)",
                 "start + config.context",
                 "start + context",
             }

@@ -1,0 +1,72 @@
+"""Sums that are 0 or 1 in every size and for all inputs: the prover is asked, and what it decides is used.
+
+One of the steps of `codegen.search`. The mean of centred values is 0, the sum of a softmax is 1; nothing of that is
+looked up. A sum that an empty index set would change does not count: what holds there is the kernel's policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy
+from sympy import Expr, Mul, S
+
+from codegen.networks import Term, components, names_in
+from codegen.rewriting import Changes, Setting
+from derive.binders import free_indices, unshadowed
+from derive.exceptional import empty_index_sets
+from derive.gradient import inline
+from derive.language import Index
+from derive.program import Program
+from derive.prove import PROVED, prove
+from derive.refutation import find_counterexample
+
+LEVELS = 3  # of definitions that are written in, one after the other
+MOST_FACTORS = 2  # of a sum that is asked about
+SECONDS = 1.0  # for one question
+
+
+def simplified(term: Term, setting: Setting) -> tuple[Term, Changes]:
+    """The term with constant sums of forward values replaced, and these sums with their values."""
+    given = {definition.name for definition in setting.forward}
+    changes: Changes = ()
+    for scope, factors in components(term):
+        if scope and len(factors) <= MOST_FACTORS and names_in(*(base for base, _ in factors)) <= given:
+            total = _sum(Mul(*(base**power for base, power in factors)), scope)
+            value = constant(total, setting)
+            if value is not None:
+                left = tuple(pair for pair in term.factors if pair not in factors)
+                term = Term(term.coefficient * value, left, tuple(i for i in term.scope if i not in scope))
+                changes += ((total, value),)
+    return term, changes
+
+
+def _sum(body: Expr, scope: Sequence[Index]) -> Expr:
+    return sympy.Sum(body, *((index, 0, index.extent - 1) for index in reversed(scope)))
+
+
+def constant(total: Expr, setting: Setting) -> Expr | None:
+    """0 or 1 where the sum is that for all sizes and inputs, else None."""
+    if total not in setting.constants:
+        setting.constants[total] = _decided(total, setting.program)
+    return setting.constants[total]
+
+
+def _decided(total: Expr, program: Program) -> Expr | None:
+    """The constant, asked with the definitions behind the sum written in one level after the other.
+
+    What is still a name then stands for any array: an identity in those holds for the ones that are meant.
+    """
+    over = sorted(free_indices(total), key=str)
+    defined = frozenset(program.bodies)
+    for _ in range(LEVELS):
+        names = frozenset(program[name] for name in names_in(total)) & defined
+        if not names or any(empty_index_sets(known) for known in program.definitions if known.symbol in names):
+            return None
+        total = unshadowed(inline(total, program, defined - names))
+        for value in (S.Zero, S.One):
+            claim = Program("sums").claim("constant", total, value, over=over)
+            # Numbers are asked first: nearly all sums are not constant.
+            if find_counterexample(claim, budget_s=SECONDS) is None and prove(claim, seconds=SECONDS).status == PROVED:
+                return value
+    return None

@@ -1,0 +1,47 @@
+"""Products of a wide value and narrow ones: what is narrow is multiplied first, once a row instead of once an entry.
+
+Between lowering and `codegen.schedule`'s sharing of values. Lowering multiplies in the order of the formula, so that
+dL[n] * e[n,v] / s[n] costs two passes over e; gathered, it is one: (dL / s)[n] * e[n,v]. Real products commute, and
+divisors stay apart (the product of two small ones may be 0 where neither is).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from codegen.context import ONE, quotient
+from codegen.nodes import Map, Node, with_children
+
+PRODUCTS = ("mul", "div")
+
+
+@lru_cache(maxsize=50_000)
+def gathered(node: Node) -> Node:
+    """The node with the narrow factors of every product multiplied with each other before the wide ones."""
+    node = with_children(node, [gathered(child) for child in node.children])
+    if not isinstance(node, Map) or node.operation not in PRODUCTS or node.is_host:
+        return node
+    above, below = factors_of(node)
+    widest = max((factor.axes for factor in (*above, *below)), key=len)
+    narrow = [_narrow(factors, widest) for factors in (above, below)]
+    wide = [[factor for factor in factors if factor not in few] for factors, few in zip((above, below), narrow, strict=True)]
+    arrays = sum(not factor.is_host for few in narrow for factor in few)
+    if len(narrow[0]) + len(narrow[1]) < 2 or not arrays or not (wide[0] or wide[1]):
+        return node
+    return quotient([quotient(*narrow), *wide[0]], wide[1])
+
+
+def factors_of(node: Node) -> tuple[list[Node], list[Node]]:
+    """(numerators, denominators) of a product; a quotient inside a denominator stays one factor."""
+    if isinstance(node, Map) and node.operation in PRODUCTS and not node.is_host:
+        above, below = factors_of(node.operands[0])
+        if node.operation == "div":
+            return above, [*below, node.operands[1]]
+        more = factors_of(node.operands[1])
+        return [*above, *more[0]], [*below, *more[1]]
+    return ([] if node == ONE else [node]), []
+
+
+def _narrow(factors: Sequence[Node], widest: Sequence[object]) -> list[Node]:
+    return [factor for factor in factors if set(factor.axes) < set(widest)]

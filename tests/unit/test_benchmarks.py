@@ -1,0 +1,208 @@
+"""The benchmarks: contenders agree or nothing is timed, rows have their fields, memory is counted."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from benchmarks import attention, cross_entropy, layer_norm, memory, timing
+from benchmarks.__main__ import BENCHMARKS, main
+from benchmarks.kernels import settings, there_and_back
+from benchmarks.timing import Contest, Row, agree, compared, difference, take_turns
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+@pytest.fixture(scope="module")
+def torch() -> Iterator[Any]:
+    """PyTorch on one thread, for what is computed here is tiny."""
+    module = pytest.importorskip("torch")
+    threads = module.get_num_threads()
+    module.set_num_threads(1)
+    yield module
+    module.set_num_threads(threads)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns without waiting."""
+    monkeypatch.setattr(timing, "PAUSE", 0.0)
+    monkeypatch.setattr(timing, "PATIENCE", 0.0)
+    monkeypatch.setattr(timing, "BURST", 1e-4)
+
+
+@pytest.mark.parametrize(("heads", "length", "causal"), [(2, 9, True), (3, 6, False)])
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_attention_of_all_contenders_agrees(torch: Any, kind: str, heads: int, length: int, causal: bool) -> None:
+    arrays = attention.inputs(heads, length, kind)
+    tensors = [torch.from_numpy(array) for array in arrays]
+    contenders = {
+        "numpy": attention.ours("numpy", arrays, causal),
+        "lean": attention.ours("numpy", arrays, causal, "lean", workspace=False),
+        "torch": attention.ours("torch", tensors, causal),
+        "numpy.textbook": attention.textbook(arrays, causal),
+        **attention.torch_peers(torch, arrays, causal, compiles=False),
+    }
+    agree("attention", contenders, attention.TOLERANCE[kind])
+
+
+def test_cross_entropy_of_all_contenders_agrees(torch: Any) -> None:
+    z, target = cross_entropy.inputs(7, 11)
+    tensors = torch.from_numpy(z), torch.from_numpy(target)
+    contenders = {
+        "numpy": cross_entropy.ours("numpy", z, target),
+        "torch": cross_entropy.ours("torch", *tensors),
+        "numpy.textbook": cross_entropy.textbook(z, target),
+        "F.cross_entropy": memory.fused_cross_entropy(7, 11),
+    }
+    agree("cross entropy", contenders, cross_entropy.TOLERANCE)
+
+
+def test_layer_norm_of_all_contenders_agrees(torch: Any) -> None:
+    arrays = layer_norm.inputs(7, 12)
+    tensors = [torch.from_numpy(array) for array in arrays]
+    contenders = {
+        "numpy": layer_norm.ours("numpy", arrays),
+        "torch": layer_norm.ours("torch", tensors),
+        "numpy.textbook": layer_norm.textbook(arrays),
+        **layer_norm.torch_peers(torch, tensors, compiles=False),
+    }
+    agree("layer norm", contenders, layer_norm.TOLERANCE)
+
+
+def test_jax_agrees() -> None:
+    jax = pytest.importorskip("jax")
+    arrays = attention.inputs(2, 9)
+    both = {"a": attention.textbook(arrays, True), "b": attention.with_jax(jax, arrays, True)}
+    agree("attention", both, attention.TOLERANCE["float32"])
+    logits = cross_entropy.inputs(7, 11)
+    agree("cross entropy", {"a": cross_entropy.textbook(*logits), "b": cross_entropy.with_jax(jax, *logits)}, 1e-5)
+    given = layer_norm.inputs(7, 12)
+    agree("layer norm", {"a": layer_norm.textbook(given), "b": layer_norm.with_jax(jax, given)}, 2e-5)
+
+
+def test_nothing_is_timed_for_a_wrong_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise AssertionError("timed")
+
+    monkeypatch.setattr(timing, "take_turns", fail)
+    right, wrong = np.ones(3), np.array([1.0, 1.0, 1.001])
+    contest = Contest("a case", {"numpy": lambda: (right,)}, {"peer": lambda: (wrong,)}, 1e-5)
+    with pytest.raises(RuntimeError, match=r"a case: result 0 of peer and of numpy are 1.0e-03 of the largest"):
+        timing.compete([contest], 1.0, quiet)
+
+
+@pytest.mark.parametrize("other", [np.ones(4), np.ones(3, np.float32), np.array([1, 1, np.nan])])
+def test_another_shape_or_type_or_no_number_is_a_difference(other: np.ndarray[Any, Any]) -> None:
+    assert not difference(np.ones(3), other) <= 1.0
+
+
+def test_a_missing_result_is_a_difference() -> None:
+    with pytest.raises(RuntimeError, match="b has 1 results, a 2"):
+        agree("a case", {"a": lambda: (np.ones(1), np.ones(1)), "b": lambda: (np.ones(1),)}, 1.0)
+
+
+def test_ratio_is_their_time_over_ours_within_a_round() -> None:
+    contest = Contest("a case", {"numpy": lambda: ()}, {"peer": lambda: ()}, 0.0)
+    # The machine is ten times slower in the last two rounds.
+    times = {"numpy": [1.0, 1.1, 0.9, 10.0, 10.0], "peer": [2.0, 2.2, 1.8, 20.0, 30.0]}
+    assert compared(contest, times) == [Row("a case", "numpy", "peer", 2.0, 1100.0, 2200.0)]
+
+
+@pytest.mark.usefixtures("hasty")
+def test_turns_alternate_and_measure_time() -> None:
+    order: list[str] = []
+
+    def run(name: str, seconds: float) -> timing.Run:
+        def work() -> tuple[Any, ...]:
+            order.append(name)
+            time.sleep(seconds)
+            return ()
+
+        return work
+
+    times = take_turns({"short": run("short", 0.001), "long": run("long", 0.004)}, 0.0)
+    assert [len(turns) for turns in times.values()] == [timing.ROUNDS[0]] * 2
+    assert all(0.0009 < seconds < 0.004 for seconds in times["short"])
+    assert all(seconds > 0.0039 for seconds in times["long"])
+    assert order.count("short") == order.count("long") == 2 * timing.ROUNDS[0]
+    assert order[:4] == ["short", "short", "long", "long"]
+    assert order[4:6] == ["long", "long"]
+
+
+@pytest.mark.usefixtures("hasty")
+def test_json_has_the_fields_that_programs_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tiny(quick: bool, note: timing.Note) -> Iterator[Contest]:
+        note("a peer was left out")
+        arrays = attention.inputs(1, 4)
+        yield Contest(
+            "1 x 4, full",
+            {"numpy": attention.ours("numpy", arrays, False)},
+            {"numpy.textbook": attention.textbook(arrays, False)},
+            attention.TOLERANCE["float32"],
+        )
+
+    monkeypatch.setattr(attention, "contests", tiny)
+    ran = CliRunner().invoke(main, ["attention", "--quick", "--json"])
+    assert ran.exit_code == 0, ran.output
+    (row,) = json.loads(ran.stdout)
+    assert list(row) == ["case", "target", "peer", "ratio", "ours_ms", "peer_ms"]
+    assert (row["case"], row["target"], row["peer"]) == ("1 x 4, full", "numpy", "numpy.textbook")
+    assert row["ratio"] > 0
+    assert "note: a peer was left out" in ran.stderr
+    shown = CliRunner().invoke(main, ["attention", "--quick"])
+    assert "numpy.textbook" in shown.stdout
+    assert "ratio" in shown.stdout
+
+
+def test_every_benchmark_of_the_table_is_there() -> None:
+    import importlib
+
+    assert [entry.name for entry in BENCHMARKS if not hasattr(importlib.import_module(entry.module), "measure")] == []
+    assert sorted(main.commands) == sorted(entry.name for entry in BENCHMARKS)
+
+
+def test_settings_are_those_that_a_kernel_has() -> None:
+    def kernel(x: Any, *, causal: bool = False) -> None: ...
+
+    assert settings(kernel, {"causal": True, "workspace": None}) == {"causal": True}
+
+
+def test_a_workspace_is_shared_by_forward_and_backward_and_by_calls() -> None:
+    arrays = attention.inputs(1, 5)
+    run = there_and_back("attention", "numpy", arrays[:3], arrays[3], causal=True)
+    first, second = run(), run()
+    for one, two in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one, two)
+        assert one is not two
+        assert not np.shares_memory(one, two)
+
+
+def test_memory_counts_what_is_neither_argument_nor_result() -> None:
+    argument = np.ones(1_000_000)
+
+    def run() -> tuple[Any, ...]:
+        scratch = argument * 2  # 8 MB
+        scratch += 1
+        return (scratch[:1000].copy(),)
+
+    extra, results, seconds = memory.traced(run)
+    assert 8e6 <= extra < 8.1e6
+    assert results == 8000
+    assert seconds > 0
+
+
+def test_resident_memory_sees_what_was_touched() -> None:
+    def run() -> tuple[Any, ...]:
+        return (np.ones(8_000_000)[:1].copy(),)  # 64 MB
+
+    extra, _, _ = memory.resident(run)
+    assert 50e6 < extra < 90e6
