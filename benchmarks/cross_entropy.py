@@ -80,11 +80,11 @@ def with_jax(jax: Any, z: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) ->
     jnp = jax.numpy
     given, positions = jnp.asarray(z), jnp.asarray(target)
 
-    @jax.jit
     def both(z: Any, target: Any) -> Any:
         def loss(z: Any) -> Any:
             return -jnp.take_along_axis(jax.nn.log_softmax(z, axis=-1), target[:, None], axis=1).mean()
 
         return jax.value_and_grad(loss)(z)
 
-    return lambda: jax.block_until_ready(both(given, positions))
+    together = jax.jit(both)
+    return lambda: jax.block_until_ready(together(given, positions))

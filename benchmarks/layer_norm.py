@@ -96,9 +96,9 @@ def with_jax(jax: Any, arrays: list[np.ndarray[Any, Any]]) -> Run:
         centred = x - x.mean(-1, keepdims=True)
         return centred * jax.lax.rsqrt((centred * centred).mean(-1, keepdims=True) + EPS) * gamma + beta
 
-    @jax.jit
     def both(x: Any, gamma: Any, beta: Any, dy: Any) -> tuple[Any, ...]:
         y, pull_back = jax.vjp(norm, x, gamma, beta)
         return (y, *pull_back(dy))
 
-    return lambda: jax.block_until_ready(both(*given, upstream))
+    together = jax.jit(both)
+    return lambda: jax.block_until_ready(together(*given, upstream))

@@ -9,16 +9,19 @@ expanded into the next one; that is what keeps both linear.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sympy import Rational, sqrt
 
+from benchmarks.timing import Note
 from derive.functions import gelu, mean, softmax
 from derive.language import Sum, dims, index, indices, scalar, tensor
 from derive.program import Program
 from derive.prove import PROVED, prove
+
+CHAINS = (1, 2, 4, 8, 16, 32)
+QUICK_CHAINS = (1, 2, 4, 8)
 
 T, C, H, D, F = dims("T C H D F")
 i, j, k = indices("i j k", T)
@@ -37,6 +40,7 @@ class Cost:
     definitions: int
     derive_s: float
     prove_s: float
+    per_block_s: float
 
 
 def chain(blocks: int) -> tuple[Program, Any]:
@@ -75,13 +79,13 @@ def _block(program: Program, x: Any, number: int) -> Any:
     return define("x", [i, c], y[i, c] + Sum(W_2[c, f] * g[i, f], f))
 
 
-def measure(lengths: Sequence[int]) -> list[Cost]:
+def measure(quick: bool, note: Note) -> list[Cost]:
     """The cost for each length.
 
     Raises:
         RuntimeError: a claim is not proved; a time for it would mean nothing.
     """
-    return [_cost(blocks) for blocks in lengths]
+    return [_cost(blocks) for blocks in (QUICK_CHAINS if quick else CHAINS)]
 
 
 def _cost(blocks: int) -> Cost:
@@ -93,7 +97,9 @@ def _cost(blocks: int) -> Cost:
         for claim in _claims(program, gradient, number):
             if prove(claim).status != PROVED:
                 raise RuntimeError(f"{claim.id} of {gradient.name} is not proved")
-    return Cost(blocks, len(gradient.definitions), derived - started, time.process_time() - derived)
+    proved = time.process_time()
+    seconds = (derived - started, proved - derived, (proved - started) / blocks)
+    return Cost(blocks, len(gradient.definitions), *(round(value, 4) for value in seconds))
 
 
 def _claims(program: Program, gradient: Any, number: int) -> list[Any]:

@@ -63,15 +63,21 @@ class Contest:
     tolerance: float
 
 
-def compete(contests: Iterable[Contest], seconds: float, note: Note) -> list[Row]:
+def compete(contests: Iterable[Contest], seconds: float, note: Note, limit: float = float("inf")) -> list[Row]:
     """The rows for all contests, each given so many seconds for its rounds, at least ROUNDS[0] of them.
+
+    After `limit` seconds no other contest begins, and a note says so.
 
     Raises:
         RuntimeError: two contenders do not agree on the results.
     """
     started, before = _cores_used(), time.process_time()
-    rows = []
+    rows: list[Row] = []
+    end = time.perf_counter() + limit
     for contest in contests:
+        if time.perf_counter() > end:
+            note(f"no time was left for {contest.case} and what follows")
+            break
         contenders = {**contest.targets, **contest.peers}
         agree(contest.case, contenders, contest.tolerance)
         times = take_turns(contenders, seconds)

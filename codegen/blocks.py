@@ -49,11 +49,6 @@ NEGATED = {"gt": "le", "ge": "lt", "lt": "ge", "le": "gt", "eq": "ne", "ne": "eq
 LEAVES = (Read, View, Position, Gather)
 
 
-def is_wide(node: Node) -> bool:
-    """Whether the value has two axes or more."""
-    return len(node.axes) >= 2
-
-
 @dataclass
 class Target:
     """Where a value goes: an expression for the memory, and the variable that is bound to it by the first call."""
@@ -76,18 +71,24 @@ class BlockPrinter:
     variables: Mapping[Index, str]
     restricted: Mapping[Index, tuple[End, ...]]
     taken: set[str]
+    lot: Index | None = None
     lines: list[str] = field(default_factory=list)
     depth: int = 0
 
     def __post_init__(self) -> None:
-        spans = frozenset({self.loop.row, *self.restricted})
+        self.blocked = frozenset({self.loop.row, *([self.lot] if self.lot is not None else [])})
+        spans = self.blocked | frozenset(self.restricted)
         self.library = self.outside.library
         self.printer = replace(self.outside, variables=self.variables, spans=spans)
-        self.indices = frozenset(self.loop.outer)
+        self.indices = frozenset(self.loop.outer) - self.blocked
         names = {statement.name for statement in self.loop.body}
         self.kept = frozenset({*self.loop.stored, *self.loop.accumulated})
         self.local = names - self.kept
-        self.slots: list[bool] = []
+        self.turned: dict[str, Axes] = {}  # accumulated arrays whose last two axes change places inside the loop
+
+    def is_wide(self, axes: Axes) -> bool:
+        """Whether a value with these axes is more than a number for each row."""
+        return len(axes) >= 2 and not self.blocked.issuperset(axes)
 
     # -- the body ----------------------------------------------------------------------------------------------------
 
@@ -99,8 +100,8 @@ class BlockPrinter:
         for index, known in self.restricted.items():
             self._line(f"{self.variables[index]} = {self._range(index, known)}")
         for statement in statements:
-            if statement.formula:
-                self.lines += [f"# {line}" for line in textwrap.wrap(statement.formula, COMMENT, subsequent_indent="    ")]
+            for text in filter(None, (statement.formula, statement.because and f"    by {statement.because}")):
+                self.lines += [f"# {line}" for line in textwrap.wrap(text, COMMENT, subsequent_indent="    ")]
             self._statement(statement, self.memory[statement.name])
         return self.lines
 
@@ -131,9 +132,9 @@ class BlockPrinter:
             if child.is_host or isinstance(child, LEAVES) or is_condition(child):
                 return child
             same = set(child.axes) == set(parent.axes)
-            if is_wide(parent) and not is_wide(child):
+            if self.is_wide(parent.axes) and not self.is_wide(child.axes):
                 return named(child) if any(isinstance(n, (Reduce, Contract)) for n in walk(child)) else child
-            if is_wide(child) and (not same or isinstance(child, (Reduce, Scatter))):
+            if self.is_wide(child.axes) and (not same or isinstance(child, (Reduce, Scatter))):
                 return named(child)
             return opened(child)
 
@@ -148,7 +149,7 @@ class BlockPrinter:
         where = {statement.name: place for place, statement in enumerate(statements)}
         for place, statement in enumerate(statements):
             name = self._inherited(statement)
-            if name not in where or name in self.kept or last.get(name) != place or len(statement.axes) < 2:
+            if name not in where or name in self.kept or last.get(name) != place or not self.is_wide(statement.axes):
                 continue
             if set(statements[where[name]].axes) == set(statement.axes):
                 heirs[name] = statement.name
@@ -161,7 +162,7 @@ class BlockPrinter:
                 end = max(end, last.get(final, where[final]))
             if final in self.loop.stored:
                 memory[statement.name] = self._block(final, self.loop.stored[final])
-            elif not is_wide(statement.node) and len(statement.axes) < 2:
+            elif not self.is_wide(statement.axes):
                 memory[statement.name] = ""
             elif statement.name in memory:
                 continue
@@ -195,7 +196,7 @@ class BlockPrinter:
             return node.name
         while isinstance(node, (Map, Select)):
             inner = node.operands if isinstance(node, Map) else (node.yes,)
-            deeper = [n for n in inner if not (isinstance(n, LEAVES) or n.is_host or is_condition(n)) and is_wide(n)]
+            deeper = [n for n in inner if not (isinstance(n, LEAVES) or n.is_host or is_condition(n)) and self.is_wide(n.axes)]
             if not deeper:
                 reading = [n.name for n in inner if isinstance(n, Read) and set(n.axes) == set(statement.axes)]
                 everywhere = [n.name for n in walk(statement.node) if isinstance(n, Read)]
@@ -213,7 +214,7 @@ class BlockPrinter:
             self._scatter(statement, memory)
         elif not memory:
             self._line(f"{name} = {self.printer.laid_out(node, statement.axes).text}")
-        elif len(statement.axes) < 2:
+        elif not self.is_wide(statement.axes):
             self._line(f"{memory} = {self.printer.laid_out(node, statement.axes).text}")
         else:
             self._compute(node, statement.axes, Target(memory, "" if name in self.loop.stored else name))
@@ -221,17 +222,31 @@ class BlockPrinter:
             raise KernelError(f"{name}: is stored and has no memory")
 
     def _accumulate(self, statement: Statement, memory: str) -> None:
+        node, order = self._turned(statement)
         axes = self.loop.accumulated[statement.name]
+        if order != statement.axes:
+            memory = self._scratch(int(memory.removeprefix("room(").split(",")[0]), order)
+            axes = self.turned[statement.name] = (*axes[:-2], axes[-1], axes[-2])
         shown = ["part", *(self.variables.get(index, ":") for index in axes)]
         while shown[-1] == ":":
             shown.pop()
         whole = f"{statement.name}[{', '.join(shown)}]"
         if not memory:
-            self._line(f"{whole} += {self.printer.laid_out(statement.node, statement.axes).text}")
+            self._line(f"{whole} += {self.printer.laid_out(node, order).text}")
             return
         target = Target(memory, f"{statement.name}_block")
-        self._compute(statement.node, statement.axes, target)
+        self._compute(node, order, target)
         self._line(f"{whole} += {target.text}")
+
+    def _turned(self, statement: Statement) -> tuple[Node, Axes]:
+        """A product of matrices and its axes, turned so that the long axis is the last where that is faster."""
+        node, axes = statement.node, statement.axes
+        if not (self.library.wide_products and isinstance(node, Contract) and self.printer.matrices(node)):
+            return node, axes
+        turned = (*axes[:-2], axes[-1], axes[-2])
+        is_tall = axes[-2] in self.printer.spans and axes[-1] not in self.printer.spans
+        other = Contract(node.right, node.left, node.over)
+        return (other, turned) if is_tall and node.axes == axes and other.axes == turned else (node, axes)
 
     def _scatter(self, statement: Statement, memory: str) -> None:
         node = statement.node
@@ -243,7 +258,7 @@ class BlockPrinter:
             raise KernelError(f"{statement.name}: two scatters into one block")
         self._compute(base, statement.axes, target)
         self._bind(target)
-        for line in self.printer.scattered(target.text, node, relative=self.loop.row):
+        for line in self.printer.scattered(target.text, node, relative=self.blocked):
             self._line(line)
 
     # -- calls -------------------------------------------------------------------------------------------------------
@@ -266,7 +281,7 @@ class BlockPrinter:
         operands: list[Text] = []
         written = False
         for operand in node.operands:
-            if isinstance(operand, LEAVES) or operand.is_host or not is_wide(operand) or is_condition(operand):
+            if isinstance(operand, LEAVES) or operand.is_host or not self.is_wide(operand.axes) or is_condition(operand):
                 operands.append(self.printer.aligned(operand, axes))
             elif not written:
                 self._compute(operand, axes, target)

@@ -69,7 +69,8 @@ class Amount:
 
     def __str__(self) -> str:
         ordered = sorted(self.terms.items(), key=lambda item: (-len(item[0]), item[0]))
-        return " + ".join("*".join([str(count), *monomial]) for monomial, count in ordered) or "0"
+        shown = [([str(count)] if count != 1 or not monomial else []) + [*monomial] for monomial, count in ordered]
+        return " + ".join(map("*".join, shown)) or "0"
 
 
 NOTHING = Amount()
@@ -142,8 +143,9 @@ def typical_sizes(program: Program) -> dict[str, int]:
     for definition in program.definitions:
         for node in definition.body.atoms(sympy.Sum):
             _note(found, _carried(node, found), SHORT)
-    declared = getattr(program.request, "typical", None) or {}
-    return {**found, **{str(size): int(value) for size, value in declared.items()}}
+        for size in definition.body.atoms(Dim):
+            found.setdefault(str(size), WIDE)
+    return {**found, **(program.request.typical if program.request is not None else {})}
 
 
 def _note(found: dict[str, int], indices: Iterable[Index], value: int) -> None:

@@ -43,6 +43,14 @@ class FunctionText:
     lines: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class RegisteredText:
+    """An entry in a registry of operators, and the function that calls it."""
+
+    operator: tuple[str, ...]
+    function: FunctionText
+
+
 @lru_cache(maxsize=1)
 def environment() -> jinja2.Environment:
     """The template environment; a name that a template uses and is not given is an error."""
@@ -78,16 +86,13 @@ def kernel_text(kernel: Kernel, target: str) -> str:
     registers = "operators" in library.has
     kernel = as_forward(kernel) if registers else kernel
     printer = Printer(library, nonempty=frozenset(kernel.needs))
-    forward_steps, backward_steps = steps(kernel, library)
-    forward_lines = _lines(printer, kernel.forward, forward_steps)
-    backward_lines = _lines(printer, kernel.backward, backward_steps) if kernel.backward is not None else ()
-    saved = _saved(kernel, backward_lines, backward_steps)
-    functions = [_forward(kernel, target, forward_lines, saved)]
-    if kernel.backward is not None:
-        functions.append(_backward(kernel, target, backward_lines, saved))
-    for variant in kernel.variants:
-        functions += _variant(variant, target, printer)
-    registered = registration(kernel, saved, _options(kernel), _call) if registers else None
+    functions: list[FunctionText] = []
+    registered: list[RegisteredText] = []
+    for schedule in (kernel, *kernel.variants):
+        made, saved = _schedule(schedule, target, printer)
+        functions += made
+        if registers and (schedule is kernel or schedule.backward is not None):
+            registered.append(_registered(schedule, saved))
     code = "\n".join(line for function in functions for line in function.lines if not line.lstrip().startswith("#"))
     words = {*re.findall(r"(?<![\w.])[A-Za-z_]\w*", code), *(["Workspace"] if "workspace" in code else [])}
     return environment().get_template("kernel.py.jinja").render(
@@ -102,20 +107,19 @@ def kernel_text(kernel: Kernel, target: str) -> str:
                  *sorted({"bind", "cast", "erf", "incoming", "largest", "restore"} & words)],
         workspace=sorted({"Room", "Workspace"} & words),
         functions=functions,
-        operator=registered.operator if registered is not None else (),
-        registered=[_registered(kernel, registered.body)] if registered is not None else [],
+        registered=registered,
     )  # fmt: skip
 
 
-def _variant(kernel: Kernel, target: str, printer: Printer) -> list[FunctionText]:
-    """The functions of another schedule."""
+def _schedule(kernel: Kernel, target: str, printer: Printer) -> tuple[list[FunctionText], tuple[str, ...]]:
+    """The functions of one schedule, and the names of what the first hands to the second."""
     forward_steps, backward_steps = steps(kernel, printer.library)
     forward_lines = _lines(printer, kernel.forward, forward_steps)
     if kernel.backward is None:
-        return [_forward(kernel, target, forward_lines, ())]
+        return [_forward(kernel, target, forward_lines, ())], ()
     backward_lines = _lines(printer, kernel.backward, backward_steps)
     saved = _saved(kernel, backward_lines, backward_steps)
-    return [_forward(kernel, target, forward_lines, saved), _backward(kernel, target, backward_lines, saved)]
+    return [_forward(kernel, target, forward_lines, saved), _backward(kernel, target, backward_lines, saved)], saved
 
 
 def _saved(kernel: Kernel, backward_lines: Sequence[str], backward_steps: Sequence[Step]) -> tuple[str, ...]:
@@ -145,6 +149,9 @@ def _lines(printer: Printer, routine: Routine, planned: Sequence[Step]) -> tuple
             shape = f"({', '.join(str(index.extent) for index in statement.axes)}{',' * (len(statement.axes) == 1)})"
             comment = f"{statement.formula}   {shape}" if statement.axes else statement.formula
             lines += [f"# {line}" for line in textwrap.wrap(comment, WIDTH - 6, subsequent_indent="    ")]
+        if statement.because:
+            reason = f"    by {statement.because}"
+            lines += [f"# {line}" for line in textwrap.wrap(reason, WIDTH - 6, subsequent_indent="    ")]
         lines += printed
     return tuple(lines)
 
@@ -327,21 +334,23 @@ def _about_workspace(lines: Sequence[str]) -> tuple[str, ...]:
     return ("workspace: threads and scratch memory, to be reused by later calls",) if _workspace(lines) else ()
 
 
-def _registered(kernel: Kernel, body: Sequence[str]) -> FunctionText:
-    """The function under which the library's registry of operators has the kernel."""
+def _registered(kernel: Kernel, saved: Sequence[str]) -> RegisteredText:
+    """A kernel in the library's registry of operators, and the function that calls it there."""
+    made = registration(kernel, saved, _options(kernel), _call)
     numbers = differentiated_numbers(kernel)
     options = [
         _option(name, kernel).replace(": float", ": float | torch.Tensor") if name in numbers else _option(name, kernel)
         for name in _options(kernel)
     ]
     arrays = [parameter.name for parameter in kernel.forward.parameters]
-    return FunctionText(
-        _signature(kernel.program.name, arrays, options, "torch.Tensor", result_type(kernel)),
+    function = FunctionText(
+        _signature(made.name, arrays, options, "torch.Tensor", result_type(kernel)),
         tuple(textwrap.wrap(summary(kernel), WIDTH - 8)),
         (*map(_described, kernel.forward.parameters), *options),
         tuple(map(_described, kernel.forward.returns)),
-        tuple(body),
+        made.body,
     )
+    return RegisteredText(made.operator, function)
 
 
 def _integer_names(kernel: Kernel) -> set[str]:

@@ -104,4 +104,4 @@ def logsumexp_parts(node: Any, context: Context) -> tuple[Node, Node]:
     if isinstance(total, Reduce) and isinstance(bound.extent, Dim) and str(bound.extent) not in context.nonempty:
         # Over nothing there is nothing to subtract it from; only the logarithm of 0 must not be met.
         total = Map("at_least_one", (total,))
-    return top, Map("log", (total,))
+    return lowering.wanted_top(top, context), Map("log", (total,))

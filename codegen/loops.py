@@ -16,6 +16,7 @@ the row at hand, and no accumulated value is read before the end. Nothing is kno
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -68,6 +69,10 @@ class Loop:
         """The outer indices that every accumulated array has."""
         return tuple(i for i in self.outer if all(i in axes for axes in self.accumulated.values()))
 
+    def lot(self) -> Index | None:
+        """The outer index several of whose values can be computed together: the last of those that are independent."""
+        return self.own[-1] if self.own else None
+
     @property
     def shared(self) -> Axes:
         """The other outer indices."""
@@ -80,7 +85,7 @@ def looped(statements: Sequence[Statement], kept: Sequence[str]) -> list[Stateme
     The names in `kept` are wanted whole.
     """
     inside = {s.name: s for s in read_later(_with_one_name(_with_masks_inside(statements)), kept)}
-    for domain in _domains(statements):
+    for domain in _domains(list(inside.values()), kept):
         for row in _rows(domain):
             found = _loop(list(inside.values()), domain, row, kept)
             if found is not None:
@@ -100,8 +105,8 @@ def _read(statements: Iterable[Statement]) -> set[str]:
 # Where a loop may be.
 
 
-def _domains(statements: Sequence[Statement]) -> list[Axes]:
-    """The shapes that are worth a loop, the one with most axes first."""
+def _domains(statements: Sequence[Statement], kept: Sequence[str]) -> list[Axes]:
+    """The shapes that are worth a loop: the one with most axes first, of several the one with most local values."""
     passes: dict[frozenset[Index], int] = {}
     layout: dict[frozenset[Index], Axes] = {}
     for node in {inner: None for statement in statements for inner in walk(statement.node)}:
@@ -110,10 +115,11 @@ def _domains(statements: Sequence[Statement]) -> list[Axes]:
             layout.setdefault(frozenset(axes), axes)
             if isinstance(node, (Map, Select)):
                 passes[frozenset(axes)] = passes.get(frozenset(axes), 0) + 1
+    local = collections.Counter(frozenset(statement.axes) for statement in statements if statement.name not in kept)
     for statement in statements:  # the order in which a value is laid out counts, not the one in which it is made
         layout[frozenset(statement.axes)] = statement.axes
     worth = [axes for axes, count in passes.items() if count >= FEWEST_PASSES]
-    return [layout[axes] for axes in sorted(worth, key=lambda axes: (-len(axes), -passes[axes], str(layout[axes])))]
+    return [layout[axes] for axes in sorted(worth, key=lambda a: (-len(a), -local[a], -passes[a], str(layout[a])))]
 
 
 def _rows(domain: Axes) -> list[Index]:

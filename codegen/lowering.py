@@ -128,7 +128,14 @@ def logsumexp_parts(value: Expr, context: Context) -> tuple[Node, Node] | None:
         return None
     where = value.indices if isinstance(value, Indexed) else ()
     top, logarithm = (_named_entry(name, where, context) for name in names)
-    return Map("finite", (top,)) if context.finite_tops else top, logarithm
+    return Map("finite", (top,)) if context.finite_tops else wanted_top(top, context), logarithm
+
+
+def wanted_top(top: Node, context: Context) -> Node:
+    """The maximum of a row where the row is wanted, else 0: elsewhere it may be -inf, and so may what it is less."""
+    held = [part for part in (*context.domain, *context.around) if free_indices(part) <= set(top.axes)]
+    held = [part for part in held if free_indices(part)]
+    return Select(lower_condition(sympy.And(*held), context), top, ZERO) if held else top
 
 
 def _is_negative(term: Expr) -> bool:

@@ -103,21 +103,22 @@ class Printer:
             lines = self.statement(Statement(name, node.base, node.targets))
         return [*lines, *self.scattered(name, node)]
 
-    def scattered(self, name: str, node: Scatter, relative: Index | None = None) -> list[str]:
+    def scattered(self, name: str, node: Scatter, relative: frozenset[Index] = frozenset()) -> list[str]:
         """The lines that add the values of a scatter into an array.
 
-        The array may be a block of rows: positions along the `relative` index are then counted from its first row.
+        The array may be a block: positions along the `relative` indices are then counted from its first entry.
         """
         sliced = self._sliced(node.positions)
         plain = node.positions[: len(node.positions) - len(sliced)]
         axes: list[Index] = []
         for position in plain:
             axes += [index for index in position.axes if index not in axes]
-        counted = self if relative is None else replace(self, spans=self.spans - {relative})
+        counted = replace(self, spans=self.spans - relative)
         where = ", ".join(
-            (counted if isinstance(position, Position) else self)._compared(position, tuple(axes)).text
-            for position in plain
-        )
+            (counted if isinstance(position, Position) and position.index == place else self)
+            ._compared(position, tuple(axes)).text
+            for position, place in zip(plain, node.targets, strict=False)
+        )  # fmt: skip
         value = self.aligned(node.value, (*axes, *sliced))
         placed = {position.index for position in node.positions if isinstance(position, Position)}
         if set(axes) <= placed:
@@ -301,6 +302,11 @@ class Printer:
         return f"{text.within(POSTFIX)}.reshape({', '.join(parts)})"
 
     def _einsum(self, node: Contract) -> Text:
+        if self.library.sums_products and set(node.left.axes) == set(node.right.axes):
+            product = self._map(Map("mul", (node.left, node.right)), node.left.axes).within(TERNARY)
+            places = sorted(node.left.axes.index(index) for index in node.over)
+            axis = str(places[0]) if len(places) == 1 else f"({', '.join(map(str, places))})"
+            return Text(self.library.reductions["sum"].format(operand=f"({product})", axis=axis), POSTFIX)
         letters: dict[Index, str] = {}
         for index in (*node.left.axes, *node.right.axes):
             if index not in letters:

@@ -14,15 +14,18 @@ from dataclasses import dataclass, replace
 from codegen.errors import KernelError
 from codegen.nodes import Axes, Contract, Gather, Identity, Node, Position, Read, Reduce, Scatter, Size
 from codegen.schedule import Kernel, Parameter, Routine
+from codegen.sharing import COMPARISONS
 from derive.language import Flag, Scalar
 
+CONDITIONS = COMPARISONS | {"and", "or", "not"}
 Call = Callable[..., Sequence[str]]  # (start, arguments, end): a call on one line where it fits, else on several
 
 
 @dataclass(frozen=True)
 class Registration:
-    """The lines that make the operator, and those of the registered function's body."""
+    """A name in the registry, the lines that make the operator, and those of the registered function's body."""
 
+    name: str
     operator: tuple[str, ...]
     body: tuple[str, ...]
 
@@ -47,7 +50,7 @@ def registration(kernel: Kernel, saved: Sequence[str], options: Sequence[str], c
         KernelError: something is saved of which nothing is known.
     """
     forward, backward = kernel.forward, kernel.backward
-    kept, counted = _computed(kernel, saved, options)
+    kept, truths, counted = _computed(kernel, saved, options)
     separate = tuple(routine is not None and is_independent(routine) for routine in (forward, backward))
     fields: dict[str, Sequence[str]] = {
         "arrays": [_spec(parameter) for parameter in forward.parameters],
@@ -55,18 +58,21 @@ def registration(kernel: Kernel, saved: Sequence[str], options: Sequence[str], c
         "options": [f"{_option_type(name, kernel)} {name}" for name in options],
         "saved": saved,
         "kept": kept,
+        "truths": truths,
         "counted": counted,
         "variables": [str(symbol.name) for symbol in kernel.variables],
     }
-    lines = [f'"{kernel.program.name}",', f"{forward.name},", *([f"{backward.name},"] if backward is not None else [])]
+    called = forward.name.removesuffix("_forward")
+    variable = f"_{called[len(kernel.program.name) + 1 :]}_operator" if called != kernel.program.name else "_operator"
+    lines = [f'"{called}",', f"{forward.name},", *([f"{backward.name},"] if backward is not None else [])]
     for name, texts in fields.items():
         if texts:
             lines += call(f"{name}=(", [f'"{text}"' for text in texts], ",)," if len(texts) == 1 else "),")
     if any(separate):
         lines.append(f"independent={separate},")
     names = [*(parameter.name for parameter in forward.parameters), *options]
-    body = (*call(f"result: {result_type(kernel)} = _operator(", names, ")"), "return result")
-    return Registration(("_operator = Operator(", *(f"    {line}" for line in lines), ")"), body)
+    body = (*call(f"result: {result_type(kernel)} = {variable}(", names, ")"), "return result")
+    return Registration(called, (f"{variable} = Operator(", *(f"    {line}" for line in lines), ")"), body)
 
 
 def result_type(kernel: Kernel) -> str:
@@ -80,7 +86,9 @@ def summary(kernel: Kernel) -> str:
     names = ", ".join(parameter.name for parameter in kernel.forward.returns)
     variables = ", ".join(str(symbol.name) for symbol in kernel.variables)
     able = f"differentiable with respect to {variables}" if variables else "without a gradient"
-    return f"{names} of {kernel.program.title or kernel.program.name}, as an operator of PyTorch: {able}."
+    called = kernel.forward.name.removesuffix("_forward").removeprefix(kernel.program.name).strip("_")
+    how = f"an operator of PyTorch ({called})" if called else "an operator of PyTorch"
+    return f"{names} of {kernel.program.title or kernel.program.name}, as {how}: {able}."
 
 
 def differentiated_numbers(kernel: Kernel) -> set[str]:
@@ -96,24 +104,26 @@ def _option_type(name: str, kernel: Kernel) -> str:
     return "bool" if name in flags else "float"
 
 
-def _computed(kernel: Kernel, saved: Sequence[str], options: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Of what is saved: the arrays that the forward kernel computes, and the whole numbers."""
+def _computed(kernel: Kernel, saved: Sequence[str], options: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """Of what is saved: the arrays that the forward kernel computes, those that are conditions, and whole numbers."""
     given = {parameter.name for parameter in (*kernel.forward.parameters, *kernel.forward.returns)}
     sizes = {size for parameter in kernel.forward.parameters for size in parameter.sizes}
     made = {statement.name: statement for statement in kernel.forward.statements}
     leading = next((p.sizes[0] for p in kernel.forward.parameters if p.leading), None)
-    kept, counted = [], []
+    kept, truths, counted = [], [], []
     for name in saved:
         if name in given or name in sizes or name in options or name in ("leading", "types"):
             continue
         if name in made:
             axes = tuple(str(index.extent) for index in made[name].axes)
             kept.append(_spec(Parameter(name, axes, bool(axes) and axes[0] == leading)))
+            if getattr(made[name].node, "operation", "") in CONDITIONS:
+                truths.append(name)
         elif name in kernel.saved:
             raise KernelError(f"{kernel.program.name}: {name} is saved, but no statement computes it")
         else:
             counted.append(name)
-    return kept, counted
+    return kept, truths, counted
 
 
 def _spec(parameter: Parameter) -> str:

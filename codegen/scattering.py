@@ -1,12 +1,11 @@
-"""Definitions with a delta between one of their indices and a look-up: an array that values are added into.
+"""Definitions with a delta between one of their indices and a look-up or another index: values are added in place.
 
-The entrance of lowering. The gradient of a look-up, and the one-hot term of a cross entropy, are such deltas; as dense
-arrays they would be zero almost everywhere. Every other body is lowered as it stands.
+The entrance of lowering. The gradient of a look-up, the one-hot term of a cross entropy, and the diagonal of a Jacobian
+are such deltas; as dense arrays they would be zero almost everywhere. Every other body is lowered as it stands.
 """
 
 from __future__ import annotations
 
-import sympy
 from sympy import Add, Expr, Indexed, KroneckerDelta, Mul
 
 from codegen import lowering
@@ -21,7 +20,8 @@ from derive.differentiation import contracted_sum
 def lower_definition(body: Expr, context: Context) -> Node:
     """The node for the (stable) body of a definition over the indices `context.order`.
 
-    Terms with a delta between one of these indices and a look-up are scattered; everything else is dense.
+    Terms with a delta between one of these indices and a look-up, or another of them, are scattered; everything else is
+    dense.
     """
     dense: list[Expr] = []
     scattered: list[tuple[Expr, KroneckerDelta]] = []
@@ -64,14 +64,14 @@ def _scattering_delta(term: Expr, context: Context) -> KroneckerDelta | None:
         if isinstance(factor, KroneckerDelta):
             plain = [side for side in factor.args[:2] if side in context.order]
             looked_up = [side for side in factor.args[:2] if isinstance(side, Indexed)]
-            if len(plain) == 1 and len(looked_up) == 1:
+            if (len(plain) == 1 and len(looked_up) == 1) or len(set(plain)) == 2:
                 return factor
     return None
 
 
 def _scatter(term: Expr, delta: KroneckerDelta, base: Node | None, context: Context) -> Node:
     factors, scope = _sum_parts(term, context)
-    target = next(side for side in delta.args[:2] if side in context.order)
+    target = max((side for side in delta.args[:2] if side in context.order), key=context.order.index)
     source = next(side for side in delta.args[:2] if side != target)
     rest = substitute(Mul(*(factor for factor in factors if factor != delta)), {target: source})
     kept = free_indices(source)

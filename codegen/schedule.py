@@ -19,25 +19,23 @@ from codegen.errors import KernelError
 from codegen.factors import gathered
 from codegen.least_sizes import Needs, least_sizes
 from codegen.lowering import logsumexp_parts
-from codegen.roots import SLOPE_AT_ZERO, has_open_root, settled
 from codegen.nodes import (
     Option,
     Size,
     walk,
 )
+from codegen.roots import SLOPE_AT_ZERO, has_open_root, settled
 from codegen.scattering import lower_definition
-from codegen.passes import backward_stages, forward_stages
 from codegen.sharing import Statement, fresh_name, hoisted, read_later, reads, shrunk
 from codegen.shifts import unshifted
 from codegen.stability import stable
+from codegen.trace import Told, needed, told, traced
 from codegen.variants import lean, rejoined
 from derive.binders import substitute
 from derive.exceptional import NO_VALUE, masked_functions
 from derive.functions import Defined
-from derive.gradient import depends_on
 from derive.language import Dim, Flag, Index, Scalar, Tensor
 from derive.program import Definition, Name, Program
-from derive.writing import written_definition
 
 RESERVED = frozenset(
     {"np", "torch", "math", "saved", "leading", "bind", "bound", "incoming", "restore", "cast", "types", "largest", "erf",
@@ -104,13 +102,15 @@ def plan(program: Program) -> Kernel:
     _check_names(program, inputs)
     options = {str(symbol.name) for symbol in inputs if isinstance(symbol, (Scalar, Flag))}
     outputs = [str(output.name) for output in request.outputs]
-    forward_names = _needed(program, outputs)
+    trace = traced(program)
+    forward_names = needed(program, outputs)
     forward = [definition for definition in program.definitions if definition.name in forward_names]
     parts = _parts(program)
-    lowered = _lowered(program, forward_stages(program, forward)[-1].definitions, tuple(program.definitions), options, parts)
+    stated = tuple(program.definitions)
+    nodes = _lowered(program, trace.forward[-1].definitions, stated, options, parts, told(trace.forward))
     shapes = {definition.name: definition for definition in program.definitions}
     if not request.wrt:
-        statements = hoisted(shrunk(read_later(lowered, outputs), outputs))
+        statements = hoisted(shrunk(read_later(nodes, outputs), outputs))
         routine = _routine(program.name, program, statements, [_parameter(s) for s in inputs if isinstance(s, Tensor)],
                            [_defined_parameter(shapes[name]) for name in outputs], inputs)  # fmt: skip
         needs = least_sizes(forward, program.definitions)
@@ -118,14 +118,12 @@ def plan(program: Program) -> Kernel:
     if len(request.outputs) != 1:
         raise KernelError(f"{program.name}: a differentiated kernel has one output, found {outputs}")
 
-    gradient = program.gradient(request.outputs[0], request.wrt)
-    wanted = [str(gradient.adjoint(symbol).name) for symbol in request.wrt]
-    backward_names = _needed(gradient, wanted)
-    known = {definition.name for definition in program.definitions}
-    adjoints = [d for d in gradient.definitions if d.name in backward_names and d.name not in known]
-    computed_forward = [definition for definition in program.definitions if definition.name in forward_names]
-    adjoints = list(backward_stages(gradient, adjoints, computed_forward, wanted)[-1].definitions)
-    adjoint_nodes = _lowered(gradient, adjoints, tuple(program.definitions), options, parts)
+    gradient, wanted = trace.gradient, trace.wanted
+    if gradient is None:
+        raise KernelError(f"{program.name}: is differentiated and has no gradient")
+    adjoints = list(trace.backward[-1].definitions)
+    adjoint_comments = told(trace.backward)
+    adjoint_nodes = _lowered(gradient, adjoints, stated, options, parts, adjoint_comments)
     adjoint_nodes = unshifted(adjoint_nodes, [logarithm for _, logarithm in parts.values()])
     backward_statements = hoisted(shrunk(read_later(adjoint_nodes, wanted), wanted))
     upstream = gradient.upstream
@@ -133,10 +131,6 @@ def plan(program: Program) -> Kernel:
     read = {name for statement in backward_statements for name in reads(statement.node)}
     made = [part for name in program.names() for part in (name, *parts.get(name, ()))]
     saved = [name for name in [*map(_name, inputs), *made] if name in read - computed and name not in options]
-    whole = {part: name for name, both in parts.items() for part in both}
-    forward_names |= _needed(program, [whole.get(name, name) for name in saved if whole.get(name, name) in known])
-    forward = [definition for definition in program.definitions if definition.name in forward_names]
-    nodes = _lowered(program, forward_stages(program, forward)[-1].definitions, tuple(program.definitions), options, parts)
     kept = [*outputs, *saved]
     forward_statements = hoisted(shrunk(read_later(nodes, kept), kept))
 
@@ -164,7 +158,8 @@ def plan(program: Program) -> Kernel:
         variants.append(pair(f"{program.name}_lean", *other))
     if not shapes[outputs[0]].indices:
         adjoints = [replace(d, body=substitute(d.body, {upstream: S.One})) for d in adjoints]
-        both = rejoined([*nodes, *_lowered(gradient, adjoints, tuple(program.definitions), options, parts)], parts)
+        adjoint_nodes = _lowered(gradient, adjoints, stated, options, parts, adjoint_comments)
+        both = rejoined([*nodes, *adjoint_nodes], parts)
         both = [replace(statement, node=gathered(statement.node)) for statement in both]
         kept = [*outputs, *wanted]
         together = _routine(f"{program.name}_value_and_gradient", program, hoisted(shrunk(read_later(both, kept), kept)),
@@ -288,16 +283,9 @@ def _sizes_of(statements: Sequence[Statement]) -> set[str]:
 # Which definitions, and in which form.
 
 
-def _needed(program: Program, names: Sequence[str]) -> set[str]:
-    needed: set[str] = set()
-    for name in names:
-        needed |= {str(symbol.name) for symbol in depends_on(program, program[name])}
-    return needed
-
-
 def _lowered(
     program: Program, definitions: Sequence[Definition], known: tuple[Definition, ...], options: set[str],
-    parts: Mapping[str, tuple[str, str]],
+    parts: Mapping[str, tuple[str, str]], comments: Mapping[str, Told],
 ) -> list[Statement]:  # fmt: skip
     made = []
     names = [other.name for other in known]
@@ -309,15 +297,19 @@ def _lowered(
         body = stable(definition.body, earlier)
         if open_root and definition.name not in names:
             body = settled(body, program)
-        context = Context(program.name, frozenset(options), definition.indices, parts=parts, nonempty=nonempty, sizes=sizes)
-        formula = _formula(definition)
+        context = Context(
+            program.name, frozenset(options), definition.indices, parts=parts, nonempty=nonempty, sizes=sizes
+        )
+        comment = comments[definition.name]
+        formula = comment.formula
         both = logsumexp_parts(body, context) if isinstance(body, Defined) else None
         if both is not None and definition.name in parts:
             # A logsumexp keeps its parts: who subtracts from it subtracts from the maximum first.
             called = parts[definition.name]
             for name, node, text in zip(called, both, (f"{formula} = {' + '.join(called)}", ""), strict=True):
                 made.append(Statement(name, node, definition.indices, text))
-        made.append(Statement(definition.name, lower_definition(body, context), definition.indices, formula))
+        node = lower_definition(body, context)
+        made.append(Statement(definition.name, node, definition.indices, formula, comment.because))
     return [replace(statement, node=gathered(statement.node)) for statement in made]
 
 
@@ -330,7 +322,3 @@ def _parts(program: Program) -> dict[str, tuple[str, str]]:
         for body in [stable(definition.body)]
         if isinstance(body, Defined) and body.name == "logsumexp"
     }
-
-
-def _formula(definition: Definition) -> str:
-    return written_definition(definition.left, definition.body)

@@ -24,7 +24,7 @@ from sympy import Add, Expr, Indexed, Mul
 from codegen.constants import simplified
 from codegen.estimates import cost_of, cost_of_terms
 from codegen.factoring import collected, difference
-from codegen.networks import Term, merged, opened, readings, term_of, terms_of, times
+from codegen.networks import Term, merged, names_in, opened, readings, term_of, terms_of, times
 from codegen.rewriting import Changes, Setting, depending, name_of
 from derive.binders import free_indices, map_children
 from derive.functions import Defined
@@ -123,9 +123,29 @@ class Search:
         if depth and term.scope:
             for base, _ in term.factors:
                 definition = self.within.get(name_of(base))
-                if definition is not None and is_polynomial(definition):
+                if definition is not None and is_polynomial(definition) and self._promises(term, base, definition, depth):
                     parts = opened(term, base, definition)
                     yield tuple(found for part in parts for found in self.best(part, depth - 1))
+
+    def _promises(self, term: Term, base: Expr, definition: Definition, depth: int) -> bool:
+        """Whether writing the definition in may lead on: to another definition that can be read, or to a constant sum.
+
+        By names alone, which is quick; the others of its factors are looked through as well, as far as `depth` goes.
+        """
+        body = names_in(definition.body)
+        present = (term.names - {definition.name}) | body
+        if depth > 1:
+            present = present.union(*(names_in(self.within[name].body) for name in present if name in self.within))
+        for known in self.at_hand:
+            form = pattern(known)
+            if form is not None and known != definition and form.names <= present and not form.names <= term.names:
+                return True
+        summed = {own for own, at in zip(definition.indices, getattr(base, "indices", ()), strict=True) if at in term.scope}
+        given = {known.name for known in self.setting.forward}
+        terms = terms_of(definition.body)
+        return len(terms) > 1 and any(
+            names_in(*(factor for factor, _ in part.factors if free_indices(factor) & summed)) <= given for part in terms
+        )
 
 
 @lru_cache(maxsize=5_000)

@@ -35,12 +35,16 @@ TRIVIAL = (Read, Literal, Size, Option, Position)
 
 @dataclass(frozen=True)
 class Statement:
-    """One named value: the node that computes it, its axes in order, and the formula that it comes from."""
+    """One named value: the node that computes it, its axes in order, and the formula that it comes from.
+
+    `because` are the identities by which the node computes it in another way than the formula does.
+    """
 
     name: str
     node: Node
     axes: Axes
     formula: str = ""
+    because: str = ""
 
 
 def read_later(statements: Sequence[Statement], kept: Sequence[str]) -> list[Statement]:

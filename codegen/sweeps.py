@@ -22,6 +22,9 @@ from codegen.supports import End, Support, Supports, ranges, supports_of
 from derive.language import Index
 
 
+MOST_ROWS = 256  # of a block that visits a part of a range: with more, the part is less exact
+
+
 @dataclass(frozen=True)
 class Sweep:
     """A loop with what a kernel knows about it: the ranges it may restrict, and the names of its variables.
@@ -123,43 +126,57 @@ def options_of(planned: Sequence[Step]) -> list[str]:
 
 def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
     """The lines that compute a loop; `outside` prints what stands around it."""
-    library = outside.library
-    loop = sweep.loop
+    loop, library = sweep.loop, outside.library
     variables = _variables(sweep, taken)
-    row = loop.row
-    width = sweep.width
-    sizes = [
-        f"({', '.join(str(i.extent) for i in group)}{',' * (len(group) == 1)})" for group in (loop.own, loop.shared)
+    function = fresh_name(f"{loop.name}_block", taken)
+    lot = loop.lot() if library.lots else None
+    own = tuple(index for index in loop.own if index != lot)
+    one, some = (*own, *loop.shared), tuple(index for index in (lot, loop.row) if index is not None)
+    arguments = ["room: Room", "part: int", *(f"{variables[index]}: int" for index in one)]
+    arguments += [f"{variables[index]}: slice" for index in some]
+    block = BlockPrinter(loop, outside, variables, sweep.restricted, taken, lot)
+    body = block.body()
+    called = [function, str(loop.row.extent), sweep.rows, _sizes(own), _sizes(loop.shared), sweep.width]
+    called += [library.runtime["kind_arguments"], *(["parts=parts"] if loop.accumulated else [])]
+    called += [f"lots={lot.extent}"] if lot is not None else []
+    return [
+        *_whole_arrays(sweep, library, {**loop.accumulated, **block.turned}),
+        "",
+        f"def {function}({', '.join(arguments)}) -> None:",
+        f'    """{_about([variables[i] for i in one], [variables[i] for i in some])}"""',
+        *(f"    {line}" for line in body),
+        "",
+        f"workspace.sweep({', '.join(called)})",
+        *(f"{name} = {library.reductions['sum'].format(operand=name, axis=0)}" for name in loop.accumulated),
+        *(f"{name} = {name}{library.turn}" for name in block.turned),
     ]
-    lines = []
+
+
+def _whole_arrays(sweep: Sweep, library: Library, accumulated: Mapping[str, Axes]) -> list[str]:
+    """The lines that decide on the size of a block and make the arrays that blocks fill or add to."""
+    loop, row, lines = sweep.loop, sweep.loop.row.extent, []
     if not sweep.given:
-        most = ", most=256" if sweep.restricted else ""
-        lines.append(f"{sweep.rows} = workspace.rows({row.extent}, {width}{most})")
+        most = f", most={MOST_ROWS}" if sweep.restricted else ""
+        lines.append(f"{sweep.rows} = workspace.rows({row}, {sweep.width}{most})")
     for name, axes in loop.stored.items():
         is_full = name in sweep.partial or not set(axes) & set(sweep.restricted)
-        phrase = library.empty if is_full else library.zeros
-        lines.append(f"{name} = {phrase.format(shape=_shape(axes))}")
-    if loop.accumulated:
-        lines.append(f"parts = workspace.parts({row.extent}, {sweep.rows}, {sizes[0]}, {sizes[1]})")
-    for name, axes in loop.accumulated.items():
+        lines.append(f"{name} = {(library.empty if is_full else library.zeros).format(shape=_shape(axes))}")
+    if accumulated:
+        lines.append(f"parts = workspace.parts({row}, {sweep.rows}, {_sizes(loop.own)}, {_sizes(loop.shared)})")
+    for name, axes in accumulated.items():
         shape = ", ".join(["parts", *(str(index.extent) for index in axes)]) if axes else "parts,"
         lines.append(f"{name} = {library.zeros.format(shape=shape)}")
-    order = (*loop.own, *loop.shared)
-    arguments = [
-        "room: Room",
-        "part: int",
-        *(f"{variables[index]}: int" for index in order),
-        f"{variables[row]}: slice",
-    ]
-    function = fresh_name(f"{loop.name}_block", taken)
-    body = BlockPrinter(loop, outside, variables, sweep.restricted, taken).body()
-    where = " and ".join(f"one {variables[index]}" for index in order)
-    about = f'"""The rows {variables[row]} of a block{", for " + where if where else ""}."""'
-    lines += ["", f"def {function}({', '.join(arguments)}) -> None:", *(f"    {line}" for line in (about, *body)), ""]
-    arguments = [function, str(row.extent), sweep.rows, *sizes, width, library.runtime["kind_arguments"]]
-    lines.append(f"workspace.sweep({', '.join([*arguments, *(['parts'] if loop.accumulated else [])])})")
-    lines += [f"{name} = {name}.sum({library.axis}=0)" for name in loop.accumulated]
     return lines
+
+
+def _about(one: Sequence[str], some: Sequence[str]) -> str:
+    *lot, row = some
+    chosen = [*(f"one {variable}" for variable in one), *(f"some {variable}" for variable in lot)]
+    return f"The rows {row} of a block{', for ' + ' and '.join(chosen) if chosen else ''}."
+
+
+def _sizes(group: Axes) -> str:
+    return f"({', '.join(str(index.extent) for index in group)}{',' * (len(group) == 1)})"
 
 
 def _shape(axes: Axes) -> str:

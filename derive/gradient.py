@@ -296,4 +296,4 @@ def _definition_at(program: Program, value: Expr) -> Expr:
     if known is None or known.symbol != base:
         return value
     where = value.indices if isinstance(value, Indexed) else ()
-    return substitute(known.body, dict(zip(known.indices, where, strict=True)))  # type: ignore[no-any-return]
+    return substitute(known.body, dict(zip(known.indices, where, strict=True)))

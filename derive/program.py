@@ -78,11 +78,15 @@ class Claim:
 
 @dataclass(frozen=True)
 class KernelRequest:
-    """That a kernel is wanted: what it returns, the variables it is differentiated for, defaults of its options."""
+    """That a kernel is wanted: what it returns, the variables it is differentiated for, defaults of its options.
+
+    `typical` are sizes that the compiler may expect where it has a choice.
+    """
 
     outputs: tuple[Name, ...]
     wrt: tuple[Name, ...]
     defaults: Mapping[str, float | bool]
+    typical: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -194,18 +198,21 @@ class Program:
         ]
 
     def kernel(
-        self, *outputs: Name, wrt: Sequence[Name] = (), defaults: Mapping[Any, float | bool] | None = None
-    ) -> None:
+        self, *outputs: Name, wrt: Sequence[Name] = (), defaults: Mapping[Any, float | bool] | None = None,
+        typical: Mapping[Any, int] | None = None,
+    ) -> None:  # fmt: skip
         """Ask for generated code: a forward kernel for the outputs and, with `wrt`, a backward kernel for those.
 
-        `defaults` maps scalars and flags to the value their parameter has when the caller leaves it out.
+        `defaults` maps scalars and flags to the value their parameter has when the caller leaves it out, `typical`
+        sizes to values that are usual, where the compiler's own guess is not; they affect speed alone.
         """
         known = self.names()
         for output in outputs:
             if str(output.name) not in known:
                 raise StatementError(f"{self.name}: kernel output {output}: not defined here; defined are {known}")
         plain = {str(getattr(key, "name", key)): value for key, value in (defaults or {}).items()}
-        self.request = KernelRequest(tuple(outputs), tuple(wrt), plain)
+        usual = {str(getattr(key, "name", key)): value for key, value in (typical or {}).items()}
+        self.request = KernelRequest(tuple(outputs), tuple(wrt), plain, usual)
 
     def gradient(
         self, output: Name, wrt: Sequence[Name] = (), *, upstream: str | None = None, prefix: str = "d"

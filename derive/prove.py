@@ -22,7 +22,7 @@ from typing import Any
 from sympy import Indexed
 
 from derive.binders import free_indices, node_count
-from derive.errors import AlarmError, BudgetExceededError, NoLawError
+from derive.errors import AlarmError, BudgetExceededError, NoLawError, StatementError
 from derive.exceptional import empty_index_sets
 from derive.functions import Defined
 from derive.gradient import Gradient, depends_on, inline
@@ -41,6 +41,7 @@ from derive.wellformed import is_equation
 PROVED, REFUTED, UNDECIDED = "Proved", "Refuted", "Undecided"
 CHEAP = 4  # attempts made before numbers are asked
 SEARCH = 5.0  # seconds of processor time for a counterexample before everything is written in
+LEAST = 0.5  # seconds of processor time for a search away from ties, when one near them has found something
 WHOLE = 100  # definitions of a program that the second engine evaluates from its inputs on
 WRITTEN = 2_000  # nodes that a side or a hypothesis may grow to when definitions are written in
 NEAR = 12  # definitions behind a name that are written in together
@@ -79,15 +80,18 @@ class Verdict:
         """
         from derive.advice import advice_on
 
-        return advice_on(self.claim) if self.status == REFUTED else ()
+        try:
+            return advice_on(self.claim) if self.status == REFUTED else ()
+        except (StatementError, ArithmeticError, RecursionError):
+            return ()  # SymPy may not be able to work out a hostile statement at 0 or 1
 
 
 def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0, vacuous: bool = False) -> Verdict:
-    """The verdict on a claim, within a budget of `seconds` of processor time for the proof.
+    """The verdict on a claim, within a budget of `seconds` of processor time for the proof and the search for numbers.
 
     Cheap attempts come first, then numbers, then the attempts that write everything in: a false claim is refuted before
-    much is spent on proving it. A claim whose hypotheses nothing is seen to meet is left undecided, unless it may be
-    `vacuous`, as one case of several may.
+    much is spent on proving it. Each may take half of the time that is left. A claim whose hypotheses nothing is seen
+    to meet is left undecided, unless it may be `vacuous`, as one case of several may.
 
     Raises:
         AlarmError: the normal form proves what the second engine contradicts.
@@ -97,13 +101,15 @@ def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0, vacuous: bool =
     started = time.monotonic()
     deadline = time.thread_time() + seconds
     reasons: list[str] = []
+    found = None
     attempts = _attempts(claim, deadline)
-    proof = _first_proof(claim, islice(attempts, CHEAP), deadline, reasons, vacuous=vacuous)
-    found = _counterexample(claim, seed, min(seconds, SEARCH)) if proof is None else None
-    if found is None and proof is None:
-        proof = _first_proof(claim, attempts, deadline, reasons, vacuous=vacuous)
-        if proof is None and seconds > SEARCH:
-            found = _counterexample(claim, seed, seconds)
+    proof = _first_proof(claim, islice(attempts, CHEAP), _share(deadline), reasons, vacuous=vacuous)
+    if proof is None:
+        found = _counterexample(claim, seed, min(_share(deadline), time.thread_time() + SEARCH))
+    if proof is None and found is None:
+        proof = _first_proof(claim, attempts, _share(deadline), reasons, vacuous=vacuous)
+    if proof is None and found is None:
+        found = _counterexample(claim, seed, deadline)
     if found is not None:
         return Verdict(claim, REFUTED, _hypotheses(claim, None), (), time.monotonic() - started, found)
     if proof is None:
@@ -112,8 +118,13 @@ def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0, vacuous: bool =
     ledger, sides = proof
     whole = claim if len(claim.program.definitions) <= WHOLE else _as_proved(claim, sides)
     confirmation = confirm(whole, seed=seed)
-    if confirmation.disagreement is not None and claim.program.switches:
+    if ledger.off_ties or (confirmation.disagreement is not None and claim.program.switches):
+        # Where every point has a tie, as x[i] - x[j] has at i = j, nothing was proved.
         confirmation = confirm(off_ties(whole), seed=seed)
+        if confirmation.points == 0 and confirmation.disagreement is None and not vacuous:
+            found = find_counterexample(claim, seed=seed, budget_s=min(seconds, SEARCH))
+            status, reason = (REFUTED, "") if found is not None else (UNDECIDED, NOWHERE)
+            return Verdict(claim, status, _hypotheses(claim, None), (), time.monotonic() - started, found, reason)
     if confirmation.disagreement is not None:
         raise AlarmError(
             f"internal alarm: claim {claim.id} of {claim.program.name} is proved by the normal form and contradicted "
@@ -128,12 +139,23 @@ def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0, vacuous: bool =
     )  # fmt: skip
 
 
-def _counterexample(claim: Claim, seed: int, seconds: float) -> Counterexample | None:
+def _share(deadline: float) -> float:
+    """The time at which half of what is left is used up."""
+    now = time.thread_time()
+    return now + max(deadline - now, 0) / 2
+
+
+def _counterexample(claim: Claim, seed: int, until: float) -> Counterexample | None:
     """A counterexample, for a claim about derivatives away from the points where a case switches."""
-    found = find_counterexample(claim, seed=seed, budget_s=seconds)
-    if found is not None and claim.program.switches:
-        return find_counterexample(off_ties(claim), seed=seed, budget_s=seconds)
-    return found
+    found = find_counterexample(claim, seed=seed, budget_s=until - time.thread_time())
+    if found is None or not claim.program.switches:
+        return found
+    away = off_ties(claim)
+    again = find_counterexample(away, seed=seed, budget_s=max(until - time.thread_time(), LEAST))
+    if again is None:
+        seen = confirm(away, seed=seed)
+        return None if seen.points and seen.disagreement is None else found
+    return again
 
 
 def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int, *, vacuous: bool) -> Verdict:
@@ -351,10 +373,11 @@ def _definitions_used(claim: Claim, sides: tuple[Any, Any]) -> tuple[str, ...]:
         return ()
     bodies = claim.program.bodies
     kept = symbols_of(sides[0]) | symbols_of(sides[1])
-    used, waiting = set(), (symbols_of(claim.left) | symbols_of(claim.right)) - kept
+    used: set[Any] = set()
+    waiting: set[Any] = {*symbols_of(claim.left), *symbols_of(claim.right)} - kept
     while waiting := {name for name in waiting if name in bodies} - used:
         used |= waiting
-        waiting = frozenset().union(*(symbols_of(bodies[name]) for name in waiting)) - kept
+        waiting = set().union(*(symbols_of(bodies[name]) for name in waiting)) - kept
     names = [known.name for known in claim.program.definitions if known.symbol in used]
     # A derivative that `Program.derivative` gave has no name; one that has a name is not among what it is taken of.
     forward = claim.program.forward.bodies if isinstance(claim.program, Gradient) else None

@@ -105,7 +105,10 @@ def _points(trial: Trial, seed: int) -> Iterator[Point]:
             return
         forced = turn > 0 and compared == 0
         for sizes, regime, flags in plan:
-            point = Point(trial, trial.sample(sizes, flags, regime, seed, turn, inequalities=forced))
+            try:
+                point = Point(trial, trial.sample(sizes, flags, regime, seed, turn, inequalities=forced))
+            except BudgetExceededError:  # an input of too many entries
+                continue
             yield point
             compared += point.compared
 
@@ -135,9 +138,9 @@ def _confirmed(trial: Trial, field: Arithmetic, seed: int) -> Confirmation:
         if work <= 0 or (turn > 0 and samples >= CONFIRM_SAMPLES):
             break
         for regime in REGIMES[:3]:  # the next one only where no position was compared with the last
-            sample = trial.sample(sizes, flags, regime, seed, turn, inequalities=turn > 0 and samples == 0)
-            arithmetic = field if sample.exact else reals(COARSE)
             try:
+                sample = trial.sample(sizes, flags, regime, seed, turn, inequalities=turn > 0 and samples == 0)
+                arithmetic = field if sample.exact else reals(COARSE)
                 environment = trial.at(sample, arithmetic, CONFIRM_LIMIT)
                 agreed, disagreement = _compared(trial, sample, environment, arithmetic)
             except BudgetExceededError:

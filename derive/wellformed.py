@@ -33,6 +33,7 @@ STRUCTURE: tuple[type, ...] = (
     And, Or, Not, Defined, Indexed, Where, OverInput,
 )  # fmt: skip
 LARGEST = 50_000  # nodes of an expression; what is larger is refused before anything walks through it
+LARGEST_EXPONENT = 1_000_000  # of a power with a number as its exponent: 2**x is worked out when x becomes a number
 LEAVES: tuple[type, ...] = (Dim, Scalar, Flag, Index, Tensor, BooleanAtom, Str)
 
 
@@ -112,6 +113,12 @@ def _owns_each_input_once(node: Any, _bound: tuple[Index, ...]) -> str | None:
     return None
 
 
+def _has_a_small_exponent(node: Any, _bound: tuple[Index, ...]) -> str | None:
+    if isinstance(node, sympy.Pow) and node.exp.is_Integer and abs(node.exp) > LARGEST_EXPONENT:
+        return f"{node}: expected an exponent of at most {LARGEST_EXPONENT}; give a larger one a name with scalar(...)"
+    return None
+
+
 def _covers_all_cases(node: Any, _bound: tuple[Index, ...]) -> str | None:
     if isinstance(node, Piecewise) and node.args[-1][1] != sympy.true:
         return f"{node}: no branch covers the remaining cases; end with (value, True)"
@@ -127,6 +134,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("entries fit their tensor's shape", _entry_fits),
     ("operators have inputs of their own", _owns_each_input_once),
     ("cases are complete", _covers_all_cases),
+    ("powers can be worked out", _has_a_small_exponent),
     ("deltas compare indices of one extent", _delta_fits),
 )
 

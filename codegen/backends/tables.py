@@ -153,6 +153,10 @@ class Library:
     scatter: str
     where_host: str
     blocks: bool
+    lots: bool  # whether a stack of matrices is multiplied as fast as one after the other
+    wide_products: bool  # whether a product of matrices is faster with a long last axis than with a long first one
+    turn: str  # the last two axes of an array exchanged, laid out anew
+    sums_products: bool  # whether a sum of products is faster as a product and a sum than by einsum
     axis: str
     into: Mapping[str, str]
     augmented: Mapping[str, str]
@@ -187,6 +191,10 @@ LIBRARIES: dict[str, Library] = {
         scatter="np.add.at({array}, {where}, {value})",
         where_host="np.where({condition}, {yes}, {no}).astype(dtype)",
         blocks=True,
+        lots=False,
+        wide_products=False,
+        turn=".swapaxes(-1, -2).copy()",
+        sums_products=False,
         axis="axis",
         into=NUMPY_INTO,
         augmented=AUGMENTED,
@@ -194,7 +202,7 @@ LIBRARIES: dict[str, Library] = {
         copy="np.copyto({out}, {0})",
         fill="{out}.fill({value})",
         fill_where="np.copyto({out}, {value}, where={where})",
-        empty="np.empty(({shape}), dtype)",
+        empty="workspace.empty(({shape}), dtype)",
         has=frozenset(),
         runtime={
             "title": "NumPy",
@@ -205,6 +213,7 @@ LIBRARIES: dict[str, Library] = {
             "lacks_kind": 'value.dtype.kind not in ("iu" if argument.into is not None else "f")',
             "count": "value.size",
             "kind": "dtype",
+            "memory": "memory_numpy.py.jinja",
             "kind_arguments": "dtype",
             "kind_signature": "dtype: np.dtype",
             "piece_size": "piece.size",
@@ -240,6 +249,10 @@ LIBRARIES: dict[str, Library] = {
         scatter="{array}.index_put_({where}, {value}, accumulate=True)",
         where_host="torch.where({condition}, {yes}, {no}).to(dtype)",
         blocks=True,
+        lots=True,
+        wide_products=True,
+        turn=".swapaxes(-1, -2).contiguous()",
+        sums_products=True,
         axis="dim",
         into=TORCH_INTO,
         augmented=AUGMENTED,
@@ -247,7 +260,7 @@ LIBRARIES: dict[str, Library] = {
         copy="{out}.copy_({0})",
         fill="{out}.fill_({value})",
         fill_where="{out}.masked_fill_({where}, {value})",
-        empty="torch.empty(({shape}), dtype=dtype, device=device)",
+        empty="workspace.empty(({shape}), dtype, device)",
         has=frozenset({"erf", "operators"}),
         runtime={
             "title": "PyTorch",
@@ -258,6 +271,7 @@ LIBRARIES: dict[str, Library] = {
             "lacks_kind": "value.is_floating_point() != (argument.into is None)",
             "count": "value.numel()",
             "kind": "(dtype, device)",
+            "memory": "memory_torch.py.jinja",
             "kind_arguments": "dtype, device",
             "kind_signature": "dtype: torch.dtype, device: torch.device",
             "piece_size": "piece.numel()",

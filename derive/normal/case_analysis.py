@@ -65,11 +65,11 @@ def is_zero_by_cases(ledger: Ledger, polynomial: Polynomial) -> bool:
     """Whether a normal polynomial is zero in every case of its brackets that can occur, sums taken together."""
     if polynomial.is_zero:
         return True
-    together = _first_sums(ledger, polynomial)
-    if together is not None:
-        body, rest = together
+    first = _first_sum(polynomial)
+    if first is not None:
         ledger.use("sums over the same ranges are one sum")
-        return is_zero_by_cases(ledger, body) and is_zero_by_cases(ledger, rest)
+        ways = (_as_one_sum(ledger, polynomial, first, counts=counts) for counts in (False, True))
+        return any(is_zero_by_cases(ledger, body) and is_zero_by_cases(ledger, rest) for body, rest in ways)
     brackets = {atom for monomial in polynomial.terms for atom, power in monomial if is_idempotent(atom) and power > 0}
     if not any(isinstance(atom, Bracket) for atom in brackets) or len(brackets) > MOST_BRACKETS:
         return False
@@ -242,6 +242,7 @@ def _is_apart(ledger: Ledger, polynomial: Polynomial) -> bool:
             if renaming.renamed(ledger, apart.form, names).key in keys:
                 ledger.use("almost everywhere: a comparison has no tie")
                 ledger.assume("!= 0", polynomial)
+                ledger.off_ties = True
                 return True
     return False
 
@@ -262,27 +263,36 @@ def apart_of(ledger: Ledger, difference: Polynomial) -> tuple[Apart, ...]:
 # Sums.
 
 
-def _first_sums(ledger: Ledger, polynomial: Polynomial) -> tuple[Polynomial, Polynomial] | None:
-    """(body, rest): the sums over the ranges of the first sum that has a bracket inside, as one body, and the rest.
-
-    None when no sum has one.
-    """
+def _first_sum(polynomial: Polynomial) -> Total | None:
+    """The first sum with a bracket inside; None when no sum has one."""
     sums = (atom for m, _ in polynomial.ordered() for atom, power in m if isinstance(atom, Total) and power == 1)
-    first = next((atom for atom in sums if _ranges(atom) and any(is_idempotent(a) for a, _ in atom.monomial)), None)
-    if first is None:
-        return None
+    return next((atom for atom in sums if _ranges(atom) and any(is_idempotent(a) for a, _ in atom.monomial)), None)
+
+
+def _as_one_sum(
+    ledger: Ledger, polynomial: Polynomial, first: Total, *, counts: bool
+) -> tuple[Polynomial, Polynomial]:  # fmt: skip
+    """(body, rest): all sums over the ranges of `first` as one, and the rest.
+
+    With `counts`, multiples of what the ranges count, n in a sum over n, are sums as well.
+    """
     ranges_ = _ranges(first)
     fresh = [ledger.fresh_var(var.extent) for var in first.bound]
+    size = products.product(ledger, [var.extent for var in first.bound]).single() if counts else None
     inside, outside = [], []
     for monomial, coefficient in polynomial.ordered():
         met = next((a for a, e in monomial if isinstance(a, Total) and e == 1 and _ranges(a) == ranges_), None)
-        if met is None:
+        powers_ = dict(monomial)
+        if met is not None:
+            names: dict[str, Atom] = {var.name: new for var, new in zip(met.bound, fresh, strict=True)}
+            body = renaming.renamed_monomial(ledger, met.monomial, names)
+            others = tuple(pair for pair in monomial if pair[0] != met)
+            inside.append(products.product(ledger, [Polynomial({others: coefficient}), body]))
+        elif size is not None and all(powers_.get(atom, Fraction(0)) >= e for atom, e in size[0]):
+            each = (*monomial, *((atom, -e) for atom, e in size[0]))
+            inside.append(products.normal_monomial(ledger, coefficient / size[1], each))
+        else:
             outside.append(Polynomial({monomial: coefficient}))
-            continue
-        names: dict[str, Atom] = {var.name: new for var, new in zip(met.bound, fresh, strict=True)}
-        body = renaming.renamed_monomial(ledger, met.monomial, names)
-        others = tuple(pair for pair in monomial if pair[0] != met)
-        inside.append(products.product(ledger, [Polynomial({others: coefficient}), body]))
     return total(inside), total(outside)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from derive.normal.case_analysis import Apart
     from derive.normal.rewriting import Rewrite
 
+LOOK = 8  # steps between two looks at the clock
 Renamings = dict[tuple[str, tuple[tuple[str, str], ...]], Polynomial]
 
 
@@ -82,6 +83,7 @@ class Ledger:
     divides: bool = False
     could_divide: bool = False
     apart: Callable[[], tuple[Apart, ...]] = tuple
+    off_ties: bool = False
     started: float = field(default_factory=time.thread_time)
     spent: int = 0
     fresh: int = 0
@@ -170,7 +172,7 @@ class Ledger:
         self.spent += amount
         if self.spent > self.terms:
             raise BudgetExceededError(f"more than {self.terms} terms")
-        if self.spent % 64 < amount and time.thread_time() - self.started > self.seconds:
+        if self.spent % LOOK < amount and time.thread_time() - self.started > self.seconds:
             raise BudgetExceededError(f"more than {self.seconds:g} s")
 
     def fresh_var(self, extent: Polynomial) -> Var:

@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
 import sympy
 from sympy import Expr, Indexed
 
 from derive.binders import free_indices
-from derive.errors import StatementError
+from derive.errors import BudgetExceededError, StatementError
 from derive.evaluation import Needs
 from derive.language import Dim, Flag, Index, Lengths, Scalar, Tensor
 
@@ -44,6 +44,8 @@ __all__ = [
 ]
 
 Path = tuple[int, ...]
+MOST_ENTRIES = 4_000  # of one input
+LARGEST_POOL = 1_000  # of numbers to choose from, where fewer will do
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,8 @@ def is_positive(known: Tensor | Scalar | Flag) -> bool:
 
 
 def _numbers(generator: random.Random, regime: Regime, count: int, variety: int) -> Iterator[Fraction]:
-    pool = simple_fractions(regime.low, regime.high, variety * max(8, count + count // 2))
+    least = max(8, count + count // 2)
+    pool = simple_fractions(regime.low, regime.high, max(least, min(variety * least, LARGEST_POOL)))
     for number in generator.sample(pool, count):
         yield -number if regime.signed and generator.random() < 0.5 else number
 
@@ -234,8 +237,15 @@ def _extent(
 
 
 def _table(tensor: Tensor, sizes: Mapping[str, int], inputs: Mapping[str, Any], entry: Callable[[Path], Any]) -> Any:
-    """A nested tuple of the tensor's shape; an axis of extent T[n] follows the first earlier axis that n runs over."""
+    """A nested tuple of the tensor's shape; an axis of extent T[n] follows the first earlier axis that n runs over.
+
+    Raises:
+        BudgetExceededError: it has too many entries, for a fixed size may be beyond all bounds.
+    """
     shape = tensor.shape
+    plain = [_extent(size, {}, (), sizes, inputs) for size in shape if not size.has(Lengths)]
+    if prod(plain) > MOST_ENTRIES:
+        raise BudgetExceededError(f"evaluation: {tensor.name} has {prod(plain)} entries at this point")
     named = sorted(set().union(*map(free_indices, shape)), key=str)
 
     def build(at: dict[Index, int], path: Path) -> Any:

@@ -30,6 +30,7 @@ CLEAR = 1e-2  # a simpler draft may not make the difference smaller than this, n
 DRAFTS = 3  # how often each palette is drawn from
 WORK, TRY = 40_000, 200  # terms to sum for drafts altogether; what a draft costs besides
 DISTINCT_LIMIT = 4_000  # terms to sum at a point with distinct sizes, where the search had too many letters for that
+MOST = 400  # a point with more entries is not read by anybody, and left as it is
 FEW = 8  # with at most so many entries in all inputs together, all of them are distinct
 LARGE = 6  # an input with more entries than this uses numbers again, so that they stay small
 SPARE = 2  # numbers to choose among beyond those needed
@@ -41,6 +42,8 @@ Gap = tuple[float, float]  # a relative and an absolute difference
 def simplified(point: Point, place: Place, seed: int) -> Point:
     """The simplest draft of the point that differs at `place` as clearly, or the point itself."""
     trial = point.trial
+    if len(list(entries(point.sample))) > MOST:
+        return point
     relative, absolute = point.gap(point.coarse, place)
     least = min(relative, CLEAR), min(absolute, CLEAR)
     best, work = point, WORK

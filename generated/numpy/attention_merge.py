@@ -50,9 +50,9 @@ def attention_merge(
     dtype = outputs.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, P * C)
-    L_top = np.empty((N,), dtype)
-    L_log = np.empty((N,), dtype)
-    O = np.empty((N, C), dtype)
+    L_top = workspace.empty((N,), dtype)
+    L_log = workspace.empty((N,), dtype)
+    O = workspace.empty((N, C), dtype)
     
     def L_top_masked_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""

@@ -80,5 +80,6 @@ def batch_norm_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     # dbeta[c] = Sum_n(dy[n,c])   (C,)
     dbeta = dy.sum(axis=0)
     # dx[n,c] = (-dbeta[c]/N - dgamma[c]*xhat[n,c]/N + dy[n,c])*gamma[c]*r[c]   (N, C)
+    #     by dxc, dmu written in
     dx = gamma * r * (dy - dgamma / N * xhat - dbeta / N)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"]), cast(dbeta, types["beta"])

@@ -50,13 +50,13 @@ def cosine_similarity_forward(
     dtype = v.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, d)
-    p = np.empty((N,), dtype)
-    q = np.empty((N,), dtype)
-    length_v = np.empty((N,), dtype)
-    length_w = np.empty((N,), dtype)
-    unit_v = np.empty((N, d), dtype)
-    unit_w = np.empty((N, d), dtype)
-    y = np.empty((N,), dtype)
+    p = workspace.empty((N,), dtype)
+    q = workspace.empty((N,), dtype)
+    length_v = workspace.empty((N,), dtype)
+    length_w = workspace.empty((N,), dtype)
+    unit_v = workspace.empty((N, d), dtype)
+    unit_w = workspace.empty((N, d), dtype)
+    y = workspace.empty((N,), dtype)
     
     def unit_v_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -101,13 +101,14 @@ def cosine_similarity_backward(
     dtype = dy.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, d)
-    dv = np.empty((N, d), dtype)
-    dw = np.empty((N, d), dtype)
+    dv = workspace.empty((N, d), dtype)
+    dw = workspace.empty((N, d), dtype)
     
     def dv_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dv_part = dy[n] * y[n]
         # dv[n,a] = dy[n]*unit_w[n,a]/length_v[n] - dy[n]*y[n]*unit_v[n,a]*[eps < sqrt(p[n])]/sqrt(p[n])
+        #     by dunit_v, dp written in; v[n,a]/(length_v[n]*sqrt(p[n])) = unit_v[n,a]/sqrt(p[n])
         np.multiply((dy[n] / length_v[n])[..., None], unit_w[n], out=dv[n])
         part_part = np.multiply(
             (dv_part / np.sqrt(np.where(np.sqrt(p[n]) > eps, p[n], 1)))[..., None], unit_v[n], out=room(0, n, d)
@@ -115,6 +116,7 @@ def cosine_similarity_backward(
         np.copyto(part_part, 0, where=np.sqrt(p[n])[..., None] <= eps)
         dv[n] -= part_part
         # dw[n,a] = dy[n]*unit_v[n,a]/length_w[n] - dy[n]*y[n]*unit_w[n,a]*[eps < sqrt(q[n])]/sqrt(q[n])
+        #     by dunit_w, dq written in; w[n,a]/(length_w[n]*sqrt(q[n])) = unit_w[n,a]/sqrt(q[n])
         np.multiply((dy[n] / length_w[n])[..., None], unit_v[n], out=dw[n])
         part_part_2 = np.multiply(
             (dv_part / np.sqrt(np.where(np.sqrt(q[n]) > eps, q[n], 1)))[..., None], unit_w[n], out=room(1, n, d)

@@ -47,8 +47,8 @@ def cross_entropy_forward(
     dtype = z.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    L_top = np.empty((N,), dtype)
-    L_log = np.empty((N,), dtype)
+    L_top = workspace.empty((N,), dtype)
+    L_log = workspace.empty((N,), dtype)
     
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -85,15 +85,14 @@ def cross_entropy_backward(
     # dL[n] = dloss/N
     dL = dloss / N
     rows = workspace.rows(N, V)
-    dz = np.empty((N, V), dtype)
+    dz = workspace.empty((N, V), dtype)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         np.subtract(z[n], L_top[n][..., None], out=dz[n])
-        dz[n] -= L_log[n][..., None]
         np.exp(dz[n], out=dz[n])
-        np.multiply(dL, dz[n], out=dz[n])
+        np.multiply((dL * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= dL
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
@@ -125,12 +124,12 @@ def cross_entropy_value_and_gradient(
     leading = bound.leading
     dtype = z.dtype
     workspace = workspace or Workspace()
-    # dL[n] = 1/N
+    # dL[n] = dloss/N
     dL = 1 / N
     rows = workspace.rows(N, V)
-    L_top = np.empty((N,), dtype)
-    L_log_sum = np.empty((N,), dtype)
-    dz = np.empty((N, V), dtype)
+    L_top = workspace.empty((N,), dtype)
+    L_log_sum = workspace.empty((N,), dtype)
+    dz = workspace.empty((N, V), dtype)
     
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -139,7 +138,7 @@ def cross_entropy_value_and_gradient(
         L_log_exp = np.subtract(z[n], L_top[n][..., None], out=dz[n])
         np.exp(L_log_exp, out=L_log_exp)
         L_log_sum[n] = L_log_exp.sum(axis=-1)
-        # dz[n,v] = -[v = target[n]]/N + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= dL
     

@@ -54,7 +54,7 @@ def cross_entropy_masked_forward(
     # M = Sum_n([keep[n] > 0])
     M = np.where(row_mask, 1, 0).astype(dtype).sum(axis=-1)
     rows = workspace.rows(N, V)
-    row = np.empty((N,), dtype)
+    row = workspace.empty((N,), dtype)
     
     def row_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -64,7 +64,9 @@ def cross_entropy_masked_forward(
         # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)
         row[n] = np.where(
             keep[n] > 0,
-            row_top - z[np.arange(n.start, n.stop), target[n]] + np.log(np.maximum(row_exp.sum(axis=-1), 1)),
+            np.where(keep[n] > 0, row_top, 0) - z[
+                np.arange(n.start, n.stop), target[n]
+            ] + np.log(np.maximum(row_exp.sum(axis=-1), 1)),
             0,
         )
     
@@ -96,9 +98,10 @@ def cross_entropy_masked_backward(
     workspace = workspace or Workspace()
     drow_mask = M > 0
     # drow[n] = dloss*[M > 0]/M
+    #     by dtotal written in
     drow = np.where(drow_mask, dloss / np.where(drow_mask, M, 1), 0)
     rows = workspace.rows(N, V)
-    dz = np.empty((N, V), dtype)
+    dz = workspace.empty((N, V), dtype)
     
     def dz_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -148,12 +151,13 @@ def cross_entropy_masked_value_and_gradient(
     M = np.where(row_mask, 1, 0).astype(dtype).sum(axis=-1)
     loss_mask = M > 0
     loss_masked = np.where(loss_mask, M, 1)
-    # drow[n] = [M > 0]/M
+    # drow[n] = dloss*[M > 0]/M
+    #     by dtotal written in
     drow = np.where(loss_mask, 1 / loss_masked, 0)
     rows = workspace.rows(N, V)
-    row_top = np.empty((N,), dtype)
-    row_sum = np.empty((N,), dtype)
-    dz = np.empty((N, V), dtype)
+    row_top = workspace.empty((N,), dtype)
+    row_sum = workspace.empty((N,), dtype)
+    dz = workspace.empty((N, V), dtype)
     
     def row_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -169,7 +173,7 @@ def cross_entropy_masked_value_and_gradient(
     
     workspace.sweep(row_exp_block, N, rows, (), (), V, dtype)
     # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)   (N,)
-    row = np.where(keep > 0, row_top - z[np.arange(N), target] + np.log(row_sum), 0)
+    row = np.where(keep > 0, np.where(keep > 0, row_top, 0) - z[np.arange(N), target] + np.log(row_sum), 0)
     # total = Sum_n(row[n])
     total = row.sum(axis=-1)
     # loss = where(M > 0, total/M, 0)

@@ -47,8 +47,8 @@ def cross_entropy_soft_forward(
     dtype = z.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    L_top = np.empty((N,), dtype)
-    L_log = np.empty((N,), dtype)
+    L_top = workspace.empty((N,), dtype)
+    L_log = workspace.empty((N,), dtype)
     parts = workspace.parts(N, rows, (), ())
     loss = np.zeros((parts,), dtype)
     
@@ -65,7 +65,7 @@ def cross_entropy_soft_forward(
         # loss = Sum_n,v((-z[n,v] + L[n])*y[n,v])/N
         loss[part] += np.einsum("nv,nv->", y[n], loss_masked) / N
     
-    workspace.sweep(L_top_block, N, rows, (), (), V, dtype, parts)
+    workspace.sweep(L_top_block, N, rows, (), (), V, dtype, parts=parts)
     loss = loss.sum(axis=0)
     saved = (leading, types, N, V, z, y, L_top, L_log)
     return cast(loss, bound.type), saved
@@ -91,8 +91,8 @@ def cross_entropy_soft_backward(
     workspace = workspace or Workspace()
     dL_part = dloss / N
     rows = workspace.rows(N, V)
-    dz = np.empty((N, V), dtype)
-    dy = np.empty((N, V), dtype)
+    dz = workspace.empty((N, V), dtype)
+    dy = workspace.empty((N, V), dtype)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -100,9 +100,8 @@ def cross_entropy_soft_backward(
         dL = dL_part * y[n].sum(axis=-1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - y[n,v]*dloss/N
         np.subtract(z[n], L_top[n][..., None], out=dz[n])
-        dz[n] -= L_log[n][..., None]
         np.exp(dz[n], out=dz[n])
-        np.multiply(dL[..., None], dz[n], out=dz[n])
+        np.multiply((dL * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         part_part = np.multiply(dL_part, y[n], out=room(0, n, V))
         dz[n] -= part_part
         # dy[n,v] = (-z[n,v] + L[n])*dloss/N
@@ -141,8 +140,8 @@ def cross_entropy_soft_value_and_gradient(
     dtype = z.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    dz = np.empty((N, V), dtype)
-    dy = np.empty((N, V), dtype)
+    dz = workspace.empty((N, V), dtype)
+    dy = workspace.empty((N, V), dtype)
     parts = workspace.parts(N, rows, (), ())
     loss = np.zeros((parts,), dtype)
     
@@ -161,15 +160,15 @@ def cross_entropy_soft_value_and_gradient(
         np.copyto(loss_masked, 0, where=y[n] == 0)
         # loss = Sum_n,v((-z[n,v] + L[n])*y[n,v])/N
         loss[part] += np.einsum("nv,nv->", y[n], loss_masked) / N
-        # dL[n] = Sum_v(y[n,v])/N
+        # dL[n] = dloss*Sum_v(y[n,v])/N
         dL = y[n].sum(axis=-1) / N
-        # dz[n,v] = -y[n,v]/N + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - y[n,v]*dloss/N
         np.multiply((dL / L_log_sum)[..., None], L_log_exp, out=dz[n])
         part_part = np.divide(y[n], N, out=room(1, n, V))
         dz[n] -= part_part
-        # dy[n,v] = (-z[n,v] + L[n])/N
+        # dy[n,v] = (-z[n,v] + L[n])*dloss/N
         np.divide(loss_part, N, out=dy[n])
     
-    workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, parts)
+    workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, parts=parts)
     loss = loss.sum(axis=0)
     return cast(loss, bound.type), restore(dz, leading, bound.type), restore(dy, leading, bound.type)

@@ -53,8 +53,8 @@ def cross_entropy_weighted_forward(
     # W = Sum_n(w[target[n]])
     W = W_part.sum(axis=-1)
     rows = workspace.rows(N, V)
-    L_top = np.empty((N,), dtype)
-    L_log = np.empty((N,), dtype)
+    L_top = workspace.empty((N,), dtype)
+    L_log = workspace.empty((N,), dtype)
     
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -66,7 +66,12 @@ def cross_entropy_weighted_forward(
     
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype)
     # loss = Sum_n((-z[n,target[n]] + L[n])*w[target[n]])/W
-    loss = np.einsum("n,n->", W_part, np.where(W_part != 0, L_top - z[np.arange(N), target] + L_log, 0)) / W
+    loss = (
+        np.einsum(
+            "n,n->", W_part, np.where(W_part != 0, np.where(W_part != 0, L_top, 0) - z[np.arange(N), target] + L_log, 0)
+        )
+        / W
+    )
     saved = (leading, types, N, V, z, target, w, L_top, L_log, W)
     return cast(loss, bound.type), saved
 
@@ -91,15 +96,15 @@ def cross_entropy_weighted_backward(
     # dL[n] = w[target[n]]*dloss/W   (N,)
     dL = dloss / W * w[target]
     rows = workspace.rows(N, V)
-    dz = np.empty((N, V), dtype)
+    dz = workspace.empty((N, V), dtype)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*dL[n]
+        # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - w[target[n]]*[v = target[n]]*dloss/W
+        #     by w[target[n]]*dloss/W = dL[n]
         np.subtract(z[n], L_top[n][..., None], out=dz[n])
-        dz[n] -= L_log[n][..., None]
         np.exp(dz[n], out=dz[n])
-        np.multiply(dL[n][..., None], dz[n], out=dz[n])
+        np.multiply((dL[n] * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= dL[n]
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
@@ -137,9 +142,9 @@ def cross_entropy_weighted_value_and_gradient(
     # W = Sum_n(w[target[n]])
     W = W_part.sum(axis=-1)
     rows = workspace.rows(N, V)
-    L_top = np.empty((N,), dtype)
-    L_log_sum = np.empty((N,), dtype)
-    dz = np.empty((N, V), dtype)
+    L_top = workspace.empty((N,), dtype)
+    L_log_sum = workspace.empty((N,), dtype)
+    dz = workspace.empty((N, V), dtype)
     
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -148,14 +153,20 @@ def cross_entropy_weighted_value_and_gradient(
         L_log_exp = np.subtract(z[n], L_top[n][..., None], out=dz[n])
         np.exp(L_log_exp, out=L_log_exp)
         L_log_sum[n] = L_log_exp.sum(axis=-1)
-        # dL[n] = w[target[n]]/W
+        # dL[n] = w[target[n]]*dloss/W
         dL = W_part[n] / W
-        # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*dL[n]
+        # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - w[target[n]]*[v = target[n]]*dloss/W
+        #     by w[target[n]]*dloss/W = dL[n]
         np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= dL
     
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype)
     L_log = np.log(L_log_sum)
     # loss = Sum_n((-z[n,target[n]] + L[n])*w[target[n]])/W
-    loss = np.einsum("n,n->", W_part, np.where(W_part != 0, L_top - z[np.arange(N), target] + L_log, 0)) / W
+    loss = (
+        np.einsum(
+            "n,n->", W_part, np.where(W_part != 0, np.where(W_part != 0, L_top, 0) - z[np.arange(N), target] + L_log, 0)
+        )
+        / W
+    )
     return cast(loss, bound.type), restore(dz, leading, bound.type)

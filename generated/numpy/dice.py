@@ -60,11 +60,12 @@ def dice_backward(dD: np.ndarray, saved: Saved, *, workspace: Workspace | None =
     dtype = dD.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, M)
-    dp = np.empty((N, M), dtype)
+    dp = workspace.empty((N, M), dtype)
     
     def dp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dp[n,i] = (-D[n] + 2*t[n,i])*dD[n]/(U[n] + eps)
+        #     by dU, dI written in
         np.multiply(2, t[n], out=dp[n])
         dp[n] -= D[n][..., None]
         np.multiply((dD[n] / (U[n] + eps))[..., None], dp[n], out=dp[n])

@@ -49,9 +49,9 @@ def distillation_forward(
     dtype = z.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    log_p = np.empty((N, V), dtype)
-    q = np.empty((N, V), dtype)
-    KL = np.empty((N,), dtype)
+    log_p = workspace.empty((N, V), dtype)
+    q = workspace.empty((N, V), dtype)
+    KL = workspace.empty((N,), dtype)
     
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -104,17 +104,19 @@ def distillation_backward(
     dloss = incoming("distillation_backward", "dloss", dloss, None, (), like=log_p)
     dtype = dloss.dtype
     workspace = workspace or Workspace()
-    # dKL[n] = temperature**2*dloss/N
-    dKL = temperature**2 / N * dloss
     rows = workspace.rows(N, V)
-    dz = np.empty((N, V), dtype)
+    dz = workspace.empty((N, V), dtype)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        # dz[n,v_1] = (-q[n,v_1] + exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)))*dKL[n]/temperature
+        # dz[n,v_1] = -(-exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) + q[n,v_1])*dloss*temperature/N
+        #     by dlog_p written in;
+        #     temperature*Sum_v(q[n,v])*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) =
+        #     temperature*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature))
         np.exp(log_p[n], out=dz[n])
-        dz[n] -= q[n]
-        np.multiply(dKL / temperature, dz[n], out=dz[n])
+        np.subtract(q[n], dz[n], out=dz[n])
+        np.multiply(temperature / N * dloss, dz[n], out=dz[n])
+        np.negative(dz[n], out=dz[n])
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
@@ -146,12 +148,10 @@ def distillation_value_and_gradient(
     leading = bound.leading
     dtype = z.dtype
     workspace = workspace or Workspace()
-    # dKL[n] = temperature**2/N
-    dKL = temperature**2 / N
     rows = workspace.rows(N, V)
-    log_p = np.empty((N, V), dtype)
-    q = np.empty((N, V), dtype)
-    KL = np.empty((N,), dtype)
+    log_p = workspace.empty((N, V), dtype)
+    q = workspace.empty((N, V), dtype)
+    KL = workspace.empty((N,), dtype)
     
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -184,14 +184,18 @@ def distillation_value_and_gradient(
     # loss = temperature**2*Sum_n(KL[n])/N
     loss = temperature**2 / N * KL.sum(axis=-1)
     rows = workspace.rows(N, V)
-    dz = np.empty((N, V), dtype)
+    dz = workspace.empty((N, V), dtype)
     
     def dz_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
-        # dz[n,v_1] = (-q[n,v_1] + exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)))*dKL[n]/temperature
+        # dz[n,v_1] = -(-exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) + q[n,v_1])*dloss*temperature/N
+        #     by dlog_p written in;
+        #     temperature*Sum_v(q[n,v])*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) =
+        #     temperature*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature))
         np.exp(log_p[n_2], out=dz[n_2])
-        dz[n_2] -= q[n_2]
-        np.multiply(dKL / temperature, dz[n_2], out=dz[n_2])
+        np.subtract(q[n_2], dz[n_2], out=dz[n_2])
+        np.multiply(temperature / N, dz[n_2], out=dz[n_2])
+        np.negative(dz[n_2], out=dz[n_2])
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return cast(loss, bound.type), restore(dz, leading, bound.type)

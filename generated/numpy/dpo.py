@@ -80,8 +80,10 @@ def dpo_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     dloss = incoming("dpo_backward", "dloss", dloss, None, (), like=h)
     drejected_part = -h
     # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
+    #     by dr_l, dh written in
     drejected = beta / N * dloss * np.exp(drejected_part - np.logaddexp(drejected_part, 0))
     # dchosen[n] = -drejected[n]   (N,)
+    #     by dr_w written in
     dchosen = -drejected
     return restore(dchosen, leading, types["chosen"]), restore(drejected, leading, types["rejected"])
 
@@ -129,8 +131,10 @@ def dpo_value_and_gradient(
     loss_part_2 = np.logaddexp(loss_part, 0)
     # loss = Sum_n(log(1 + exp(-h[n])))/N
     loss = loss_part_2.sum(axis=-1) / N
-    # drejected[n] = beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
+    # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
+    #     by dr_l, dh written in
     drejected = beta / N * np.exp(loss_part - loss_part_2)
     # dchosen[n] = -drejected[n]   (N,)
+    #     by dr_w written in
     dchosen = -drejected
     return cast(loss, bound.type), restore(dchosen, leading, bound.type), restore(drejected, leading, bound.type)

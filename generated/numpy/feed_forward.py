@@ -58,10 +58,10 @@ def feed_forward_forward(
     dtype = x.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F)
-    u = np.empty((N, F), dtype)
-    Phi = np.empty((N, F), dtype)
-    h = np.empty((N, F), dtype)
-    y = np.empty((N, C), dtype)
+    u = workspace.empty((N, F), dtype)
+    Phi = workspace.empty((N, F), dtype)
+    h = workspace.empty((N, F), dtype)
+    y = workspace.empty((N, C), dtype)
     
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -108,7 +108,7 @@ def feed_forward_backward(
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(axis=0)
     rows = workspace.rows(N, F)
-    dx = np.empty((N, C), dtype)
+    dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = np.zeros((parts, F, C), dtype)
     db_1 = np.zeros((parts, F), dtype)
@@ -119,6 +119,7 @@ def feed_forward_backward(
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = np.matmul(dy[n], W_2, out=room(0, n, F))
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
+        #     by dPhi written in
         du = np.square(u[n], out=room(1, n, F))
         np.multiply(-0.5, du, out=du)
         np.exp(du, out=du)
@@ -137,7 +138,7 @@ def feed_forward_backward(
         dW_2_block = np.matmul(dy[n].T, h[n], out=room(0, C, F))
         dW_2[part] += dW_2_block
     
-    workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts)
+    workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts=parts)
     dW_1 = dW_1.sum(axis=0)
     db_1 = db_1.sum(axis=0)
     dW_2 = dW_2.sum(axis=0)
@@ -188,7 +189,7 @@ def feed_forward_lean_forward(
     dtype = x.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F)
-    y = np.empty((N, C), dtype)
+    y = workspace.empty((N, C), dtype)
     
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -235,7 +236,7 @@ def feed_forward_lean_backward(
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(axis=0)
     rows = workspace.rows(N, F)
-    dx = np.empty((N, C), dtype)
+    dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = np.zeros((parts, F, C), dtype)
     db_1 = np.zeros((parts, F), dtype)
@@ -256,6 +257,7 @@ def feed_forward_lean_backward(
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = np.matmul(dy[n], W_2, out=room(3, n, F))
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
+        #     by dPhi written in
         du = np.square(u, out=room(4, n, F))
         np.multiply(-0.5, du, out=du)
         np.exp(du, out=du)
@@ -274,7 +276,7 @@ def feed_forward_lean_backward(
         dW_2_block = np.matmul(dy[n].T, h, out=room(0, C, F))
         dW_2[part] += dW_2_block
     
-    workspace.sweep(u_block, N, rows, (), (), F, dtype, parts)
+    workspace.sweep(u_block, N, rows, (), (), F, dtype, parts=parts)
     dW_1 = dW_1.sum(axis=0)
     db_1 = db_1.sum(axis=0)
     dW_2 = dW_2.sum(axis=0)

@@ -75,13 +75,13 @@ def feed_forward_block_forward(
     dtype = x.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    r = np.empty((N,), dtype)
-    xhat = np.empty((N, C), dtype)
-    z = np.empty((N, C), dtype)
-    u = np.empty((N, F), dtype)
-    Phi = np.empty((N, F), dtype)
-    h = np.empty((N, F), dtype)
-    y = np.empty((N, C), dtype)
+    r = workspace.empty((N,), dtype)
+    xhat = workspace.empty((N, C), dtype)
+    z = workspace.empty((N, C), dtype)
+    u = workspace.empty((N, F), dtype)
+    Phi = workspace.empty((N, F), dtype)
+    h = workspace.empty((N, F), dtype)
+    y = workspace.empty((N, C), dtype)
     
     def xc_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -143,7 +143,7 @@ def feed_forward_block_backward(
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(axis=0)
     rows = workspace.rows(N, F)
-    dz = np.empty((N, C), dtype)
+    dz = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = np.zeros((parts, F, C), dtype)
     db_1 = np.zeros((parts, F), dtype)
@@ -154,6 +154,7 @@ def feed_forward_block_backward(
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = np.matmul(dy[n], W_2, out=room(0, n, F))
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
+        #     by dPhi written in
         du = np.square(u[n], out=room(1, n, F))
         np.multiply(-0.5, du, out=du)
         np.exp(du, out=du)
@@ -172,12 +173,12 @@ def feed_forward_block_backward(
         dW_2_block = np.matmul(dy[n].T, h[n], out=room(0, C, F))
         dW_2[part] += dW_2_block
     
-    workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts)
+    workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts=parts)
     dW_1 = dW_1.sum(axis=0)
     db_1 = db_1.sum(axis=0)
     dW_2 = dW_2.sum(axis=0)
     rows = workspace.rows(N, C)
-    dx = np.empty((N, C), dtype)
+    dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dgamma = np.zeros((parts, C), dtype)
     dbeta = np.zeros((parts, C), dtype)
@@ -190,6 +191,7 @@ def feed_forward_block_backward(
         dx_part_2 = dxhat.sum(axis=-1) / C
         # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n] +
         #     dy[n,c]
+        #     by dxc, dmu written in
         np.multiply(dx_part[..., None], xhat[n_2], out=dx[n_2])
         np.subtract(dxhat, dx[n_2], out=dx[n_2])
         dx[n_2] -= dx_part_2[..., None]
@@ -200,7 +202,7 @@ def feed_forward_block_backward(
         # dbeta[c] = Sum_n(dz[n,c])
         dbeta[part] += dz[n_2].sum(axis=0)
     
-    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, parts)
+    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, parts=parts)
     dgamma = dgamma.sum(axis=0)
     dbeta = dbeta.sum(axis=0)
     return (
@@ -261,10 +263,9 @@ def feed_forward_block_lean_forward(
     dtype = x.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    r = np.empty((N,), dtype)
-    xhat = np.empty((N, C), dtype)
-    z = np.empty((N, C), dtype)
-    y = np.empty((N, C), dtype)
+    r = workspace.empty((N,), dtype)
+    xhat = workspace.empty((N, C), dtype)
+    z = workspace.empty((N, C), dtype)
     
     def xc_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -279,22 +280,29 @@ def feed_forward_block_lean_forward(
         # z[n,c] = gamma[c]*xhat[n,c] + beta[c]
         np.multiply(gamma, xhat[n], out=z[n])
         z[n] += beta
+    
+    workspace.sweep(xc_block, N, rows, (), (), C, dtype)
+    rows = workspace.rows(N, F)
+    y = workspace.empty((N, C), dtype)
+    
+    def u_block(room: Room, part: int, n_2: slice) -> None:
+        """The rows n_2 of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
-        u = np.matmul(z[n], W_1.T, out=room(0, n, F))
+        u = np.matmul(z[n_2], W_1.T, out=room(0, n_2, F))
         u += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        Phi = np.multiply(0.5 * math.sqrt(2), u, out=room(1, n, F))
+        Phi = np.multiply(0.5 * math.sqrt(2), u, out=room(1, n_2, F))
         np.copyto(Phi, erf(Phi))
         np.multiply(0.5, Phi, out=Phi)
         Phi += 0.5
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = np.multiply(Phi, u, out=room(1, n, F))
+        h = np.multiply(Phi, u, out=room(1, n_2, F))
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
-        np.matmul(h, W_2.T, out=y[n])
-        np.add(x[n], y[n], out=y[n])
-        y[n] += b_2
+        np.matmul(h, W_2.T, out=y[n_2])
+        np.add(x[n_2], y[n_2], out=y[n_2])
+        y[n_2] += b_2
     
-    workspace.sweep(xc_block, N, rows, (), (), C, dtype)
+    workspace.sweep(u_block, N, rows, (), (), F, dtype)
     saved = (leading, types, C, F, N, gamma, W_1, b_1, W_2, r, xhat, z)
     return restore(y, leading, bound.type), saved
 
@@ -326,7 +334,7 @@ def feed_forward_block_lean_backward(
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(axis=0)
     rows = workspace.rows(N, F)
-    dz = np.empty((N, C), dtype)
+    dz = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = np.zeros((parts, F, C), dtype)
     db_1 = np.zeros((parts, F), dtype)
@@ -347,6 +355,7 @@ def feed_forward_block_lean_backward(
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = np.matmul(dy[n], W_2, out=room(3, n, F))
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
+        #     by dPhi written in
         du = np.square(u, out=room(4, n, F))
         np.multiply(-0.5, du, out=du)
         np.exp(du, out=du)
@@ -365,12 +374,12 @@ def feed_forward_block_lean_backward(
         dW_2_block = np.matmul(dy[n].T, h, out=room(0, C, F))
         dW_2[part] += dW_2_block
     
-    workspace.sweep(u_block, N, rows, (), (), F, dtype, parts)
+    workspace.sweep(u_block, N, rows, (), (), F, dtype, parts=parts)
     dW_1 = dW_1.sum(axis=0)
     db_1 = db_1.sum(axis=0)
     dW_2 = dW_2.sum(axis=0)
     rows = workspace.rows(N, C)
-    dx = np.empty((N, C), dtype)
+    dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dgamma = np.zeros((parts, C), dtype)
     dbeta = np.zeros((parts, C), dtype)
@@ -383,6 +392,7 @@ def feed_forward_block_lean_backward(
         dx_part_2 = dxhat.sum(axis=-1) / C
         # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n] +
         #     dy[n,c]
+        #     by dxc, dmu written in
         np.multiply(dx_part[..., None], xhat[n_2], out=dx[n_2])
         np.subtract(dxhat, dx[n_2], out=dx[n_2])
         dx[n_2] -= dx_part_2[..., None]
@@ -393,7 +403,7 @@ def feed_forward_block_lean_backward(
         # dbeta[c] = Sum_n(dz[n,c])
         dbeta[part] += dz[n_2].sum(axis=0)
     
-    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, parts)
+    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, parts=parts)
     dgamma = dgamma.sum(axis=0)
     dbeta = dbeta.sum(axis=0)
     return (

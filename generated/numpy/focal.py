@@ -56,6 +56,7 @@ def focal_backward(dFL: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     dx_part_3 = np.logaddexp(u, 0)
     # dx[n] = (-exp(-u[n])/((1 + exp(-u[n]))*(1 + exp(u[n]))**gamma) - (1 + exp(u[n]))**(-1 -
     #     gamma)*gamma*exp(u[n])*log(1 + exp(-u[n])))*dFL[n]*y[n]   (N,)
+    #     by du written in
     dx = (
         (-np.exp(dx_part - dx_part_2 - gamma * dx_part_3) - gamma * (dx_part_2 * np.exp((-1 - gamma) * dx_part_3 + u)))
         * dFL

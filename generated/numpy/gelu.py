@@ -52,5 +52,6 @@ def gelu_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     leading, types, x, Phi = saved
     dy = incoming("gelu_backward", "dy", dy, leading, (), like=x)
     # dx[n] = (sqrt(2)*x[n]*exp(-x[n]**2/2)/(2*sqrt(pi)) + Phi[n])*dy[n]   (N,)
+    #     by dPhi written in
     dx = (0.5 * math.sqrt(2) / math.sqrt(math.pi) * (x * np.exp(-0.5 * np.square(x))) + Phi) * dy
     return restore(dx, leading, types["x"]),

@@ -39,8 +39,8 @@ def jensen_shannon_forward(
     dtype = X.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    log_M = np.empty((N, V), dtype)
-    D = np.empty((N,), dtype)
+    log_M = workspace.empty((N, V), dtype)
+    D = workspace.empty((N,), dtype)
     
     def log_M_masked_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -98,12 +98,13 @@ def jensen_shannon_backward(
     dtype = dD.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    dX = np.empty((N, V), dtype)
+    dX = workspace.empty((N, V), dtype)
     
     def dX_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dX_exp = np.exp(X[n], out=room(0, n, V))
         # dX[n,v] = (1 - b)*(-log_M[n,v] + X[n,v])*dD[n]*exp(X[n,v])
+        #     by dlog_M written in
         np.copyto(dX[n], X[n])
         np.copyto(dX[n], 0, where=dX_exp == 0)
         part_part = room(1, n, V)

@@ -42,9 +42,9 @@ def jensen_shannon_logits_forward(
     dtype = z.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    log_Q = np.empty((N, V), dtype)
-    log_M = np.empty((N, V), dtype)
-    D = np.empty((N,), dtype)
+    log_Q = workspace.empty((N, V), dtype)
+    log_M = workspace.empty((N, V), dtype)
+    D = workspace.empty((N,), dtype)
     
     def log_Q_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -108,12 +108,13 @@ def jensen_shannon_logits_backward(
     dtype = dD.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    dz = np.empty((N, V), dtype)
+    dz = workspace.empty((N, V), dtype)
     
     def dlog_Q_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dlog_Q_exp = np.exp(log_Q[n], out=room(0, n, V))
         # dlog_Q[n,v] = (1 - b)*(-log_M[n,v] + log_Q[n,v])*dD[n]*exp(log_Q[n,v])
+        #     by dlog_M written in
         dlog_Q = room(1, n, V)
         np.copyto(dlog_Q, log_Q[n])
         np.copyto(dlog_Q, 0, where=dlog_Q_exp == 0)

@@ -68,6 +68,6 @@ def kullback_leibler_value_and_gradient(P: np.ndarray, Q: np.ndarray) -> tuple[n
     D_mask = P != 0
     # D = Sum_v((-log(Q[v]) + log(P[v]))*P[v])
     D = np.einsum("v,v->", np.log(np.where(D_mask, P, 1)) - np.log(np.where(D_mask, Q, 1)), P)
-    # dQ[v] = -P[v]/Q[v]   (V,)
+    # dQ[v] = -P[v]*dD/Q[v]   (V,)
     dQ = -(P / Q)
     return cast(D, bound.type), cast(dQ, bound.type)

@@ -50,9 +50,9 @@ def label_smoothing_forward(
     dtype = z.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    L_top = np.empty((N,), dtype)
-    L_log = np.empty((N,), dtype)
-    uniform = np.empty((N,), dtype)
+    L_top = workspace.empty((N,), dtype)
+    L_log = workspace.empty((N,), dtype)
+    uniform = workspace.empty((N,), dtype)
     
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -99,15 +99,14 @@ def label_smoothing_backward(
     # dL[n] = dhard[n] + duniform[n]
     dL = dhard + duniform
     rows = workspace.rows(N, V)
-    dz = np.empty((N, V), dtype)
+    dz = workspace.empty((N, V), dtype)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = -duniform[n]/V - dhard[n]*[v = target[n]] + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
         np.subtract(z[n], L_top[n][..., None], out=dz[n])
-        dz[n] -= L_log[n][..., None]
         np.exp(dz[n], out=dz[n])
-        np.multiply(dL, dz[n], out=dz[n])
+        np.multiply((dL * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n] -= duniform / V
         dz[n][np.arange(n.stop - n.start), target[n]] -= dhard
     
@@ -141,17 +140,17 @@ def label_smoothing_value_and_gradient(
     leading = bound.leading
     dtype = z.dtype
     workspace = workspace or Workspace()
-    # duniform[n] = eps/N
+    # duniform[n] = dloss*eps/N
     duniform = eps / N
-    # dhard[n] = (1 - eps)/N
+    # dhard[n] = (1 - eps)*dloss/N
     dhard = (1 - eps) / N
     # dL[n] = dhard[n] + duniform[n]
     dL = dhard + duniform
     rows = workspace.rows(N, V)
-    L_top = np.empty((N,), dtype)
-    L_log = np.empty((N,), dtype)
-    uniform = np.empty((N,), dtype)
-    dz = np.empty((N, V), dtype)
+    L_top = workspace.empty((N,), dtype)
+    L_log = workspace.empty((N,), dtype)
+    uniform = workspace.empty((N,), dtype)
+    dz = workspace.empty((N, V), dtype)
     
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""

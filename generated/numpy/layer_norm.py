@@ -52,9 +52,9 @@ def layer_norm_forward(
     dtype = x.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    r = np.empty((N,), dtype)
-    xhat = np.empty((N, C), dtype)
-    y = np.empty((N, C), dtype)
+    r = workspace.empty((N,), dtype)
+    xhat = workspace.empty((N, C), dtype)
+    y = workspace.empty((N, C), dtype)
     
     def xc_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -95,7 +95,7 @@ def layer_norm_backward(
     dtype = dy.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    dx = np.empty((N, C), dtype)
+    dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dgamma = np.zeros((parts, C), dtype)
     dbeta = np.zeros((parts, C), dtype)
@@ -107,6 +107,7 @@ def layer_norm_backward(
         dx_part = np.einsum("nc,nc->n", dxhat, xhat[n]) / C
         dx_part_2 = dxhat.sum(axis=-1) / C
         # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n]
+        #     by dxc, dmu written in
         np.multiply(dx_part[..., None], xhat[n], out=dx[n])
         np.subtract(dxhat, dx[n], out=dx[n])
         dx[n] -= dx_part_2[..., None]
@@ -116,7 +117,7 @@ def layer_norm_backward(
         # dbeta[c] = Sum_n(dy[n,c])
         dbeta[part] += dy[n].sum(axis=0)
     
-    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, parts)
+    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, parts=parts)
     dgamma = dgamma.sum(axis=0)
     dbeta = dbeta.sum(axis=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"]), cast(dbeta, types["beta"])

@@ -45,9 +45,9 @@ def layer_norm_std_forward(
     dtype = x.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    xc = np.empty((N, C), dtype)
-    s = np.empty((N,), dtype)
-    y = np.empty((N, C), dtype)
+    xc = workspace.empty((N, C), dtype)
+    s = workspace.empty((N,), dtype)
+    y = workspace.empty((N, C), dtype)
     
     def xc_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -82,7 +82,7 @@ def layer_norm_std_backward(
     dtype = dy.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    dx = np.empty((N, C), dtype)
+    dx = workspace.empty((N, C), dtype)
     
     def dx_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -94,6 +94,8 @@ def layer_norm_std_backward(
         # dx[n,c_1] = (-Sum_c(dy[n,c])/C -
         #     xc[n,c_1]*Sum_c_2(dy[n,c_2]*y[n,c_2])/(sqrt(C)*sqrt(Sum_c_2(xc[n,c_2]**2))) + dy[n,c_1])/(s[n] +
         #     eps)
+        #     by dxc written in; Sum_c_1(dy[n,c_1]*y[n,c_1])*Sum_c(xc[n,c])/((s[n] +
+        #     eps)*sqrt(Sum_c_2(xc[n,c_2]**2))) = 0
         np.multiply(dx_part[..., None], xc[n], out=dx[n])
         np.subtract(dy[n], dx[n], out=dx[n])
         dx[n] -= dx_part_2[..., None]

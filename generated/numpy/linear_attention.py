@@ -57,7 +57,7 @@ def linear_attention_forward(
     dtype = Q.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(T_k, d_k)
-    phi_k = np.empty((N, T_k, d_k), dtype)
+    phi_k = workspace.empty((N, T_k, d_k), dtype)
     parts = workspace.parts(T_k, rows, (N,), ())
     S = np.zeros((parts, N, d_k, d_v), dtype)
     z = np.zeros((parts, N, d_k), dtype)
@@ -72,13 +72,13 @@ def linear_attention_forward(
         # z[n,a] = Sum_j(phi_k[n,j,a])
         z[part, n] += phi_k[n, j].sum(axis=0)
     
-    workspace.sweep(phi_k_block, T_k, rows, (N,), (), d_k, dtype, parts)
+    workspace.sweep(phi_k_block, T_k, rows, (N,), (), d_k, dtype, parts=parts)
     S = S.sum(axis=0)
     z = z.sum(axis=0)
     rows = workspace.rows(T_q, d_k)
-    phi_q = np.empty((N, T_q, d_k), dtype)
-    norm = np.empty((N, T_q), dtype)
-    O = np.empty((N, T_q, d_v), dtype)
+    phi_q = workspace.empty((N, T_q, d_k), dtype)
+    norm = workspace.empty((N, T_q), dtype)
+    O = workspace.empty((N, T_q, d_v), dtype)
     
     def phi_q_block(room: Room, part: int, n_2: int, i: slice) -> None:
         """The rows i of a block, for one n_2."""
@@ -115,7 +115,7 @@ def linear_attention_backward(
     dtype = dO.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(T_q, d_v)
-    dQ = np.empty((N, T_q, d_k), dtype)
+    dQ = workspace.empty((N, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (N,), ())
     dz = np.zeros((parts, N, d_k), dtype)
     dS = np.zeros((parts, N, d_k, d_v), dtype)
@@ -132,6 +132,7 @@ def linear_attention_backward(
         dS[part, n] += dS_block
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
+        #     by dphi_q written in
         np.matmul(dO[n, i], S[n].T, out=dQ[n, i])
         dQ[n, i] /= norm[n, i][..., None]
         part_part = np.multiply(dnorm[..., None], z[n], out=room(2, i, d_k))
@@ -146,16 +147,17 @@ def linear_attention_backward(
         part_part_2 += part_part_2_part
         dQ[n, i] *= part_part_2
     
-    workspace.sweep(dS_block, T_q, rows, (N,), (), d_v, dtype, parts)
+    workspace.sweep(dS_block, T_q, rows, (N,), (), d_v, dtype, parts=parts)
     dz = dz.sum(axis=0)
     dS = dS.sum(axis=0)
     rows = workspace.rows(T_k, d_k)
-    dK = np.empty((N, T_k, d_k), dtype)
-    dV = np.empty((N, T_k, d_v), dtype)
+    dK = workspace.empty((N, T_k, d_k), dtype)
+    dV = workspace.empty((N, T_k, d_v), dtype)
     
     def dK_block(room: Room, part: int, n_2: int, j: slice) -> None:
         """The rows j of a block, for one n_2."""
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
+        #     by dphi_k written in
         np.copyto(dK[n_2, j], K[n_2, j])
         np.copyto(dK[n_2, j], -math.inf, where=K[n_2, j] > 0)
         np.exp(dK[n_2, j], out=dK[n_2, j])
@@ -202,7 +204,7 @@ def linear_attention_lean_forward(
     dtype = Q.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(T_k, d_k)
-    phi_k = np.empty((N, T_k, d_k), dtype)
+    phi_k = workspace.empty((N, T_k, d_k), dtype)
     parts = workspace.parts(T_k, rows, (N,), ())
     S = np.zeros((parts, N, d_k, d_v), dtype)
     z = np.zeros((parts, N, d_k), dtype)
@@ -217,13 +219,13 @@ def linear_attention_lean_forward(
         # z[n,a] = Sum_j(phi_k[n,j,a])
         z[part, n] += phi_k[n, j].sum(axis=0)
     
-    workspace.sweep(phi_k_block, T_k, rows, (N,), (), d_k, dtype, parts)
+    workspace.sweep(phi_k_block, T_k, rows, (N,), (), d_k, dtype, parts=parts)
     S = S.sum(axis=0)
     z = z.sum(axis=0)
     rows = workspace.rows(T_q, d_k)
-    phi_q = np.empty((N, T_q, d_k), dtype)
-    norm = np.empty((N, T_q), dtype)
-    O = np.empty((N, T_q, d_v), dtype)
+    phi_q = workspace.empty((N, T_q, d_k), dtype)
+    norm = workspace.empty((N, T_q), dtype)
+    O = workspace.empty((N, T_q, d_v), dtype)
     
     def phi_q_block(room: Room, part: int, n_2: int, i: slice) -> None:
         """The rows i of a block, for one n_2."""
@@ -262,7 +264,7 @@ def linear_attention_lean_backward(
     # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])   (N, d_k, d_v)
     S = phi_k.swapaxes(-1, -2) @ V
     rows = workspace.rows(T_q, d_v)
-    dQ = np.empty((N, T_q, d_k), dtype)
+    dQ = workspace.empty((N, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (N,), ())
     dz = np.zeros((parts, N, d_k), dtype)
     dS = np.zeros((parts, N, d_k, d_v), dtype)
@@ -279,6 +281,7 @@ def linear_attention_lean_backward(
         dS[part, n] += dS_block
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
+        #     by dphi_q written in
         np.matmul(dO[n, i], S[n].T, out=dQ[n, i])
         dQ[n, i] /= norm[n, i][..., None]
         part_part = np.multiply(dnorm[..., None], z[n], out=room(2, i, d_k))
@@ -293,16 +296,17 @@ def linear_attention_lean_backward(
         part_part_2 += part_part_2_part
         dQ[n, i] *= part_part_2
     
-    workspace.sweep(dS_block, T_q, rows, (N,), (), d_v, dtype, parts)
+    workspace.sweep(dS_block, T_q, rows, (N,), (), d_v, dtype, parts=parts)
     dz = dz.sum(axis=0)
     dS = dS.sum(axis=0)
     rows = workspace.rows(T_k, d_k)
-    dK = np.empty((N, T_k, d_k), dtype)
-    dV = np.empty((N, T_k, d_v), dtype)
+    dK = workspace.empty((N, T_k, d_k), dtype)
+    dV = workspace.empty((N, T_k, d_v), dtype)
     
     def dK_block(room: Room, part: int, n_2: int, j: slice) -> None:
         """The rows j of a block, for one n_2."""
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
+        #     by dphi_k written in
         np.copyto(dK[n_2, j], K[n_2, j])
         np.copyto(dK[n_2, j], -math.inf, where=K[n_2, j] > 0)
         np.exp(dK[n_2, j], out=dK[n_2, j])

@@ -64,6 +64,7 @@ def linear_regression_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndar
     types, N, ridge, X, w, e = saved
     dloss = incoming("linear_regression_backward", "dloss", dloss, None, (), like=X)
     # dw[c] = (Sum_n(e[n]*X[n,c])/N + w[c]*ridge)*dloss   (C,)
+    #     by de written in
     dw = dloss * (np.einsum("nc,n->c", X, e) / N + ridge * w)
     return cast(dw, types["w"]),
 
@@ -96,6 +97,7 @@ def linear_regression_value_and_gradient(
     e = np.einsum("nc,c->n", X, w) - y
     # loss = Sum_n(e[n]**2)/(2*N) + ridge*Sum_c(w[c]**2)/2
     loss = 0.5 / N * np.einsum("n,n->", e, e) + 0.5 * ridge * np.einsum("c,c->", w, w)
-    # dw[c] = Sum_n(e[n]*X[n,c])/N + w[c]*ridge   (C,)
+    # dw[c] = (Sum_n(e[n]*X[n,c])/N + w[c]*ridge)*dloss   (C,)
+    #     by de written in
     dw = np.einsum("nc,n->c", X, e) / N + ridge * w
     return cast(loss, bound.type), cast(dw, bound.type)

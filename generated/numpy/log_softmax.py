@@ -36,7 +36,7 @@ def log_softmax_forward(z: np.ndarray, *, workspace: Workspace | None = None) ->
     dtype = z.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    y = np.empty((N, V), dtype)
+    y = workspace.empty((N, V), dtype)
     
     def y_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -70,7 +70,7 @@ def log_softmax_backward(
     dtype = dy.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    dz = np.empty((N, V), dtype)
+    dz = workspace.empty((N, V), dtype)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""

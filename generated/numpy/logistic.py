@@ -76,7 +76,7 @@ def logistic_value_and_gradient(X: np.ndarray, y: np.ndarray, theta: np.ndarray)
     loss_part = np.logaddexp(u, 0)
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
     loss = loss_part.sum(axis=-1) - np.einsum("i,i->", u, y)
-    # du[i] = -y[i] + exp(u[i])/(1 + exp(u[i]))   (N,)
+    # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
     du = np.exp(u - loss_part) - y
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
     dtheta = np.einsum("ia,i->a", X, du)

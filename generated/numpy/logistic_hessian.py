@@ -35,7 +35,7 @@ def logistic_hessian(X: np.ndarray, theta: np.ndarray, *, workspace: Workspace |
     dtype = X.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(B, N * d)
-    H = np.empty((B, d, d), dtype)
+    H = workspace.empty((B, d, d), dtype)
     
     def H_block(room: Room, part: int, r: slice) -> None:
         """The rows r of a block."""

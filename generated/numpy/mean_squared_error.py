@@ -89,8 +89,8 @@ def mean_squared_error_value_and_gradient(
     loss_part = y - t
     # loss = mean((-t[n] + y[n])**2, over=n)
     loss = np.einsum("n,n->", loss_part, loss_part) / N
-    # dy[n] = 2*(-t[n] + y[n])/N   (N,)
+    # dy[n] = 2*(-t[n] + y[n])*dloss/N   (N,)
     dy = 2 / N * loss_part
-    # dt[n] = -2*(-t[n] + y[n])/N   (N,)
+    # dt[n] = -2*(-t[n] + y[n])*dloss/N   (N,)
     dt = -2 / N * loss_part
     return cast(loss, bound.type), restore(dy, leading, bound.type), restore(dt, leading, bound.type)

@@ -52,8 +52,8 @@ def ranking_loss_forward(
     dtype = s.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, M)
-    Z_top = np.empty((N,), dtype)
-    Z_log = np.empty((N,), dtype)
+    Z_top = workspace.empty((N,), dtype)
+    Z_log = workspace.empty((N,), dtype)
     
     def Z_top_masked_block(room: Room, part: int, q: slice) -> None:
         """The rows q of a block."""
@@ -90,46 +90,38 @@ def ranking_loss_backward(
     dL = incoming("ranking_loss_backward", "dL", dL, leading, (), like=s)
     dtype = dL.dtype
     workspace = workspace or Workspace()
-    # dZ[q] = dL[q]   (N,)
-    dZ = dL.copy()
-    rows = workspace.rows(M, N)
-    ds_part = np.empty((N, M), dtype)
-    
-    def ds_part_block(room: Room, part: int, m: slice) -> None:
-        """The rows m of a block."""
-        np.divide(s[:, m], tau, out=ds_part[:, m])
-        ds_part[:, m] -= np.maximum(Z_top, np.finfo(dtype).min)[..., None]
-        ds_part[:, m] -= Z_log[..., None]
-    
-    workspace.sweep(ds_part_block, M, rows, (), (), N, dtype)
     rows = workspace.rows(N, M)
-    ds = np.empty((N, M), dtype)
+    ds = workspace.empty((N, M), dtype)
     parts = workspace.parts(N, rows, (), ())
     dtau = np.zeros((parts,), dtype)
     
-    def ds_block(room: Room, part: int, q: slice) -> None:
+    def ds_part_block(room: Room, part: int, q: slice) -> None:
         """The rows q of a block."""
+        # dZ[q] = dL[q]
+        dZ = dL[q]
+        ds_part = np.divide(s[q], tau, out=room(0, q, M))
+        ds_part -= np.maximum(Z_top[q], np.finfo(dtype).min)[..., None]
         # ds[q,m] = -dL[q]*[m = target[q]]/tau + dZ[q]*[Eq(m, target[q]) | (valid[q,m] >
         #     0)]*exp(s[q,m]/tau)/(tau*Sum_m_2([Eq(m_2, target[q]) | (valid[q,m_2] > 0)]*exp(s[q,m_2]/tau)))
-        np.copyto(ds[q], ds_part[q])
+        np.copyto(ds[q], ds_part)
         np.copyto(ds[q], -math.inf, where=~((target[q][..., None] == np.arange(M)) | (valid[q] > 0)))
         np.exp(ds[q], out=ds[q])
-        np.multiply((dZ[q] / tau)[..., None], ds[q], out=ds[q])
+        np.multiply((dZ * np.exp(-Z_log[q]))[..., None], ds[q], out=ds[q])
+        ds[q] /= tau
         ds[q][np.arange(q.stop - q.start), target[q]] -= dL[q] / tau
-        dtau_masked = room(0, M, q)
+        dtau_masked = room(1, M, q)
         np.copyto(dtau_masked, s[q].T)
         np.copyto(dtau_masked, 0, where=~((np.arange(M)[:, None] == target[q]) | (valid[q].T > 0)))
-        dtau_exp = room(1, M, q)
-        np.copyto(dtau_exp, ds_part[q].T)
+        dtau_exp = np.subtract(ds_part.T, Z_log[q], out=room(0, M, q))
         np.copyto(dtau_exp, -math.inf, where=~((np.arange(M)[:, None] == target[q]) | (valid[q].T > 0)))
         np.exp(dtau_exp, out=dtau_exp)
         dtau_sum = np.einsum("mq,mq->q", dtau_masked, dtau_exp)
-        # dtau = (-Sum_q(dZ[q]*Sum_m(s[q,m]*[Eq(m, target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau))/Sum_m([Eq(m,
-        #     target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau))) + Sum_q(dL[q]*s[q,target[q]]))/tau**2
+        # dtau = Sum_q(dL[q]*s[q,target[q]])/tau**2 - Sum_q(dZ[q]*Sum_m(s[q,m]*[Eq(m, target[q]) | (valid[q,m] >
+        #     0)]*exp(s[q,m]/tau))/Sum_m([Eq(m, target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau)))/tau**2
         dtau[part] += (
-            np.einsum("q,q->", dL[q], s[np.arange(q.start, q.stop), target[q]]) - np.einsum("q,q->", dZ[q], dtau_sum)
+            np.einsum("q,q->", dL[q], s[np.arange(q.start, q.stop), target[q]]) - np.einsum("q,q->", dZ, dtau_sum)
         ) / tau**2
     
-    workspace.sweep(ds_block, N, rows, (), (), M, dtype, parts)
+    workspace.sweep(ds_part_block, N, rows, (), (), M, dtype, parts=parts)
     dtau = dtau.sum(axis=0)
     return restore(ds, leading, types["s"]), dtau

@@ -58,9 +58,9 @@ def relu_layer_forward(
     dtype = x.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, Hidden)
-    z = np.empty((N, Hidden), dtype)
-    hidden = np.empty((N, Hidden), dtype)
-    y = np.empty((N, C_out), dtype)
+    z = workspace.empty((N, Hidden), dtype)
+    hidden = workspace.empty((N, Hidden), dtype)
+    y = workspace.empty((N, C_out), dtype)
     
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
@@ -102,7 +102,7 @@ def relu_layer_backward(
     # db_2[o] = Sum_row(dy[row,o])   (C_out,)
     db_2 = dy.sum(axis=0)
     rows = workspace.rows(N, Hidden)
-    dx = np.empty((N, C_in), dtype)
+    dx = workspace.empty((N, C_in), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = np.zeros((parts, Hidden, C_in), dtype)
     db_1 = np.zeros((parts, Hidden), dtype)
@@ -126,7 +126,7 @@ def relu_layer_backward(
         dW_2_block = np.matmul(dy[row].T, hidden[row], out=room(0, C_out, Hidden))
         dW_2[part] += dW_2_block
     
-    workspace.sweep(dhidden_block, N, rows, (), (), Hidden, dtype, parts)
+    workspace.sweep(dhidden_block, N, rows, (), (), Hidden, dtype, parts=parts)
     dW_1 = dW_1.sum(axis=0)
     db_1 = db_1.sum(axis=0)
     dW_2 = dW_2.sum(axis=0)
@@ -177,7 +177,7 @@ def relu_layer_lean_forward(
     dtype = x.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, Hidden)
-    y = np.empty((N, C_out), dtype)
+    y = workspace.empty((N, C_out), dtype)
     
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
@@ -220,7 +220,7 @@ def relu_layer_lean_backward(
     # db_2[o] = Sum_row(dy[row,o])   (C_out,)
     db_2 = dy.sum(axis=0)
     rows = workspace.rows(N, Hidden)
-    dx = np.empty((N, C_in), dtype)
+    dx = workspace.empty((N, C_in), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = np.zeros((parts, Hidden, C_in), dtype)
     db_1 = np.zeros((parts, Hidden), dtype)
@@ -250,7 +250,7 @@ def relu_layer_lean_backward(
         dW_2_block = np.matmul(dy[row].T, hidden, out=room(0, C_out, Hidden))
         dW_2[part] += dW_2_block
     
-    workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, parts)
+    workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, parts=parts)
     dW_1 = dW_1.sum(axis=0)
     db_1 = db_1.sum(axis=0)
     dW_2 = dW_2.sum(axis=0)

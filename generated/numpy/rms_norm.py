@@ -44,8 +44,8 @@ def rms_norm_forward(
     dtype = x.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    r = np.empty((N,), dtype)
-    y = np.empty((N, C), dtype)
+    r = workspace.empty((N,), dtype)
+    y = workspace.empty((N, C), dtype)
     
     def y_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -79,7 +79,7 @@ def rms_norm_backward(
     dtype = dy.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    dx = np.empty((N, C), dtype)
+    dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dgamma = np.zeros((parts, C), dtype)
     
@@ -87,6 +87,7 @@ def rms_norm_backward(
         """The rows n of a block."""
         dx_part = r[n] * np.einsum("nc,nc->n", dy[n], y[n]) / C
         # dx[n,c] = (gamma[c]*dy[n,c] - r[n]*x[n,c]*Sum_c_1(dy[n,c_1]*y[n,c_1])/C)*r[n]
+        #     by dr written in; r[n]*Sum_c_1(gamma[c_1]*dy[n,c_1]*x[n,c_1]) = Sum_c_1(dy[n,c_1]*y[n,c_1])
         np.multiply(gamma, dy[n], out=dx[n])
         part_part = np.multiply(dx_part[..., None], x[n], out=room(1, n, C))
         dx[n] -= part_part
@@ -95,6 +96,6 @@ def rms_norm_backward(
         # dgamma[c] = Sum_n(r[n]*dy[n,c]*x[n,c])
         dgamma[part] += np.einsum("nc,nc->c", x[n], dgamma_part)
     
-    workspace.sweep(dx_block, N, rows, (), (), C, dtype, parts)
+    workspace.sweep(dx_block, N, rows, (), (), C, dtype, parts=parts)
     dgamma = dgamma.sum(axis=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"])

@@ -40,8 +40,8 @@ def rotary_forward(
     dtype = x.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(T, A * 2 * 2)
-    R = np.empty((T, A, 2, 2), dtype)
-    y = np.empty((N, T, A, 2), dtype)
+    R = workspace.empty((T, A, 2, 2), dtype)
+    y = workspace.empty((N, T, A, 2), dtype)
     
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
@@ -106,9 +106,9 @@ def rotary_lean_forward(
     dtype = x.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(T, A * 2 * 2)
-    angle = np.empty((T, A), dtype)
-    R_part = np.empty((T, A), dtype)
-    y = np.empty((N, T, A, 2), dtype)
+    angle = workspace.empty((T, A), dtype)
+    R_part = workspace.empty((T, A), dtype)
+    y = workspace.empty((N, T, A, 2), dtype)
     
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
@@ -152,7 +152,7 @@ def rotary_lean_backward(
     dtype = dy.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(T, A * 2 * 2)
-    dx = np.empty((N, T, A, 2), dtype)
+    dx = workspace.empty((N, T, A, 2), dtype)
     
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""

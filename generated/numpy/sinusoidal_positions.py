@@ -38,8 +38,8 @@ def sinusoidal_positions_forward(
     dtype = position.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, A * 2)
-    angle = np.empty((N, A), dtype)
-    E = np.empty((N, A, 2), dtype)
+    angle = workspace.empty((N, A), dtype)
+    E = workspace.empty((N, A, 2), dtype)
     
     def E_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -74,7 +74,7 @@ def sinusoidal_positions_backward(
     dtype = dE.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(A, 2)
-    dangle = np.empty((N, A), dtype)
+    dangle = workspace.empty((N, A), dtype)
     
     def dangle_block(room: Room, part: int, n: int, a: slice) -> None:
         """The rows a of a block, for one n."""

@@ -36,7 +36,7 @@ def softmax_forward(z: np.ndarray, *, workspace: Workspace | None = None) -> tup
     dtype = z.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    p = np.empty((N, V), dtype)
+    p = workspace.empty((N, V), dtype)
     
     def p_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -68,7 +68,7 @@ def softmax_backward(dp: np.ndarray, saved: Saved, *, workspace: Workspace | Non
     dtype = dp.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    dz = np.empty((N, V), dtype)
+    dz = workspace.empty((N, V), dtype)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""

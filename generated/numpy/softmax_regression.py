@@ -48,9 +48,9 @@ def softmax_regression_forward(
     dtype = X.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    u = np.empty((N, C), dtype)
-    L_top = np.empty((N,), dtype)
-    L_log = np.empty((N,), dtype)
+    u = workspace.empty((N, C), dtype)
+    L_top = workspace.empty((N,), dtype)
+    L_log = workspace.empty((N,), dtype)
     
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
@@ -96,15 +96,14 @@ def softmax_regression_backward(
         """The rows i of a block."""
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = np.subtract(u[i], L_top[i][..., None], out=room(0, i, C))
-        du -= L_log[i][..., None]
         np.exp(du, out=du)
-        np.multiply(dL, du, out=du)
+        np.multiply((dL * np.exp(-L_log[i]))[..., None], du, out=du)
         du[np.arange(i.stop - i.start), label[i]] -= dloss
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW_block = np.matmul(du.T, X[i], out=room(1, C, d))
         dW[part] += dW_block
     
-    workspace.sweep(du_block, N, rows, (), (), C, dtype, parts)
+    workspace.sweep(du_block, N, rows, (), (), C, dtype, parts=parts)
     dW = dW.sum(axis=0)
     return cast(dW, types["W"]),
 
@@ -137,9 +136,9 @@ def softmax_regression_lean_forward(
     dtype = X.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    u = np.empty((N, C), dtype)
-    L_top = np.empty((N,), dtype)
-    L_log = np.empty((N,), dtype)
+    u = workspace.empty((N, C), dtype)
+    L_top = workspace.empty((N,), dtype)
+    L_log = workspace.empty((N,), dtype)
     
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
@@ -187,15 +186,14 @@ def softmax_regression_lean_backward(
         u = np.matmul(X[i], W.T, out=room(0, i, C))
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = np.subtract(u, L_top[i][..., None], out=room(0, i, C))
-        du -= L_log[i][..., None]
         np.exp(du, out=du)
-        np.multiply(dL, du, out=du)
+        np.multiply((dL * np.exp(-L_log[i]))[..., None], du, out=du)
         du[np.arange(i.stop - i.start), label[i]] -= dloss
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW_block = np.matmul(du.T, X[i], out=room(1, C, d))
         dW[part] += dW_block
     
-    workspace.sweep(u_block, N, rows, (), (), C, dtype, parts)
+    workspace.sweep(u_block, N, rows, (), (), C, dtype, parts=parts)
     dW = dW.sum(axis=0)
     return cast(dW, types["W"]),
 
@@ -226,12 +224,12 @@ def softmax_regression_value_and_gradient(
     C, N, d = bound.sizes("C N d")
     dtype = X.dtype
     workspace = workspace or Workspace()
-    # dL[i] = 1
+    # dL[i] = dloss
     dL = 1
     rows = workspace.rows(N, C)
-    u = np.empty((N, C), dtype)
-    L_top = np.empty((N,), dtype)
-    L_log_sum = np.empty((N,), dtype)
+    u = workspace.empty((N, C), dtype)
+    L_top = workspace.empty((N,), dtype)
+    L_log_sum = workspace.empty((N,), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW = np.zeros((parts, C, d), dtype)
     
@@ -244,14 +242,14 @@ def softmax_regression_value_and_gradient(
         L_log_exp = np.subtract(u[i], L_top[i][..., None], out=room(0, i, C))
         np.exp(L_log_exp, out=L_log_exp)
         L_log_sum[i] = L_log_exp.sum(axis=-1)
-        # du[i,c] = -[c = label[i]] + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
+        # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = np.multiply((dL / L_log_sum[i])[..., None], L_log_exp, out=room(0, i, C))
         du[np.arange(i.stop - i.start), label[i]] += -1
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW_block = np.matmul(du.T, X[i], out=room(1, C, d))
         dW[part] += dW_block
     
-    workspace.sweep(u_block, N, rows, (), (), C, dtype, parts)
+    workspace.sweep(u_block, N, rows, (), (), C, dtype, parts=parts)
     dW = dW.sum(axis=0)
     L_log = np.log(L_log_sum)
     # loss = Sum_i(-u[i,label[i]] + L[i])

@@ -17,14 +17,16 @@ import math
 import numpy as np
 
 from .runtime import Array, bind, restore
+from .workspace import Room, Workspace
 
 
-def softmax_regression_hessian(X: np.ndarray, W: np.ndarray) -> np.ndarray:
+def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Workspace | None = None) -> np.ndarray:
     """H of Hessian of softmax regression.
 
     Args:
         X: (..., N, d)
         W: (..., C, d)
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         H: (..., C, d, C, d)
@@ -34,15 +36,37 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray) -> np.ndarray:
     B, C, N, d = bound.sizes("B C N d")
     leading = bound.leading
     dtype = X.dtype
-    # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])   (B, N, C)
-    u = X @ W.swapaxes(-1, -2)
-    mu_exp = np.exp(u - u.max(axis=-1, initial=-math.inf)[..., None])
-    # mu[r,i,c] = softmax(u[r,i,c], over=c)   (B, N, C)
-    mu = mu_exp / mu_exp.sum(axis=-1)[..., None]
-    # cov[r,i,c,e] = (-mu[r,i,e] + [c = e])*mu[r,i,c]   (B, N, C, C)
-    cov = mu[..., None] * (np.eye(C, dtype=dtype) - mu[:, :, None])
-    # H[r,c,a,e,b] = Sum_i(X[r,i,a]*X[r,i,b]*cov[r,i,c,e])   (B, C, d, C, d)
-    H = (
-        cov.reshape(B, N, C * C).swapaxes(-1, -2) @ (X[..., None] * X[:, :, None]).reshape(B, N, d * d)
-    ).reshape(B, C, C, d, d).transpose(0, 1, 3, 2, 4)
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, C)
+    mu = workspace.empty((B, N, C), dtype)
+    
+    def u_block(room: Room, part: int, r: int, i: slice) -> None:
+        """The rows i of a block, for one r."""
+        # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
+        u = np.matmul(X[r, i], W[r].T, out=mu[r, i])
+        mu_exp_top = u.max(axis=-1, initial=-math.inf)
+        mu_exp = np.subtract(u, mu_exp_top[..., None], out=mu[r, i])
+        np.exp(mu_exp, out=mu_exp)
+        mu_sum = mu_exp.sum(axis=-1)
+        # mu[r,i,c] = softmax(u[r,i,c], over=c)
+        np.divide(mu_exp, mu_sum[..., None], out=mu[r, i])
+    
+    workspace.sweep(u_block, N, rows, (B,), (), C, dtype)
+    rows = workspace.rows(C, C * d * d)
+    parts = workspace.parts(C, rows, (B,), (N,))
+    H = np.zeros((parts, B, C, d, C, d), dtype)
+    
+    def H_block(room: Room, part: int, r_2: int, i_2: int, c: slice) -> None:
+        """The rows c of a block, for one r_2 and one i_2."""
+        # cov[r,i,c,e] = (-mu[r,i,e] + [c = e])*mu[r,i,c]
+        cov = np.multiply(mu[r_2, i_2, c][..., None], mu[r_2, i_2], out=room(0, c, C))
+        np.negative(cov, out=cov)
+        cov[np.arange(c.stop - c.start), np.arange(c.start, c.stop)] += mu[r_2, i_2, c]
+        H_part = np.multiply(X[r_2, i_2][..., None], X[r_2, i_2], out=room(1, d, d))
+        # H[r,c,a,e,b] = Sum_i(X[r,i,a]*X[r,i,b]*cov[r,i,c,e])
+        H_block = np.multiply(cov[:, None, :, None], H_part[:, None], out=room(2, c, d, C, d))
+        H[part, r_2, c] += H_block
+    
+    workspace.sweep(H_block, C, rows, (B,), (N,), C * d * d, dtype, parts=parts)
+    H = H.sum(axis=0)
     return restore(H, leading, bound.type)

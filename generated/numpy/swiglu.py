@@ -49,11 +49,11 @@ def swiglu_forward(
     dtype = x.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F)
-    g = np.empty((N, F), dtype)
-    u = np.empty((N, F), dtype)
-    a = np.empty((N, F), dtype)
-    h = np.empty((N, F), dtype)
-    y = np.empty((N, C), dtype)
+    g = workspace.empty((N, F), dtype)
+    u = workspace.empty((N, F), dtype)
+    a = workspace.empty((N, F), dtype)
+    h = workspace.empty((N, F), dtype)
+    y = workspace.empty((N, C), dtype)
     
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -96,7 +96,7 @@ def swiglu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None
     dtype = dy.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F)
-    dx = np.empty((N, C), dtype)
+    dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW_g = np.zeros((parts, F, C), dtype)
     dW_u = np.zeros((parts, F, C), dtype)
@@ -111,6 +111,7 @@ def swiglu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None
         dg_part = np.negative(g[n], out=room(2, n, F))
         dg_part_2 = np.logaddexp(dg_part, 0, out=room(3, n, F))
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
+        #     by da written in
         dg = np.subtract(dg_part, dg_part_2, out=room(2, n, F))
         np.exp(dg, out=dg)
         np.multiply(a[n], dg, out=dg)
@@ -133,7 +134,7 @@ def swiglu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None
         dW_d_block = np.matmul(dy[n].T, h[n], out=room(0, C, F))
         dW_d[part] += dW_d_block
     
-    workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts)
+    workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts=parts)
     dW_g = dW_g.sum(axis=0)
     dW_u = dW_u.sum(axis=0)
     dW_d = dW_d.sum(axis=0)
@@ -172,7 +173,7 @@ def swiglu_lean_forward(
     dtype = x.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F)
-    y = np.empty((N, C), dtype)
+    y = workspace.empty((N, C), dtype)
     
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -217,7 +218,7 @@ def swiglu_lean_backward(
     dtype = dy.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F)
-    dx = np.empty((N, C), dtype)
+    dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW_g = np.zeros((parts, F, C), dtype)
     dW_u = np.zeros((parts, F, C), dtype)
@@ -244,6 +245,7 @@ def swiglu_lean_backward(
         dg_part = np.negative(g, out=room(0, n, F))
         dg_part_2 = np.logaddexp(dg_part, 0, out=room(6, n, F))
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
+        #     by da written in
         dg = np.subtract(dg_part, dg_part_2, out=room(0, n, F))
         np.exp(dg, out=dg)
         np.multiply(a, dg, out=dg)
@@ -266,7 +268,7 @@ def swiglu_lean_backward(
         dW_d_block = np.matmul(dy[n].T, h, out=room(0, C, F))
         dW_d[part] += dW_d_block
     
-    workspace.sweep(g_block, N, rows, (), (), F, dtype, parts)
+    workspace.sweep(g_block, N, rows, (), (), F, dtype, parts=parts)
     dW_g = dW_g.sum(axis=0)
     dW_u = dW_u.sum(axis=0)
     dW_d = dW_d.sum(axis=0)

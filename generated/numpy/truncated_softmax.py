@@ -45,8 +45,8 @@ def truncated_softmax(
     dtype = z.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    p_part = np.empty((N, V), dtype)
-    p = np.empty((N, V), dtype)
+    p_part = workspace.empty((N, V), dtype)
+    p = workspace.empty((N, V), dtype)
     
     def p_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -77,11 +77,11 @@ def truncated_softmax(
         # weight[n,v] = Sum_u(p[n,u]*[p[n,u] > p[n,v]])
         weight[part, n_2] += weight_masked.sum(axis=0)
     
-    workspace.sweep(likelier_block, V, rows, (N,), (), V, dtype, parts)
+    workspace.sweep(likelier_block, V, rows, (N,), (), V, dtype, parts=parts)
     likelier = likelier.sum(axis=0)
     weight = weight.sum(axis=0)
     rows = workspace.rows(N, V)
-    q = np.empty((N, V), dtype)
+    q = workspace.empty((N, V), dtype)
     
     def q_masked_block(room: Room, part: int, n_3: slice) -> None:
         """The rows n_3 of a block."""

@@ -57,9 +57,9 @@ def weight_tying_forward(
     # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
     h = x @ W
     rows = workspace.rows(N, V)
-    z = np.empty((N, V), dtype)
-    L_top = np.empty((N,), dtype)
-    L_log = np.empty((N,), dtype)
+    z = workspace.empty((N, V), dtype)
+    L_top = workspace.empty((N,), dtype)
+    L_log = workspace.empty((N,), dtype)
     
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -99,17 +99,16 @@ def weight_tying_backward(
     # dL[n] = dloss/N
     dL = dloss / N
     rows = workspace.rows(N, V)
-    dz = np.empty((N, V), dtype)
-    dh = np.empty((N, C), dtype)
-    dx = np.empty((N, C), dtype)
+    dz = workspace.empty((N, V), dtype)
+    dh = workspace.empty((N, C), dtype)
+    dx = workspace.empty((N, C), dtype)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         np.subtract(z[n], L_top[n][..., None], out=dz[n])
-        dz[n] -= L_log[n][..., None]
         np.exp(dz[n], out=dz[n])
-        np.multiply(dL, dz[n], out=dz[n])
+        np.multiply((dL * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
         np.matmul(dz[n], E, out=dh[n])
@@ -159,9 +158,9 @@ def weight_tying_lean_forward(
     # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
     h = x @ W
     rows = workspace.rows(N, V)
-    z = np.empty((N, V), dtype)
-    L_top = np.empty((N,), dtype)
-    L_log = np.empty((N,), dtype)
+    z = workspace.empty((N, V), dtype)
+    L_top = workspace.empty((N,), dtype)
+    L_log = workspace.empty((N,), dtype)
     
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -205,9 +204,9 @@ def weight_tying_lean_backward(
     # dL[n] = dloss/N
     dL = dloss / N
     rows = workspace.rows(N, V)
-    dz = np.empty((N, V), dtype)
-    dh = np.empty((N, C), dtype)
-    dx = np.empty((N, C), dtype)
+    dz = workspace.empty((N, V), dtype)
+    dh = workspace.empty((N, C), dtype)
+    dx = workspace.empty((N, C), dtype)
     
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -215,9 +214,8 @@ def weight_tying_lean_backward(
         z = np.matmul(h[n], E.T, out=dz[n])
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         np.subtract(z, L_top[n][..., None], out=dz[n])
-        dz[n] -= L_log[n][..., None]
         np.exp(dz[n], out=dz[n])
-        np.multiply(dL, dz[n], out=dz[n])
+        np.multiply((dL * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
         np.matmul(dz[n], E, out=dh[n])
@@ -266,15 +264,15 @@ def weight_tying_value_and_gradient(
     x = E[token]
     # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
     h = x @ W
-    # dL[n] = 1/N
+    # dL[n] = dloss/N
     dL = 1 / N
     rows = workspace.rows(N, V)
-    z = np.empty((N, V), dtype)
-    L_top = np.empty((N,), dtype)
-    L_log_sum = np.empty((N,), dtype)
-    dz = np.empty((N, V), dtype)
-    dh = np.empty((N, C), dtype)
-    dx = np.empty((N, C), dtype)
+    z = workspace.empty((N, V), dtype)
+    L_top = workspace.empty((N,), dtype)
+    L_log_sum = workspace.empty((N,), dtype)
+    dz = workspace.empty((N, V), dtype)
+    dh = workspace.empty((N, C), dtype)
+    dx = workspace.empty((N, C), dtype)
     
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -285,7 +283,7 @@ def weight_tying_value_and_gradient(
         L_log_exp = np.subtract(z[n], L_top[n][..., None], out=dz[n])
         np.exp(L_log_exp, out=L_log_exp)
         L_log_sum[n] = L_log_exp.sum(axis=-1)
-        # dz[n,v] = -[v = target[n]]/N + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])

@@ -49,8 +49,8 @@ def z_loss_forward(
     dtype = z.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    L_top = np.empty((N,), dtype)
-    L_log = np.empty((N,), dtype)
+    L_top = workspace.empty((N,), dtype)
+    L_log = workspace.empty((N,), dtype)
     
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -88,17 +88,16 @@ def z_loss_backward(
     workspace = workspace or Workspace()
     dL_part = dloss / N
     rows = workspace.rows(N, V)
-    dz = np.empty((N, V), dtype)
+    dz = workspace.empty((N, V), dtype)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        # dL[n] = (1 + 2*L[n]*scale)*dloss/N
+        # dL[n] = (1/N + 2*L[n]*scale/N)*dloss
         dL = dL_part * (2 * scale * L[n] + 1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         np.subtract(z[n], L_top[n][..., None], out=dz[n])
-        dz[n] -= L_log[n][..., None]
         np.exp(dz[n], out=dz[n])
-        np.multiply(dL[..., None], dz[n], out=dz[n])
+        np.multiply((dL * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= dL_part
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
@@ -132,8 +131,8 @@ def z_loss_value_and_gradient(
     dtype = z.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    L = np.empty((N,), dtype)
-    dz = np.empty((N, V), dtype)
+    L = workspace.empty((N,), dtype)
+    dz = workspace.empty((N, V), dtype)
     
     def L_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -143,9 +142,9 @@ def z_loss_value_and_gradient(
         L_sum = L_exp.sum(axis=-1)
         # L[n] = logsumexp(z[n,v], over=v)
         L[n] = L_top + np.log(L_sum)
-        # dL[n] = (1 + 2*L[n]*scale)/N
+        # dL[n] = (1/N + 2*L[n]*scale/N)*dloss
         dL = (2 * scale * L[n] + 1) / N
-        # dz[n,v] = -[v = target[n]]/N + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         np.multiply((dL / L_sum)[..., None], L_exp, out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= 1 / N
     

@@ -52,9 +52,9 @@ def attention_merge_forward(
     device = outputs.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, P * C)
-    L_top = torch.empty((N,), dtype=dtype, device=device)
-    L_log = torch.empty((N,), dtype=dtype, device=device)
-    O = torch.empty((N, C), dtype=dtype, device=device)
+    L_top = workspace.empty((N,), dtype, device)
+    L_log = workspace.empty((N,), dtype, device)
+    O = workspace.empty((N, C), dtype, device)
     
     def L_top_masked_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""

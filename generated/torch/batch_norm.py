@@ -53,7 +53,7 @@ def batch_norm_forward(
     # xc[n,c] = -mu[c] + x[n,c]   (N, C)
     xc = x - mu
     # r[c] = 1/sqrt(mean(xc[n,c]**2, over=n) + eps)   (C,)
-    r = 1 / torch.sqrt(torch.einsum("nc,nc->c", xc, xc) / N + eps)
+    r = 1 / torch.sqrt((xc * xc).sum(dim=0) / N + eps)
     # xhat[n,c] = r[c]*xc[n,c]   (N, C)
     xhat = r * xc
     # y[n,c] = gamma[c]*xhat[n,c] + beta[c]   (N, C)
@@ -77,10 +77,11 @@ def batch_norm_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, .
     leading, types, N, C, gamma, r, xhat = saved
     dy = incoming("batch_norm_backward", "dy", dy, leading, (C,), like=gamma)
     # dgamma[c] = Sum_n(dy[n,c]*xhat[n,c])   (C,)
-    dgamma = torch.einsum("nc,nc->c", dy, xhat)
+    dgamma = (dy * xhat).sum(dim=0)
     # dbeta[c] = Sum_n(dy[n,c])   (C,)
     dbeta = dy.sum(dim=0)
     # dx[n,c] = (-dbeta[c]/N - dgamma[c]*xhat[n,c]/N + dy[n,c])*gamma[c]*r[c]   (N, C)
+    #     by dxc, dmu written in
     dx = gamma * r * (dy - dgamma / N * xhat - dbeta / N)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"]), cast(dbeta, types["beta"])
 

@@ -52,20 +52,20 @@ def cosine_similarity_forward(
     device = v.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, d)
-    p = torch.empty((N,), dtype=dtype, device=device)
-    q = torch.empty((N,), dtype=dtype, device=device)
-    length_v = torch.empty((N,), dtype=dtype, device=device)
-    length_w = torch.empty((N,), dtype=dtype, device=device)
-    unit_v = torch.empty((N, d), dtype=dtype, device=device)
-    unit_w = torch.empty((N, d), dtype=dtype, device=device)
-    y = torch.empty((N,), dtype=dtype, device=device)
+    p = workspace.empty((N,), dtype, device)
+    q = workspace.empty((N,), dtype, device)
+    length_v = workspace.empty((N,), dtype, device)
+    length_w = workspace.empty((N,), dtype, device)
+    unit_v = workspace.empty((N, d), dtype, device)
+    unit_w = workspace.empty((N, d), dtype, device)
+    y = workspace.empty((N,), dtype, device)
     
     def unit_v_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # p[n] = Sum_a(v[n,a]**2)
-        p[n] = torch.einsum("na,na->n", v[n], v[n])
+        p[n] = (v[n] * v[n]).sum(dim=1)
         # q[n] = Sum_a(w[n,a]**2)
-        q[n] = torch.einsum("na,na->n", w[n], w[n])
+        q[n] = (w[n] * w[n]).sum(dim=1)
         length_v_part = torch.sqrt(p[n])
         # length_v[n] = Max(eps, sqrt(p[n]))
         length_v[n] = torch.where(length_v_part <= eps, eps, torch.sqrt(torch.where(length_v_part > eps, p[n], 1)))
@@ -77,7 +77,7 @@ def cosine_similarity_forward(
         # unit_w[n,a] = w[n,a]/length_w[n]
         torch.div(w[n], length_w[n][..., None], out=unit_w[n])
         # y[n] = Sum_a(unit_v[n,a]*unit_w[n,a])
-        y[n] = torch.einsum("na,na->n", unit_v[n], unit_w[n])
+        y[n] = (unit_v[n] * unit_w[n]).sum(dim=1)
     
     workspace.sweep(unit_v_block, N, rows, (), (), d, dtype, device)
     saved = (leading, types, N, d, eps, p, q, length_v, length_w, unit_v, unit_w, y)
@@ -104,13 +104,14 @@ def cosine_similarity_backward(
     device = dy.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, d)
-    dv = torch.empty((N, d), dtype=dtype, device=device)
-    dw = torch.empty((N, d), dtype=dtype, device=device)
+    dv = workspace.empty((N, d), dtype, device)
+    dw = workspace.empty((N, d), dtype, device)
     
     def dv_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dv_part = dy[n] * y[n]
         # dv[n,a] = dy[n]*unit_w[n,a]/length_v[n] - dy[n]*y[n]*unit_v[n,a]*[eps < sqrt(p[n])]/sqrt(p[n])
+        #     by dunit_v, dp written in; v[n,a]/(length_v[n]*sqrt(p[n])) = unit_v[n,a]/sqrt(p[n])
         torch.mul((dy[n] / length_v[n])[..., None], unit_w[n], out=dv[n])
         part_part = torch.mul(
             (dv_part / torch.sqrt(torch.where(torch.sqrt(p[n]) > eps, p[n], 1)))[..., None],
@@ -120,6 +121,7 @@ def cosine_similarity_backward(
         part_part.masked_fill_(torch.sqrt(p[n])[..., None] <= eps, 0)
         dv[n] -= part_part
         # dw[n,a] = dy[n]*unit_v[n,a]/length_w[n] - dy[n]*y[n]*unit_w[n,a]*[eps < sqrt(q[n])]/sqrt(q[n])
+        #     by dunit_w, dq written in; w[n,a]/(length_w[n]*sqrt(q[n])) = unit_w[n,a]/sqrt(q[n])
         torch.mul((dy[n] / length_w[n])[..., None], unit_v[n], out=dw[n])
         part_part_2 = torch.mul(
             (dv_part / torch.sqrt(torch.where(torch.sqrt(q[n]) > eps, q[n], 1)))[..., None],

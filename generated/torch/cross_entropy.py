@@ -49,8 +49,8 @@ def cross_entropy_forward(
     device = z.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    L_top = torch.empty((N,), dtype=dtype, device=device)
-    L_log = torch.empty((N,), dtype=dtype, device=device)
+    L_top = workspace.empty((N,), dtype, device)
+    L_log = workspace.empty((N,), dtype, device)
     
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -88,15 +88,14 @@ def cross_entropy_backward(
     # dL[n] = dloss/N
     dL = dloss / N
     rows = workspace.rows(N, V)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
+    dz = workspace.empty((N, V), dtype, device)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         torch.sub(z[n], L_top[n][..., None], out=dz[n])
-        dz[n] -= L_log[n][..., None]
         torch.exp(dz[n], out=dz[n])
-        torch.mul(dL, dz[n], out=dz[n])
+        torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
@@ -129,12 +128,12 @@ def cross_entropy_value_and_gradient(
     dtype = z.dtype
     device = z.device
     workspace = workspace or Workspace()
-    # dL[n] = 1/N
+    # dL[n] = dloss/N
     dL = 1 / N
     rows = workspace.rows(N, V)
-    L_top = torch.empty((N,), dtype=dtype, device=device)
-    L_log_sum = torch.empty((N,), dtype=dtype, device=device)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
+    L_top = workspace.empty((N,), dtype, device)
+    L_log_sum = workspace.empty((N,), dtype, device)
+    dz = workspace.empty((N, V), dtype, device)
     
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -143,7 +142,7 @@ def cross_entropy_value_and_gradient(
         L_log_exp = torch.sub(z[n], L_top[n][..., None], out=dz[n])
         torch.exp(L_log_exp, out=L_log_exp)
         L_log_sum[n] = L_log_exp.sum(dim=-1)
-        # dz[n,v] = -[v = target[n]]/N + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
     

@@ -56,7 +56,7 @@ def cross_entropy_masked_forward(
     # M = Sum_n([keep[n] > 0])
     M = torch.where(row_mask, 1, 0).to(dtype).sum(dim=-1)
     rows = workspace.rows(N, V)
-    row = torch.empty((N,), dtype=dtype, device=device)
+    row = workspace.empty((N,), dtype, device)
     
     def row_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -66,7 +66,7 @@ def cross_entropy_masked_forward(
         # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)
         row[n] = torch.where(
             keep[n] > 0,
-            row_top - z[
+            torch.where(keep[n] > 0, row_top, 0) - z[
                 torch.arange(n.start, n.stop, device=device), target[n]
             ] + torch.log(torch.clamp(row_exp.sum(dim=-1), min=1)),
             0,
@@ -101,9 +101,10 @@ def cross_entropy_masked_backward(
     workspace = workspace or Workspace()
     drow_mask = M > 0
     # drow[n] = dloss*[M > 0]/M
+    #     by dtotal written in
     drow = torch.where(drow_mask, dloss / torch.where(drow_mask, M, 1), 0)
     rows = workspace.rows(N, V)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
+    dz = workspace.empty((N, V), dtype, device)
     
     def dz_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -154,12 +155,13 @@ def cross_entropy_masked_value_and_gradient(
     M = torch.where(row_mask, 1, 0).to(dtype).sum(dim=-1)
     loss_mask = M > 0
     loss_masked = torch.where(loss_mask, M, 1)
-    # drow[n] = [M > 0]/M
+    # drow[n] = dloss*[M > 0]/M
+    #     by dtotal written in
     drow = torch.where(loss_mask, 1 / loss_masked, 0)
     rows = workspace.rows(N, V)
-    row_top = torch.empty((N,), dtype=dtype, device=device)
-    row_sum = torch.empty((N,), dtype=dtype, device=device)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
+    row_top = workspace.empty((N,), dtype, device)
+    row_sum = workspace.empty((N,), dtype, device)
+    dz = workspace.empty((N, V), dtype, device)
     
     def row_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -175,7 +177,9 @@ def cross_entropy_masked_value_and_gradient(
     
     workspace.sweep(row_exp_block, N, rows, (), (), V, dtype, device)
     # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)   (N,)
-    row = torch.where(keep > 0, row_top - z[torch.arange(N, device=device), target] + torch.log(row_sum), 0)
+    row = torch.where(
+        keep > 0, torch.where(keep > 0, row_top, 0) - z[torch.arange(N, device=device), target] + torch.log(row_sum), 0
+    )
     # total = Sum_n(row[n])
     total = row.sum(dim=-1)
     # loss = where(M > 0, total/M, 0)

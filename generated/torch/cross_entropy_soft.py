@@ -49,8 +49,8 @@ def cross_entropy_soft_forward(
     device = z.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    L_top = torch.empty((N,), dtype=dtype, device=device)
-    L_log = torch.empty((N,), dtype=dtype, device=device)
+    L_top = workspace.empty((N,), dtype, device)
+    L_log = workspace.empty((N,), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     loss = torch.zeros((parts,), dtype=dtype, device=device)
     
@@ -65,9 +65,9 @@ def cross_entropy_soft_forward(
         loss_masked += L_log[n][..., None]
         loss_masked.masked_fill_(y[n] == 0, 0)
         # loss = Sum_n,v((-z[n,v] + L[n])*y[n,v])/N
-        loss[part] += torch.einsum("nv,nv->", y[n], loss_masked) / N
+        loss[part] += (y[n] * loss_masked).sum(dim=(0, 1)) / N
     
-    workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device, parts)
+    workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device, parts=parts)
     loss = loss.sum(dim=0)
     saved = (leading, types, N, V, z, y, L_top, L_log)
     return cast(loss, bound.type), saved
@@ -94,8 +94,8 @@ def cross_entropy_soft_backward(
     workspace = workspace or Workspace()
     dL_part = dloss / N
     rows = workspace.rows(N, V)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
-    dy = torch.empty((N, V), dtype=dtype, device=device)
+    dz = workspace.empty((N, V), dtype, device)
+    dy = workspace.empty((N, V), dtype, device)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -103,9 +103,8 @@ def cross_entropy_soft_backward(
         dL = dL_part * y[n].sum(dim=-1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - y[n,v]*dloss/N
         torch.sub(z[n], L_top[n][..., None], out=dz[n])
-        dz[n] -= L_log[n][..., None]
         torch.exp(dz[n], out=dz[n])
-        torch.mul(dL[..., None], dz[n], out=dz[n])
+        torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         part_part = torch.mul(dL_part, y[n], out=room(0, n, V))
         dz[n] -= part_part
         # dy[n,v] = (-z[n,v] + L[n])*dloss/N
@@ -145,8 +144,8 @@ def cross_entropy_soft_value_and_gradient(
     device = z.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
-    dy = torch.empty((N, V), dtype=dtype, device=device)
+    dz = workspace.empty((N, V), dtype, device)
+    dy = workspace.empty((N, V), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     loss = torch.zeros((parts,), dtype=dtype, device=device)
     
@@ -164,17 +163,17 @@ def cross_entropy_soft_value_and_gradient(
         loss_masked.copy_(loss_part)
         loss_masked.masked_fill_(y[n] == 0, 0)
         # loss = Sum_n,v((-z[n,v] + L[n])*y[n,v])/N
-        loss[part] += torch.einsum("nv,nv->", y[n], loss_masked) / N
-        # dL[n] = Sum_v(y[n,v])/N
+        loss[part] += (y[n] * loss_masked).sum(dim=(0, 1)) / N
+        # dL[n] = dloss*Sum_v(y[n,v])/N
         dL = y[n].sum(dim=-1) / N
-        # dz[n,v] = -y[n,v]/N + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - y[n,v]*dloss/N
         torch.mul((dL / L_log_sum)[..., None], L_log_exp, out=dz[n])
         part_part = torch.div(y[n], N, out=room(1, n, V))
         dz[n] -= part_part
-        # dy[n,v] = (-z[n,v] + L[n])/N
+        # dy[n,v] = (-z[n,v] + L[n])*dloss/N
         torch.div(loss_part, N, out=dy[n])
     
-    workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device, parts)
+    workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device, parts=parts)
     loss = loss.sum(dim=0)
     return cast(loss, bound.type), restore(dz, leading, bound.type), restore(dy, leading, bound.type)
 

@@ -55,8 +55,8 @@ def cross_entropy_weighted_forward(
     # W = Sum_n(w[target[n]])
     W = W_part.sum(dim=-1)
     rows = workspace.rows(N, V)
-    L_top = torch.empty((N,), dtype=dtype, device=device)
-    L_log = torch.empty((N,), dtype=dtype, device=device)
+    L_top = workspace.empty((N,), dtype, device)
+    L_log = workspace.empty((N,), dtype, device)
     
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -69,9 +69,11 @@ def cross_entropy_weighted_forward(
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n((-z[n,target[n]] + L[n])*w[target[n]])/W
     loss = (
-        torch.einsum(
-            "n,n->", W_part, torch.where(W_part != 0, L_top - z[torch.arange(N, device=device), target] + L_log, 0)
-        )
+        (
+            W_part * torch.where(
+                W_part != 0, torch.where(W_part != 0, L_top, 0) - z[torch.arange(N, device=device), target] + L_log, 0
+            )
+        ).sum(dim=0)
         / W
     )
     saved = (leading, types, N, V, z, target, w, L_top, L_log, W)
@@ -99,15 +101,15 @@ def cross_entropy_weighted_backward(
     # dL[n] = w[target[n]]*dloss/W   (N,)
     dL = dloss / W * w[target]
     rows = workspace.rows(N, V)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
+    dz = workspace.empty((N, V), dtype, device)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*dL[n]
+        # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - w[target[n]]*[v = target[n]]*dloss/W
+        #     by w[target[n]]*dloss/W = dL[n]
         torch.sub(z[n], L_top[n][..., None], out=dz[n])
-        dz[n] -= L_log[n][..., None]
         torch.exp(dz[n], out=dz[n])
-        torch.mul(dL[n][..., None], dz[n], out=dz[n])
+        torch.mul((dL[n] * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL[n]
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
@@ -146,9 +148,9 @@ def cross_entropy_weighted_value_and_gradient(
     # W = Sum_n(w[target[n]])
     W = W_part.sum(dim=-1)
     rows = workspace.rows(N, V)
-    L_top = torch.empty((N,), dtype=dtype, device=device)
-    L_log_sum = torch.empty((N,), dtype=dtype, device=device)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
+    L_top = workspace.empty((N,), dtype, device)
+    L_log_sum = workspace.empty((N,), dtype, device)
+    dz = workspace.empty((N, V), dtype, device)
     
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -157,9 +159,10 @@ def cross_entropy_weighted_value_and_gradient(
         L_log_exp = torch.sub(z[n], L_top[n][..., None], out=dz[n])
         torch.exp(L_log_exp, out=L_log_exp)
         L_log_sum[n] = L_log_exp.sum(dim=-1)
-        # dL[n] = w[target[n]]/W
+        # dL[n] = w[target[n]]*dloss/W
         dL = W_part[n] / W
-        # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*dL[n]
+        # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - w[target[n]]*[v = target[n]]*dloss/W
+        #     by w[target[n]]*dloss/W = dL[n]
         torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
     
@@ -167,9 +170,11 @@ def cross_entropy_weighted_value_and_gradient(
     L_log = torch.log(L_log_sum)
     # loss = Sum_n((-z[n,target[n]] + L[n])*w[target[n]])/W
     loss = (
-        torch.einsum(
-            "n,n->", W_part, torch.where(W_part != 0, L_top - z[torch.arange(N, device=device), target] + L_log, 0)
-        )
+        (
+            W_part * torch.where(
+                W_part != 0, torch.where(W_part != 0, L_top, 0) - z[torch.arange(N, device=device), target] + L_log, 0
+            )
+        ).sum(dim=0)
         / W
     )
     return cast(loss, bound.type), restore(dz, leading, bound.type)

@@ -36,7 +36,7 @@ def dice_forward(p: torch.Tensor, t: torch.Tensor, *, eps: float = 1.0) -> tuple
     leading = bound.leading
     types = bound.types
     # I[n] = Sum_i(p[n,i]*t[n,i])   (N,)
-    I = torch.einsum("ni,ni->n", p, t)
+    I = (p * t).sum(dim=1)
     # U[n] = Sum_i(p[n,i]) + Sum_i(t[n,i])   (N,)
     U = p.sum(dim=-1) + t.sum(dim=-1)
     # D[n] = (2*I[n] + eps)/(U[n] + eps)   (N,)
@@ -64,11 +64,12 @@ def dice_backward(
     device = dD.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, M)
-    dp = torch.empty((N, M), dtype=dtype, device=device)
+    dp = workspace.empty((N, M), dtype, device)
     
     def dp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dp[n,i] = (-D[n] + 2*t[n,i])*dD[n]/(U[n] + eps)
+        #     by dU, dI written in
         dp[n].copy_(2 * t[n])
         dp[n] -= D[n][..., None]
         torch.mul((dD[n] / (U[n] + eps))[..., None], dp[n], out=dp[n])

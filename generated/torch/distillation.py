@@ -49,9 +49,9 @@ def distillation_forward(
     device = z.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    log_p = torch.empty((N, V), dtype=dtype, device=device)
-    q = torch.empty((N, V), dtype=dtype, device=device)
-    KL = torch.empty((N,), dtype=dtype, device=device)
+    log_p = workspace.empty((N, V), dtype, device)
+    q = workspace.empty((N, V), dtype, device)
+    KL = workspace.empty((N,), dtype, device)
     
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -78,7 +78,7 @@ def distillation_forward(
         KL_part_part.masked_fill_(q[n] == 0, 0)
         KL_part -= KL_part_part
         # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
-        KL[n] = torch.einsum("nv,nv->n", KL_part, q[n])
+        KL[n] = (KL_part * q[n]).sum(dim=1)
     
     workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype, device)
     # loss = temperature**2*Sum_n(KL[n])/N
@@ -105,17 +105,19 @@ def distillation_backward(
     dtype = dloss.dtype
     device = dloss.device
     workspace = workspace or Workspace()
-    # dKL[n] = temperature**2*dloss/N
-    dKL = temperature**2 / N * dloss
     rows = workspace.rows(N, V)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
+    dz = workspace.empty((N, V), dtype, device)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        # dz[n,v_1] = (-q[n,v_1] + exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)))*dKL[n]/temperature
+        # dz[n,v_1] = -(-exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) + q[n,v_1])*dloss*temperature/N
+        #     by dlog_p written in;
+        #     temperature*Sum_v(q[n,v])*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) =
+        #     temperature*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature))
         torch.exp(log_p[n], out=dz[n])
-        dz[n] -= q[n]
-        torch.mul(dKL / temperature, dz[n], out=dz[n])
+        torch.sub(q[n], dz[n], out=dz[n])
+        torch.mul(temperature / N * dloss, dz[n], out=dz[n])
+        torch.neg(dz[n], out=dz[n])
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -148,12 +150,10 @@ def distillation_value_and_gradient(
     dtype = z.dtype
     device = z.device
     workspace = workspace or Workspace()
-    # dKL[n] = temperature**2/N
-    dKL = temperature**2 / N
     rows = workspace.rows(N, V)
-    log_p = torch.empty((N, V), dtype=dtype, device=device)
-    q = torch.empty((N, V), dtype=dtype, device=device)
-    KL = torch.empty((N,), dtype=dtype, device=device)
+    log_p = workspace.empty((N, V), dtype, device)
+    q = workspace.empty((N, V), dtype, device)
+    KL = workspace.empty((N,), dtype, device)
     
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -180,20 +180,24 @@ def distillation_value_and_gradient(
         KL_part_part.masked_fill_(q[n] == 0, 0)
         KL_part -= KL_part_part
         # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
-        KL[n] = torch.einsum("nv,nv->n", KL_part, q[n])
+        KL[n] = (KL_part * q[n]).sum(dim=1)
     
     workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype, device)
     # loss = temperature**2*Sum_n(KL[n])/N
     loss = temperature**2 / N * KL.sum(dim=-1)
     rows = workspace.rows(N, V)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
+    dz = workspace.empty((N, V), dtype, device)
     
     def dz_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
-        # dz[n,v_1] = (-q[n,v_1] + exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)))*dKL[n]/temperature
+        # dz[n,v_1] = -(-exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) + q[n,v_1])*dloss*temperature/N
+        #     by dlog_p written in;
+        #     temperature*Sum_v(q[n,v])*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) =
+        #     temperature*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature))
         torch.exp(log_p[n_2], out=dz[n_2])
-        dz[n_2] -= q[n_2]
-        torch.mul(dKL / temperature, dz[n_2], out=dz[n_2])
+        torch.sub(q[n_2], dz[n_2], out=dz[n_2])
+        dz[n_2].copy_(temperature / N * dz[n_2])
+        torch.neg(dz[n_2], out=dz[n_2])
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return cast(loss, bound.type), restore(dz, leading, bound.type)

@@ -81,8 +81,10 @@ def dpo_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     dloss = incoming("dpo_backward", "dloss", dloss, None, (), like=h)
     drejected_part = -h
     # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
+    #     by dr_l, dh written in
     drejected = beta / N * dloss * torch.exp(drejected_part - torch.nn.functional.softplus(drejected_part))
     # dchosen[n] = -drejected[n]   (N,)
+    #     by dr_w written in
     dchosen = -drejected
     return restore(dchosen, leading, types["chosen"]), restore(drejected, leading, types["rejected"])
 
@@ -130,9 +132,11 @@ def dpo_value_and_gradient(
     loss_part_2 = torch.nn.functional.softplus(loss_part)
     # loss = Sum_n(log(1 + exp(-h[n])))/N
     loss = loss_part_2.sum(dim=-1) / N
-    # drejected[n] = beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
+    # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
+    #     by dr_l, dh written in
     drejected = beta / N * torch.exp(loss_part - loss_part_2)
     # dchosen[n] = -drejected[n]   (N,)
+    #     by dr_w written in
     dchosen = -drejected
     return cast(loss, bound.type), restore(dchosen, leading, bound.type), restore(drejected, leading, bound.type)
 

@@ -60,10 +60,10 @@ def feed_forward_forward(
     device = x.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F)
-    u = torch.empty((N, F), dtype=dtype, device=device)
-    Phi = torch.empty((N, F), dtype=dtype, device=device)
-    h = torch.empty((N, F), dtype=dtype, device=device)
-    y = torch.empty((N, C), dtype=dtype, device=device)
+    u = workspace.empty((N, F), dtype, device)
+    Phi = workspace.empty((N, F), dtype, device)
+    h = workspace.empty((N, F), dtype, device)
+    y = workspace.empty((N, C), dtype, device)
     
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -111,7 +111,7 @@ def feed_forward_backward(
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(dim=0)
     rows = workspace.rows(N, F)
-    dx = torch.empty((N, C), dtype=dtype, device=device)
+    dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
@@ -122,6 +122,7 @@ def feed_forward_backward(
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = torch.matmul(dy[n], W_2, out=room(0, n, F))
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
+        #     by dPhi written in
         du = torch.square(u[n], out=room(1, n, F))
         du.copy_(-0.5 * du)
         torch.exp(du, out=du)
@@ -140,7 +141,7 @@ def feed_forward_backward(
         dW_2_block = torch.matmul(dy[n].T, h[n], out=room(0, C, F))
         dW_2[part] += dW_2_block
     
-    workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts)
+    workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_1 = dW_1.sum(dim=0)
     db_1 = db_1.sum(dim=0)
     dW_2 = dW_2.sum(dim=0)
@@ -192,7 +193,7 @@ def feed_forward_lean_forward(
     device = x.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F)
-    y = torch.empty((N, C), dtype=dtype, device=device)
+    y = workspace.empty((N, C), dtype, device)
     
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -241,7 +242,7 @@ def feed_forward_lean_backward(
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(dim=0)
     rows = workspace.rows(N, F)
-    dx = torch.empty((N, C), dtype=dtype, device=device)
+    dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
@@ -263,6 +264,7 @@ def feed_forward_lean_backward(
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = torch.matmul(dy[n], W_2, out=room(3, n, F))
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
+        #     by dPhi written in
         du = torch.square(u, out=room(4, n, F))
         du.copy_(-0.5 * du)
         torch.exp(du, out=du)
@@ -281,7 +283,7 @@ def feed_forward_lean_backward(
         dW_2_block = torch.matmul(dy[n].T, h, out=room(0, C, F))
         dW_2[part] += dW_2_block
     
-    workspace.sweep(u_block, N, rows, (), (), F, dtype, device, parts)
+    workspace.sweep(u_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_1 = dW_1.sum(dim=0)
     db_1 = db_1.sum(dim=0)
     dW_2 = dW_2.sum(dim=0)
@@ -324,4 +326,36 @@ def feed_forward(
         y: (..., C)
     """
     result: torch.Tensor = _operator(x, W_1, b_1, W_2, b_2)
+    return result
+
+
+_lean_operator = Operator(
+    "feed_forward_lean",
+    feed_forward_lean_forward,
+    feed_forward_lean_backward,
+    arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
+    outputs=("y: N... C",),
+    saved=("leading", "types", "C", "F", "N", "x", "W_1", "b_1", "W_2"),
+    variables=("x", "W_1", "b_1", "W_2", "b_2"),
+    independent=(True, False),
+)
+
+
+def feed_forward_lean(
+    x: torch.Tensor, W_1: torch.Tensor, b_1: torch.Tensor, W_2: torch.Tensor, b_2: torch.Tensor,
+) -> torch.Tensor:
+    """y of feed-forward layer with GELU, as an operator of PyTorch (lean): differentiable with respect to x, W_1,
+    b_1, W_2, b_2.
+
+    Args:
+        x: (..., C)
+        W_1: (F, C)
+        b_1: (F,)
+        W_2: (C, F)
+        b_2: (C,)
+
+    Returns:
+        y: (..., C)
+    """
+    result: torch.Tensor = _lean_operator(x, W_1, b_1, W_2, b_2)
     return result

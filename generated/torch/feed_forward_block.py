@@ -77,13 +77,13 @@ def feed_forward_block_forward(
     device = x.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    r = torch.empty((N,), dtype=dtype, device=device)
-    xhat = torch.empty((N, C), dtype=dtype, device=device)
-    z = torch.empty((N, C), dtype=dtype, device=device)
-    u = torch.empty((N, F), dtype=dtype, device=device)
-    Phi = torch.empty((N, F), dtype=dtype, device=device)
-    h = torch.empty((N, F), dtype=dtype, device=device)
-    y = torch.empty((N, C), dtype=dtype, device=device)
+    r = workspace.empty((N,), dtype, device)
+    xhat = workspace.empty((N, C), dtype, device)
+    z = workspace.empty((N, C), dtype, device)
+    u = workspace.empty((N, F), dtype, device)
+    Phi = workspace.empty((N, F), dtype, device)
+    h = workspace.empty((N, F), dtype, device)
+    y = workspace.empty((N, C), dtype, device)
     
     def xc_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -92,7 +92,7 @@ def feed_forward_block_forward(
         # xc[n,c] = -mu[n] + x[n,c]
         xc = torch.sub(x[n], mu[..., None], out=xhat[n])
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
-        r[n] = 1 / torch.sqrt(torch.einsum("nc,nc->n", xc, xc) / C + eps)
+        r[n] = 1 / torch.sqrt((xc * xc).sum(dim=1) / C + eps)
         # xhat[n,c] = r[n]*xc[n,c]
         torch.mul(r[n][..., None], xc, out=xhat[n])
         # z[n,c] = gamma[c]*xhat[n,c] + beta[c]
@@ -146,7 +146,7 @@ def feed_forward_block_backward(
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(dim=0)
     rows = workspace.rows(N, F)
-    dz = torch.empty((N, C), dtype=dtype, device=device)
+    dz = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
@@ -157,6 +157,7 @@ def feed_forward_block_backward(
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = torch.matmul(dy[n], W_2, out=room(0, n, F))
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
+        #     by dPhi written in
         du = torch.square(u[n], out=room(1, n, F))
         du.copy_(-0.5 * du)
         torch.exp(du, out=du)
@@ -175,12 +176,12 @@ def feed_forward_block_backward(
         dW_2_block = torch.matmul(dy[n].T, h[n], out=room(0, C, F))
         dW_2[part] += dW_2_block
     
-    workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts)
+    workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_1 = dW_1.sum(dim=0)
     db_1 = db_1.sum(dim=0)
     dW_2 = dW_2.sum(dim=0)
     rows = workspace.rows(N, C)
-    dx = torch.empty((N, C), dtype=dtype, device=device)
+    dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
     dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
@@ -189,21 +190,22 @@ def feed_forward_block_backward(
         """The rows n_2 of a block."""
         # dxhat[n,c] = gamma[c]*dz[n,c]
         dxhat = torch.mul(gamma, dz[n_2], out=room(0, n_2, C))
-        dx_part = torch.einsum("nc,nc->n", dxhat, xhat[n_2]) / C
+        dx_part = (dxhat * xhat[n_2]).sum(dim=1) / C
         dx_part_2 = dxhat.sum(dim=-1) / C
         # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n] +
         #     dy[n,c]
+        #     by dxc, dmu written in
         torch.mul(dx_part[..., None], xhat[n_2], out=dx[n_2])
         torch.sub(dxhat, dx[n_2], out=dx[n_2])
         dx[n_2] -= dx_part_2[..., None]
         torch.mul(r[n_2][..., None], dx[n_2], out=dx[n_2])
         dx[n_2] += dy[n_2]
         # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
-        dgamma[part] += torch.einsum("nc,nc->c", dz[n_2], xhat[n_2])
+        dgamma[part] += (dz[n_2] * xhat[n_2]).sum(dim=0)
         # dbeta[c] = Sum_n(dz[n,c])
         dbeta[part] += dz[n_2].sum(dim=0)
     
-    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts)
+    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma.sum(dim=0)
     dbeta = dbeta.sum(dim=0)
     return (
@@ -265,10 +267,9 @@ def feed_forward_block_lean_forward(
     device = x.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    r = torch.empty((N,), dtype=dtype, device=device)
-    xhat = torch.empty((N, C), dtype=dtype, device=device)
-    z = torch.empty((N, C), dtype=dtype, device=device)
-    y = torch.empty((N, C), dtype=dtype, device=device)
+    r = workspace.empty((N,), dtype, device)
+    xhat = workspace.empty((N, C), dtype, device)
+    z = workspace.empty((N, C), dtype, device)
     
     def xc_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -277,29 +278,36 @@ def feed_forward_block_lean_forward(
         # xc[n,c] = -mu[n] + x[n,c]
         xc = torch.sub(x[n], mu[..., None], out=xhat[n])
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
-        r[n] = 1 / torch.sqrt(torch.einsum("nc,nc->n", xc, xc) / C + eps)
+        r[n] = 1 / torch.sqrt((xc * xc).sum(dim=1) / C + eps)
         # xhat[n,c] = r[n]*xc[n,c]
         torch.mul(r[n][..., None], xc, out=xhat[n])
         # z[n,c] = gamma[c]*xhat[n,c] + beta[c]
         torch.mul(gamma, xhat[n], out=z[n])
         z[n] += beta
+    
+    workspace.sweep(xc_block, N, rows, (), (), C, dtype, device)
+    rows = workspace.rows(N, F)
+    y = workspace.empty((N, C), dtype, device)
+    
+    def u_block(room: Room, part: int, n_2: slice) -> None:
+        """The rows n_2 of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
-        u = torch.matmul(z[n], W_1.T, out=room(0, n, F))
+        u = torch.matmul(z[n_2], W_1.T, out=room(0, n_2, F))
         u += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        Phi = room(1, n, F)
+        Phi = room(1, n_2, F)
         Phi.copy_(0.5 * math.sqrt(2) * u)
         torch.erf(Phi, out=Phi)
         Phi.copy_(0.5 * Phi)
         Phi += 0.5
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = torch.mul(Phi, u, out=room(1, n, F))
+        h = torch.mul(Phi, u, out=room(1, n_2, F))
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
-        torch.matmul(h, W_2.T, out=y[n])
-        torch.add(x[n], y[n], out=y[n])
-        y[n] += b_2
+        torch.matmul(h, W_2.T, out=y[n_2])
+        torch.add(x[n_2], y[n_2], out=y[n_2])
+        y[n_2] += b_2
     
-    workspace.sweep(xc_block, N, rows, (), (), C, dtype, device)
+    workspace.sweep(u_block, N, rows, (), (), F, dtype, device)
     saved = (leading, types, C, F, N, gamma, W_1, b_1, W_2, r, xhat, z)
     return restore(y, leading, bound.type), saved
 
@@ -332,7 +340,7 @@ def feed_forward_block_lean_backward(
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(dim=0)
     rows = workspace.rows(N, F)
-    dz = torch.empty((N, C), dtype=dtype, device=device)
+    dz = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
@@ -354,6 +362,7 @@ def feed_forward_block_lean_backward(
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = torch.matmul(dy[n], W_2, out=room(3, n, F))
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
+        #     by dPhi written in
         du = torch.square(u, out=room(4, n, F))
         du.copy_(-0.5 * du)
         torch.exp(du, out=du)
@@ -372,12 +381,12 @@ def feed_forward_block_lean_backward(
         dW_2_block = torch.matmul(dy[n].T, h, out=room(0, C, F))
         dW_2[part] += dW_2_block
     
-    workspace.sweep(u_block, N, rows, (), (), F, dtype, device, parts)
+    workspace.sweep(u_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_1 = dW_1.sum(dim=0)
     db_1 = db_1.sum(dim=0)
     dW_2 = dW_2.sum(dim=0)
     rows = workspace.rows(N, C)
-    dx = torch.empty((N, C), dtype=dtype, device=device)
+    dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
     dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
@@ -386,21 +395,22 @@ def feed_forward_block_lean_backward(
         """The rows n_2 of a block."""
         # dxhat[n,c] = gamma[c]*dz[n,c]
         dxhat = torch.mul(gamma, dz[n_2], out=room(0, n_2, C))
-        dx_part = torch.einsum("nc,nc->n", dxhat, xhat[n_2]) / C
+        dx_part = (dxhat * xhat[n_2]).sum(dim=1) / C
         dx_part_2 = dxhat.sum(dim=-1) / C
         # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n] +
         #     dy[n,c]
+        #     by dxc, dmu written in
         torch.mul(dx_part[..., None], xhat[n_2], out=dx[n_2])
         torch.sub(dxhat, dx[n_2], out=dx[n_2])
         dx[n_2] -= dx_part_2[..., None]
         torch.mul(r[n_2][..., None], dx[n_2], out=dx[n_2])
         dx[n_2] += dy[n_2]
         # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
-        dgamma[part] += torch.einsum("nc,nc->c", dz[n_2], xhat[n_2])
+        dgamma[part] += (dz[n_2] * xhat[n_2]).sum(dim=0)
         # dbeta[c] = Sum_n(dz[n,c])
         dbeta[part] += dz[n_2].sum(dim=0)
     
-    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts)
+    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma.sum(dim=0)
     dbeta = dbeta.sum(dim=0)
     return (
@@ -456,4 +466,49 @@ def feed_forward_block(
         y: (..., C)
     """
     result: torch.Tensor = _operator(x, gamma, beta, W_1, b_1, W_2, b_2, eps)
+    return result
+
+
+_lean_operator = Operator(
+    "feed_forward_block_lean",
+    feed_forward_block_lean_forward,
+    feed_forward_block_lean_backward,
+    arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
+    outputs=("y: N... C",),
+    options=("float eps",),
+    saved=("leading", "types", "C", "F", "N", "gamma", "W_1", "b_1", "W_2", "r", "xhat", "z"),
+    kept=("r: N...", "xhat: N... C", "z: N... C"),
+    variables=("x", "gamma", "beta", "W_1", "b_1", "W_2", "b_2"),
+    independent=(True, False),
+)
+
+
+def feed_forward_block_lean(
+    x: torch.Tensor,
+    gamma: torch.Tensor,
+    beta: torch.Tensor,
+    W_1: torch.Tensor,
+    b_1: torch.Tensor,
+    W_2: torch.Tensor,
+    b_2: torch.Tensor,
+    *,
+    eps: float = 1e-05,
+) -> torch.Tensor:
+    """y of pre-norm residual feed-forward block, as an operator of PyTorch (lean): differentiable with respect to
+    x, gamma, beta, W_1, b_1, W_2, b_2.
+
+    Args:
+        x: (..., C)
+        gamma: (C,)
+        beta: (C,)
+        W_1: (F, C)
+        b_1: (F,)
+        W_2: (C, F)
+        b_2: (C,)
+        eps: float = 1e-05
+
+    Returns:
+        y: (..., C)
+    """
+    result: torch.Tensor = _lean_operator(x, gamma, beta, W_1, b_1, W_2, b_2, eps)
     return result

@@ -57,6 +57,7 @@ def focal_backward(dFL: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     dx_part_3 = torch.nn.functional.softplus(u)
     # dx[n] = (-exp(-u[n])/((1 + exp(-u[n]))*(1 + exp(u[n]))**gamma) - (1 + exp(u[n]))**(-1 -
     #     gamma)*gamma*exp(u[n])*log(1 + exp(-u[n])))*dFL[n]*y[n]   (N,)
+    #     by du written in
     dx = (
         (
             -torch.exp(dx_part - dx_part_2 - gamma * dx_part_3) - gamma * (

@@ -53,6 +53,7 @@ def gelu_tanh_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ..
     leading, types, x, t = saved
     dy = incoming("gelu_tanh_backward", "dy", dy, leading, (), like=x)
     # dx[n] = (1 + sqrt(2)*(1 - t[n]**2)*(1 + 26829*x[n]**2/200000)*x[n]/sqrt(pi) + t[n])*dy[n]/2   (N,)
+    #     by dt written in
     dx = (
         0.5
         * (

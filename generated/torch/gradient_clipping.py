@@ -34,7 +34,7 @@ def gradient_clipping_forward(
     bound = bind("gradient_clipping_forward", Array("g", g, "N"))
     (g,) = bound.arrays
     # norm = sqrt(Sum_m(g[m]**2))
-    norm = torch.sqrt(torch.einsum("m,m->", g, g))
+    norm = torch.sqrt((g * g).sum(dim=0))
     scale_part = norm + eps
     # scale = where(norm + eps <= most, 1, most/(norm + eps))
     scale = torch.where(scale_part <= most, 1, most * (1 / torch.where(scale_part > most, scale_part, 1)))

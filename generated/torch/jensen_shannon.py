@@ -41,8 +41,8 @@ def jensen_shannon_forward(
     device = X.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    log_M = torch.empty((N, V), dtype=dtype, device=device)
-    D = torch.empty((N,), dtype=dtype, device=device)
+    log_M = workspace.empty((N, V), dtype, device)
+    D = workspace.empty((N,), dtype, device)
     
     def log_M_masked_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -75,7 +75,7 @@ def jensen_shannon_forward(
         D_part_2_part.masked_fill_(D_exp_2 == 0, 0)
         D_part_2 -= D_part_2_part
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + X[n,v])*exp(X[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
-        D[n] = (1 - b) * torch.einsum("nv,nv->n", D_part, D_exp) + b * torch.einsum("nv,nv->n", D_part_2, D_exp_2)
+        D[n] = (1 - b) * (D_part * D_exp).sum(dim=1) + b * (D_part_2 * D_exp_2).sum(dim=1)
     
     workspace.sweep(log_M_masked_block, N, rows, (), (), V, dtype, device)
     saved = (leading, types, N, V, b, X, log_M)
@@ -101,12 +101,13 @@ def jensen_shannon_backward(
     device = dD.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    dX = torch.empty((N, V), dtype=dtype, device=device)
+    dX = workspace.empty((N, V), dtype, device)
     
     def dX_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dX_exp = torch.exp(X[n], out=room(0, n, V))
         # dX[n,v] = (1 - b)*(-log_M[n,v] + X[n,v])*dD[n]*exp(X[n,v])
+        #     by dlog_M written in
         dX[n].copy_(X[n])
         dX[n].masked_fill_(dX_exp == 0, 0)
         part_part = room(1, n, V)

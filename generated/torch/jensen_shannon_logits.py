@@ -42,9 +42,9 @@ def jensen_shannon_logits_forward(
     device = z.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    log_Q = torch.empty((N, V), dtype=dtype, device=device)
-    log_M = torch.empty((N, V), dtype=dtype, device=device)
-    D = torch.empty((N,), dtype=dtype, device=device)
+    log_Q = workspace.empty((N, V), dtype, device)
+    log_M = workspace.empty((N, V), dtype, device)
+    D = workspace.empty((N,), dtype, device)
     
     def log_Q_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -83,7 +83,7 @@ def jensen_shannon_logits_forward(
         D_part_2_part.masked_fill_(D_exp_2 == 0, 0)
         D_part_2 -= D_part_2_part
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + log_Q[n,v])*exp(log_Q[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
-        D[n] = (1 - b) * torch.einsum("nv,nv->n", D_part, D_exp) + b * torch.einsum("nv,nv->n", D_part_2, D_exp_2)
+        D[n] = (1 - b) * (D_part * D_exp).sum(dim=1) + b * (D_part_2 * D_exp_2).sum(dim=1)
     
     workspace.sweep(log_Q_part_block, N, rows, (), (), V, dtype, device)
     saved = (leading, types, N, V, b, log_Q, log_M)
@@ -109,12 +109,13 @@ def jensen_shannon_logits_backward(
     device = dD.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
+    dz = workspace.empty((N, V), dtype, device)
     
     def dlog_Q_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dlog_Q_exp = torch.exp(log_Q[n], out=room(0, n, V))
         # dlog_Q[n,v] = (1 - b)*(-log_M[n,v] + log_Q[n,v])*dD[n]*exp(log_Q[n,v])
+        #     by dlog_M written in
         dlog_Q = room(1, n, V)
         dlog_Q.copy_(log_Q[n])
         dlog_Q.masked_fill_(dlog_Q_exp == 0, 0)

@@ -31,7 +31,7 @@ def kullback_leibler_forward(P: torch.Tensor, Q: torch.Tensor) -> tuple[torch.Te
     types = bound.types
     D_mask = P != 0
     # D = Sum_v((-log(Q[v]) + log(P[v]))*P[v])
-    D = torch.einsum("v,v->", torch.log(torch.where(D_mask, P, 1)) - torch.log(torch.where(D_mask, Q, 1)), P)
+    D = ((torch.log(torch.where(D_mask, P, 1)) - torch.log(torch.where(D_mask, Q, 1))) * P).sum(dim=0)
     saved = (types, P, Q)
     return cast(D, bound.type), saved
 
@@ -68,8 +68,8 @@ def kullback_leibler_value_and_gradient(P: torch.Tensor, Q: torch.Tensor) -> tup
     P, Q = bound.arrays
     D_mask = P != 0
     # D = Sum_v((-log(Q[v]) + log(P[v]))*P[v])
-    D = torch.einsum("v,v->", torch.log(torch.where(D_mask, P, 1)) - torch.log(torch.where(D_mask, Q, 1)), P)
-    # dQ[v] = -P[v]/Q[v]   (V,)
+    D = ((torch.log(torch.where(D_mask, P, 1)) - torch.log(torch.where(D_mask, Q, 1))) * P).sum(dim=0)
+    # dQ[v] = -P[v]*dD/Q[v]   (V,)
     dQ = -(P / Q)
     return cast(D, bound.type), cast(dQ, bound.type)
 

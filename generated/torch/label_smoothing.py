@@ -52,9 +52,9 @@ def label_smoothing_forward(
     device = z.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    L_top = torch.empty((N,), dtype=dtype, device=device)
-    L_log = torch.empty((N,), dtype=dtype, device=device)
-    uniform = torch.empty((N,), dtype=dtype, device=device)
+    L_top = workspace.empty((N,), dtype, device)
+    L_log = workspace.empty((N,), dtype, device)
+    uniform = workspace.empty((N,), dtype, device)
     
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -102,15 +102,14 @@ def label_smoothing_backward(
     # dL[n] = dhard[n] + duniform[n]
     dL = dhard + duniform
     rows = workspace.rows(N, V)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
+    dz = workspace.empty((N, V), dtype, device)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = -duniform[n]/V - dhard[n]*[v = target[n]] + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
         torch.sub(z[n], L_top[n][..., None], out=dz[n])
-        dz[n] -= L_log[n][..., None]
         torch.exp(dz[n], out=dz[n])
-        torch.mul(dL, dz[n], out=dz[n])
+        torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n] -= duniform / V
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dhard
     
@@ -145,17 +144,17 @@ def label_smoothing_value_and_gradient(
     dtype = z.dtype
     device = z.device
     workspace = workspace or Workspace()
-    # duniform[n] = eps/N
+    # duniform[n] = dloss*eps/N
     duniform = eps / N
-    # dhard[n] = (1 - eps)/N
+    # dhard[n] = (1 - eps)*dloss/N
     dhard = (1 - eps) / N
     # dL[n] = dhard[n] + duniform[n]
     dL = dhard + duniform
     rows = workspace.rows(N, V)
-    L_top = torch.empty((N,), dtype=dtype, device=device)
-    L_log = torch.empty((N,), dtype=dtype, device=device)
-    uniform = torch.empty((N,), dtype=dtype, device=device)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
+    L_top = workspace.empty((N,), dtype, device)
+    L_log = workspace.empty((N,), dtype, device)
+    uniform = workspace.empty((N,), dtype, device)
+    dz = workspace.empty((N, V), dtype, device)
     
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""

@@ -59,9 +59,9 @@ def layer_norm_forward(
     device = x.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    r = torch.empty((N,), dtype=dtype, device=device)
-    xhat = torch.empty((N, C), dtype=dtype, device=device)
-    y = torch.empty((N, C), dtype=dtype, device=device)
+    r = workspace.empty((N,), dtype, device)
+    xhat = workspace.empty((N, C), dtype, device)
+    y = workspace.empty((N, C), dtype, device)
     
     def xc_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -70,7 +70,7 @@ def layer_norm_forward(
         # xc[n,c] = -mu[n] + x[n,c]
         xc = torch.sub(x[n], mu[..., None], out=xhat[n])
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
-        r[n] = 1 / torch.sqrt(torch.einsum("nc,nc->n", xc, xc) / C + eps)
+        r[n] = 1 / torch.sqrt((xc * xc).sum(dim=1) / C + eps)
         # xhat[n,c] = r[n]*xc[n,c]
         torch.mul(r[n][..., None], xc, out=xhat[n])
         # y[n,c] = gamma[c]*xhat[n,c] + beta[c]
@@ -103,7 +103,7 @@ def layer_norm_backward(
     device = dy.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    dx = torch.empty((N, C), dtype=dtype, device=device)
+    dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
     dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
@@ -112,19 +112,20 @@ def layer_norm_backward(
         """The rows n of a block."""
         # dxhat[n,c] = gamma[c]*dy[n,c]
         dxhat = torch.mul(gamma, dy[n], out=room(0, n, C))
-        dx_part = torch.einsum("nc,nc->n", dxhat, xhat[n]) / C
+        dx_part = (dxhat * xhat[n]).sum(dim=1) / C
         dx_part_2 = dxhat.sum(dim=-1) / C
         # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n]
+        #     by dxc, dmu written in
         torch.mul(dx_part[..., None], xhat[n], out=dx[n])
         torch.sub(dxhat, dx[n], out=dx[n])
         dx[n] -= dx_part_2[..., None]
         torch.mul(r[n][..., None], dx[n], out=dx[n])
         # dgamma[c] = Sum_n(dy[n,c]*xhat[n,c])
-        dgamma[part] += torch.einsum("nc,nc->c", dy[n], xhat[n])
+        dgamma[part] += (dy[n] * xhat[n]).sum(dim=0)
         # dbeta[c] = Sum_n(dy[n,c])
         dbeta[part] += dy[n].sum(dim=0)
     
-    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts)
+    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma.sum(dim=0)
     dbeta = dbeta.sum(dim=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"]), cast(dbeta, types["beta"])

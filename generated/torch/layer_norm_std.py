@@ -47,9 +47,9 @@ def layer_norm_std_forward(
     device = x.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    xc = torch.empty((N, C), dtype=dtype, device=device)
-    s = torch.empty((N,), dtype=dtype, device=device)
-    y = torch.empty((N, C), dtype=dtype, device=device)
+    xc = workspace.empty((N, C), dtype, device)
+    s = workspace.empty((N,), dtype, device)
+    y = workspace.empty((N, C), dtype, device)
     
     def xc_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -57,7 +57,7 @@ def layer_norm_std_forward(
         # xc[n,c] = -mean(x[n,c], over=c) + x[n,c]
         torch.sub(x[n], xc_part[..., None], out=xc[n])
         # s[n] = sqrt(mean(xc[n,c]**2, over=c))
-        s[n] = torch.sqrt(torch.einsum("nc,nc->n", xc[n], xc[n])) / math.sqrt(C)
+        s[n] = torch.sqrt((xc[n] * xc[n]).sum(dim=1)) / math.sqrt(C)
         # y[n,c] = xc[n,c]/(s[n] + eps)
         torch.div(xc[n], (s[n] + eps)[..., None], out=y[n])
     
@@ -85,18 +85,20 @@ def layer_norm_std_backward(
     device = dy.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    dx = torch.empty((N, C), dtype=dtype, device=device)
+    dx = workspace.empty((N, C), dtype, device)
     
     def dx_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dx_sum = torch.einsum("nc,nc->n", xc[n], xc[n])
-        dx_part = torch.einsum("nc,nc->n", dy[n], y[n]) * torch.where(
+        dx_sum = (xc[n] * xc[n]).sum(dim=1)
+        dx_part = (dy[n] * y[n]).sum(dim=1) * torch.where(
             dx_sum != 0, 1 / torch.sqrt(torch.where(dx_sum != 0, dx_sum, 1)), 0
         ) / math.sqrt(C)
         dx_part_2 = dy[n].sum(dim=-1) / C
         # dx[n,c_1] = (-Sum_c(dy[n,c])/C -
         #     xc[n,c_1]*Sum_c_2(dy[n,c_2]*y[n,c_2])/(sqrt(C)*sqrt(Sum_c_2(xc[n,c_2]**2))) + dy[n,c_1])/(s[n] +
         #     eps)
+        #     by dxc written in; Sum_c_1(dy[n,c_1]*y[n,c_1])*Sum_c(xc[n,c])/((s[n] +
+        #     eps)*sqrt(Sum_c_2(xc[n,c_2]**2))) = 0
         torch.mul(dx_part[..., None], xc[n], out=dx[n])
         torch.sub(dy[n], dx[n], out=dx[n])
         dx[n] -= dx_part_2[..., None]

@@ -59,42 +59,44 @@ def linear_attention_forward(
     device = Q.device
     workspace = workspace or Workspace()
     rows = workspace.rows(T_k, d_k)
-    phi_k = torch.empty((N, T_k, d_k), dtype=dtype, device=device)
+    phi_k = workspace.empty((N, T_k, d_k), dtype, device)
     parts = workspace.parts(T_k, rows, (N,), ())
     S = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
     z = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
     
-    def phi_k_block(room: Room, part: int, n: int, j: slice) -> None:
-        """The rows j of a block, for one n."""
+    def phi_k_block(room: Room, part: int, n: slice, j: slice) -> None:
+        """The rows j of a block, for some n."""
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
         phi_k[n, j].copy_(torch.where(K[n, j] > 0, K[n, j] + 1, torch.exp(torch.where(K[n, j] <= 0, K[n, j], 1))))
         # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])
-        S_block = torch.matmul(phi_k[n, j].T, V[n, j], out=room(0, d_k, d_v))
+        S_block = torch.matmul(phi_k[n, j].swapaxes(-1, -2), V[n, j], out=room(0, n, d_k, d_v))
         S[part, n] += S_block
         # z[n,a] = Sum_j(phi_k[n,j,a])
-        z[part, n] += phi_k[n, j].sum(dim=0)
+        z_block = room(0, n, d_k)
+        z_block.copy_(phi_k[n, j].sum(dim=1))
+        z[part, n] += z_block
     
-    workspace.sweep(phi_k_block, T_k, rows, (N,), (), d_k, dtype, device, parts)
+    workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, device, parts=parts, lots=N)
     S = S.sum(dim=0)
     z = z.sum(dim=0)
     rows = workspace.rows(T_q, d_k)
-    phi_q = torch.empty((N, T_q, d_k), dtype=dtype, device=device)
-    norm = torch.empty((N, T_q), dtype=dtype, device=device)
-    O = torch.empty((N, T_q, d_v), dtype=dtype, device=device)
+    phi_q = workspace.empty((N, T_q, d_k), dtype, device)
+    norm = workspace.empty((N, T_q), dtype, device)
+    O = workspace.empty((N, T_q, d_v), dtype, device)
     
-    def phi_q_block(room: Room, part: int, n_2: int, i: slice) -> None:
-        """The rows i of a block, for one n_2."""
+    def phi_q_block(room: Room, part: int, n_2: slice, i: slice) -> None:
+        """The rows i of a block, for some n_2."""
         # phi_q[n,i,a] = where(Q[n,i,a] > 0, 1 + Q[n,i,a], exp(Q[n,i,a]))
         phi_q[n_2, i].copy_(
             torch.where(Q[n_2, i] > 0, Q[n_2, i] + 1, torch.exp(torch.where(Q[n_2, i] <= 0, Q[n_2, i], 1)))
         )
         # norm[n,i] = Sum_a(z[n,a]*phi_q[n,i,a])
-        norm[n_2, i] = torch.einsum("ia,a->i", phi_q[n_2, i], z[n_2])
+        norm[n_2, i] = torch.einsum("nia,na->ni", phi_q[n_2, i], z[n_2])
         # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
         torch.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
         O[n_2, i] /= norm[n_2, i][..., None]
     
-    workspace.sweep(phi_q_block, T_q, rows, (N,), (), d_k, dtype, device)
+    workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, device, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, S, z, norm, O)
     return restore(O, leading, bound.type), saved
 
@@ -120,61 +122,65 @@ def linear_attention_backward(
     device = dO.device
     workspace = workspace or Workspace()
     rows = workspace.rows(T_q, d_v)
-    dQ = torch.empty((N, T_q, d_k), dtype=dtype, device=device)
+    dQ = workspace.empty((N, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
     dz = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
     dS = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
     
-    def dS_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
+    def dS_block(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n."""
         # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
-        dnorm = -(torch.einsum("ic,ic->i", O[n, i], dO[n, i]) / norm[n, i])
+        dnorm = -((O[n, i] * dO[n, i]).sum(dim=2) / norm[n, i])
         # dz[n,a] = Sum_i(dnorm[n,i]*phi_q[n,i,a])
-        dz[part, n] += torch.einsum("ia,i->a", phi_q[n, i], dnorm)
-        dS_part = torch.mul((1 / norm[n, i])[..., None], dO[n, i], out=room(0, i, d_v))
+        dz_block = room(0, n, d_k)
+        dz_block.copy_(torch.einsum("nia,ni->na", phi_q[n, i], dnorm))
+        dz[part, n] += dz_block
+        dS_part = torch.mul((1 / norm[n, i])[..., None], dO[n, i], out=room(0, n, i, d_v))
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
-        dS_block = torch.matmul(phi_q[n, i].T, dS_part, out=room(1, d_k, d_v))
+        dS_block = torch.matmul(phi_q[n, i].swapaxes(-1, -2), dS_part, out=room(1, n, d_k, d_v))
         dS[part, n] += dS_block
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
-        torch.matmul(dO[n, i], S[n].T, out=dQ[n, i])
+        #     by dphi_q written in
+        torch.matmul(dO[n, i], S[n].swapaxes(-1, -2), out=dQ[n, i])
         dQ[n, i] /= norm[n, i][..., None]
-        part_part = torch.mul(dnorm[..., None], z[n], out=room(2, i, d_k))
+        part_part = torch.mul(dnorm[..., None], z[n][:, None], out=room(2, n, i, d_k))
         dQ[n, i] += part_part
-        part_part_2 = room(3, i, d_k)
+        part_part_2 = room(3, n, i, d_k)
         part_part_2.copy_(Q[n, i])
         part_part_2.masked_fill_(Q[n, i] > 0, -math.inf)
         torch.exp(part_part_2, out=part_part_2)
-        part_part_2_part = room(4, i, d_k)
+        part_part_2_part = room(4, n, i, d_k)
         part_part_2_part.fill_(1)
         part_part_2_part.masked_fill_(Q[n, i] <= 0, 0)
         part_part_2 += part_part_2_part
         dQ[n, i] *= part_part_2
     
-    workspace.sweep(dS_block, T_q, rows, (N,), (), d_v, dtype, device, parts)
+    workspace.sweep(dS_block, T_q, rows, (), (), d_v, dtype, device, parts=parts, lots=N)
     dz = dz.sum(dim=0)
     dS = dS.sum(dim=0)
     rows = workspace.rows(T_k, d_k)
-    dK = torch.empty((N, T_k, d_k), dtype=dtype, device=device)
-    dV = torch.empty((N, T_k, d_v), dtype=dtype, device=device)
+    dK = workspace.empty((N, T_k, d_k), dtype, device)
+    dV = workspace.empty((N, T_k, d_v), dtype, device)
     
-    def dK_block(room: Room, part: int, n_2: int, j: slice) -> None:
-        """The rows j of a block, for one n_2."""
+    def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
+        """The rows j of a block, for some n_2."""
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
+        #     by dphi_k written in
         dK[n_2, j].copy_(K[n_2, j])
         dK[n_2, j].masked_fill_(K[n_2, j] > 0, -math.inf)
         torch.exp(dK[n_2, j], out=dK[n_2, j])
-        part_part_3 = room(0, j, d_k)
+        part_part_3 = room(0, n_2, j, d_k)
         part_part_3.fill_(1)
         part_part_3.masked_fill_(K[n_2, j] <= 0, 0)
         dK[n_2, j] += part_part_3
-        part_part_4 = torch.matmul(V[n_2, j], dS[n_2].T, out=room(1, j, d_k))
-        part_part_4 += dz[n_2]
+        part_part_4 = torch.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
+        part_part_4 += dz[n_2][:, None]
         dK[n_2, j] *= part_part_4
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         torch.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
     
-    workspace.sweep(dK_block, T_k, rows, (N,), (), d_k, dtype, device)
+    workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, device, lots=N)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -208,42 +214,44 @@ def linear_attention_lean_forward(
     device = Q.device
     workspace = workspace or Workspace()
     rows = workspace.rows(T_k, d_k)
-    phi_k = torch.empty((N, T_k, d_k), dtype=dtype, device=device)
+    phi_k = workspace.empty((N, T_k, d_k), dtype, device)
     parts = workspace.parts(T_k, rows, (N,), ())
     S = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
     z = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
     
-    def phi_k_block(room: Room, part: int, n: int, j: slice) -> None:
-        """The rows j of a block, for one n."""
+    def phi_k_block(room: Room, part: int, n: slice, j: slice) -> None:
+        """The rows j of a block, for some n."""
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
         phi_k[n, j].copy_(torch.where(K[n, j] > 0, K[n, j] + 1, torch.exp(torch.where(K[n, j] <= 0, K[n, j], 1))))
         # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])
-        S_block = torch.matmul(phi_k[n, j].T, V[n, j], out=room(0, d_k, d_v))
+        S_block = torch.matmul(phi_k[n, j].swapaxes(-1, -2), V[n, j], out=room(0, n, d_k, d_v))
         S[part, n] += S_block
         # z[n,a] = Sum_j(phi_k[n,j,a])
-        z[part, n] += phi_k[n, j].sum(dim=0)
+        z_block = room(0, n, d_k)
+        z_block.copy_(phi_k[n, j].sum(dim=1))
+        z[part, n] += z_block
     
-    workspace.sweep(phi_k_block, T_k, rows, (N,), (), d_k, dtype, device, parts)
+    workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, device, parts=parts, lots=N)
     S = S.sum(dim=0)
     z = z.sum(dim=0)
     rows = workspace.rows(T_q, d_k)
-    phi_q = torch.empty((N, T_q, d_k), dtype=dtype, device=device)
-    norm = torch.empty((N, T_q), dtype=dtype, device=device)
-    O = torch.empty((N, T_q, d_v), dtype=dtype, device=device)
+    phi_q = workspace.empty((N, T_q, d_k), dtype, device)
+    norm = workspace.empty((N, T_q), dtype, device)
+    O = workspace.empty((N, T_q, d_v), dtype, device)
     
-    def phi_q_block(room: Room, part: int, n_2: int, i: slice) -> None:
-        """The rows i of a block, for one n_2."""
+    def phi_q_block(room: Room, part: int, n_2: slice, i: slice) -> None:
+        """The rows i of a block, for some n_2."""
         # phi_q[n,i,a] = where(Q[n,i,a] > 0, 1 + Q[n,i,a], exp(Q[n,i,a]))
         phi_q[n_2, i].copy_(
             torch.where(Q[n_2, i] > 0, Q[n_2, i] + 1, torch.exp(torch.where(Q[n_2, i] <= 0, Q[n_2, i], 1)))
         )
         # norm[n,i] = Sum_a(z[n,a]*phi_q[n,i,a])
-        norm[n_2, i] = torch.einsum("ia,a->i", phi_q[n_2, i], z[n_2])
+        norm[n_2, i] = torch.einsum("nia,na->ni", phi_q[n_2, i], z[n_2])
         # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
         torch.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
         O[n_2, i] /= norm[n_2, i][..., None]
     
-    workspace.sweep(phi_q_block, T_q, rows, (N,), (), d_k, dtype, device)
+    workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, device, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, z, norm, O)
     return restore(O, leading, bound.type), saved
 
@@ -271,61 +279,65 @@ def linear_attention_lean_backward(
     # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])   (N, d_k, d_v)
     S = phi_k.swapaxes(-1, -2) @ V
     rows = workspace.rows(T_q, d_v)
-    dQ = torch.empty((N, T_q, d_k), dtype=dtype, device=device)
+    dQ = workspace.empty((N, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
     dz = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
     dS = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
     
-    def dS_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
+    def dS_block(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n."""
         # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
-        dnorm = -(torch.einsum("ic,ic->i", O[n, i], dO[n, i]) / norm[n, i])
+        dnorm = -((O[n, i] * dO[n, i]).sum(dim=2) / norm[n, i])
         # dz[n,a] = Sum_i(dnorm[n,i]*phi_q[n,i,a])
-        dz[part, n] += torch.einsum("ia,i->a", phi_q[n, i], dnorm)
-        dS_part = torch.mul((1 / norm[n, i])[..., None], dO[n, i], out=room(0, i, d_v))
+        dz_block = room(0, n, d_k)
+        dz_block.copy_(torch.einsum("nia,ni->na", phi_q[n, i], dnorm))
+        dz[part, n] += dz_block
+        dS_part = torch.mul((1 / norm[n, i])[..., None], dO[n, i], out=room(0, n, i, d_v))
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
-        dS_block = torch.matmul(phi_q[n, i].T, dS_part, out=room(1, d_k, d_v))
+        dS_block = torch.matmul(phi_q[n, i].swapaxes(-1, -2), dS_part, out=room(1, n, d_k, d_v))
         dS[part, n] += dS_block
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
-        torch.matmul(dO[n, i], S[n].T, out=dQ[n, i])
+        #     by dphi_q written in
+        torch.matmul(dO[n, i], S[n].swapaxes(-1, -2), out=dQ[n, i])
         dQ[n, i] /= norm[n, i][..., None]
-        part_part = torch.mul(dnorm[..., None], z[n], out=room(2, i, d_k))
+        part_part = torch.mul(dnorm[..., None], z[n][:, None], out=room(2, n, i, d_k))
         dQ[n, i] += part_part
-        part_part_2 = room(3, i, d_k)
+        part_part_2 = room(3, n, i, d_k)
         part_part_2.copy_(Q[n, i])
         part_part_2.masked_fill_(Q[n, i] > 0, -math.inf)
         torch.exp(part_part_2, out=part_part_2)
-        part_part_2_part = room(4, i, d_k)
+        part_part_2_part = room(4, n, i, d_k)
         part_part_2_part.fill_(1)
         part_part_2_part.masked_fill_(Q[n, i] <= 0, 0)
         part_part_2 += part_part_2_part
         dQ[n, i] *= part_part_2
     
-    workspace.sweep(dS_block, T_q, rows, (N,), (), d_v, dtype, device, parts)
+    workspace.sweep(dS_block, T_q, rows, (), (), d_v, dtype, device, parts=parts, lots=N)
     dz = dz.sum(dim=0)
     dS = dS.sum(dim=0)
     rows = workspace.rows(T_k, d_k)
-    dK = torch.empty((N, T_k, d_k), dtype=dtype, device=device)
-    dV = torch.empty((N, T_k, d_v), dtype=dtype, device=device)
+    dK = workspace.empty((N, T_k, d_k), dtype, device)
+    dV = workspace.empty((N, T_k, d_v), dtype, device)
     
-    def dK_block(room: Room, part: int, n_2: int, j: slice) -> None:
-        """The rows j of a block, for one n_2."""
+    def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
+        """The rows j of a block, for some n_2."""
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
+        #     by dphi_k written in
         dK[n_2, j].copy_(K[n_2, j])
         dK[n_2, j].masked_fill_(K[n_2, j] > 0, -math.inf)
         torch.exp(dK[n_2, j], out=dK[n_2, j])
-        part_part_3 = room(0, j, d_k)
+        part_part_3 = room(0, n_2, j, d_k)
         part_part_3.fill_(1)
         part_part_3.masked_fill_(K[n_2, j] <= 0, 0)
         dK[n_2, j] += part_part_3
-        part_part_4 = torch.matmul(V[n_2, j], dS[n_2].T, out=room(1, j, d_k))
-        part_part_4 += dz[n_2]
+        part_part_4 = torch.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
+        part_part_4 += dz[n_2][:, None]
         dK[n_2, j] *= part_part_4
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         torch.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
     
-    workspace.sweep(dK_block, T_k, rows, (N,), (), d_k, dtype, device)
+    workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, device, lots=N)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -354,4 +366,32 @@ def linear_attention(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch
         O: (..., T_q, d_v)
     """
     result: torch.Tensor = _operator(Q, K, V)
+    return result
+
+
+_lean_operator = Operator(
+    "linear_attention_lean",
+    linear_attention_lean_forward,
+    linear_attention_lean_backward,
+    arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
+    outputs=("O: N... T_q d_v",),
+    saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "z", "norm", "O"),
+    kept=("phi_q: N... T_q d_k", "phi_k: N... T_k d_k", "z: N... d_k", "norm: N... T_q"),
+    variables=("Q", "K", "V"),
+    independent=(True, True),
+)
+
+
+def linear_attention_lean(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
+    """O of linear attention, as an operator of PyTorch (lean): differentiable with respect to Q, K, V.
+
+    Args:
+        Q: (..., T_q, d_k)
+        K: (..., T_k, d_k)
+        V: (..., T_k, d_v)
+
+    Returns:
+        O: (..., T_q, d_v)
+    """
+    result: torch.Tensor = _lean_operator(Q, K, V)
     return result

@@ -47,7 +47,7 @@ def linear_regression_forward(
     # e[n] = -y[n] + Sum_c(w[c]*X[n,c])   (N,)
     e = torch.einsum("nc,c->n", X, w) - y
     # loss = Sum_n(e[n]**2)/(2*N) + ridge*Sum_c(w[c]**2)/2
-    loss = 0.5 / N * torch.einsum("n,n->", e, e) + 0.5 * ridge * torch.einsum("c,c->", w, w)
+    loss = 0.5 / N * (e * e).sum(dim=0) + 0.5 * ridge * (w * w).sum(dim=0)
     saved = (types, N, ridge, X, w, e)
     return cast(loss, bound.type), saved
 
@@ -65,6 +65,7 @@ def linear_regression_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch
     types, N, ridge, X, w, e = saved
     dloss = incoming("linear_regression_backward", "dloss", dloss, None, (), like=X)
     # dw[c] = (Sum_n(e[n]*X[n,c])/N + w[c]*ridge)*dloss   (C,)
+    #     by de written in
     dw = dloss * (torch.einsum("nc,n->c", X, e) / N + ridge * w)
     return cast(dw, types["w"]),
 
@@ -96,8 +97,9 @@ def linear_regression_value_and_gradient(
     # e[n] = -y[n] + Sum_c(w[c]*X[n,c])   (N,)
     e = torch.einsum("nc,c->n", X, w) - y
     # loss = Sum_n(e[n]**2)/(2*N) + ridge*Sum_c(w[c]**2)/2
-    loss = 0.5 / N * torch.einsum("n,n->", e, e) + 0.5 * ridge * torch.einsum("c,c->", w, w)
-    # dw[c] = Sum_n(e[n]*X[n,c])/N + w[c]*ridge   (C,)
+    loss = 0.5 / N * (e * e).sum(dim=0) + 0.5 * ridge * (w * w).sum(dim=0)
+    # dw[c] = (Sum_n(e[n]*X[n,c])/N + w[c]*ridge)*dloss   (C,)
+    #     by de written in
     dw = torch.einsum("nc,n->c", X, e) / N + ridge * w
     return cast(loss, bound.type), cast(dw, bound.type)
 

@@ -36,7 +36,7 @@ def log_softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) 
     device = z.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    y = torch.empty((N, V), dtype=dtype, device=device)
+    y = workspace.empty((N, V), dtype, device)
     
     def y_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -71,7 +71,7 @@ def log_softmax_backward(
     device = dy.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
+    dz = workspace.empty((N, V), dtype, device)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""

@@ -34,7 +34,7 @@ def logistic_forward(X: torch.Tensor, y: torch.Tensor, theta: torch.Tensor) -> t
     # u[i] = Sum_a(theta[a]*X[i,a])   (N,)
     u = torch.einsum("ia,a->i", X, theta)
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
-    loss = torch.nn.functional.softplus(u).sum(dim=-1) - torch.einsum("i,i->", u, y)
+    loss = torch.nn.functional.softplus(u).sum(dim=-1) - (u * y).sum(dim=0)
     saved = (types, X, y, u)
     return cast(loss, bound.type), saved
 
@@ -78,8 +78,8 @@ def logistic_value_and_gradient(
     u = torch.einsum("ia,a->i", X, theta)
     loss_part = torch.nn.functional.softplus(u)
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
-    loss = loss_part.sum(dim=-1) - torch.einsum("i,i->", u, y)
-    # du[i] = -y[i] + exp(u[i])/(1 + exp(u[i]))   (N,)
+    loss = loss_part.sum(dim=-1) - (u * y).sum(dim=0)
+    # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
     du = torch.exp(u - loss_part) - y
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
     dtheta = torch.einsum("ia,i->a", X, du)

@@ -39,7 +39,7 @@ def logistic_hessian_forward(
     device = X.device
     workspace = workspace or Workspace()
     rows = workspace.rows(B, N * d)
-    H = torch.empty((B, d, d), dtype=dtype, device=device)
+    H = workspace.empty((B, d, d), dtype, device)
     
     def H_block(room: Room, part: int, r: slice) -> None:
         """The rows r of a block."""

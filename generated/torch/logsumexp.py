@@ -40,8 +40,8 @@ def logsumexp_forward(z: torch.Tensor, *, workspace: Workspace | None = None) ->
     device = z.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    L_top = torch.empty((N,), dtype=dtype, device=device)
-    L_log = torch.empty((N,), dtype=dtype, device=device)
+    L_top = workspace.empty((N,), dtype, device)
+    L_log = workspace.empty((N,), dtype, device)
     
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -77,15 +77,14 @@ def logsumexp_backward(
     device = dL.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
+    dz = workspace.empty((N, V), dtype, device)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,i] = dL[n]*exp(z[n,i])/Sum_i_2(exp(z[n,i_2]))
         torch.sub(z[n], L_top[n][..., None], out=dz[n])
-        dz[n] -= L_log[n][..., None]
         torch.exp(dz[n], out=dz[n])
-        torch.mul(dL[n][..., None], dz[n], out=dz[n])
+        torch.mul((dL[n] * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),

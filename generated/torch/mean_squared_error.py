@@ -38,7 +38,7 @@ def mean_squared_error_forward(y: torch.Tensor, t: torch.Tensor) -> tuple[torch.
     types = bound.types
     loss_part = y - t
     # loss = mean((-t[n] + y[n])**2, over=n)
-    loss = torch.einsum("n,n->", loss_part, loss_part) / N
+    loss = (loss_part * loss_part).sum(dim=0) / N
     saved = (leading, types, N, y, t)
     return cast(loss, bound.type), saved
 
@@ -89,10 +89,10 @@ def mean_squared_error_value_and_gradient(
     leading = bound.leading
     loss_part = y - t
     # loss = mean((-t[n] + y[n])**2, over=n)
-    loss = torch.einsum("n,n->", loss_part, loss_part) / N
-    # dy[n] = 2*(-t[n] + y[n])/N   (N,)
+    loss = (loss_part * loss_part).sum(dim=0) / N
+    # dy[n] = 2*(-t[n] + y[n])*dloss/N   (N,)
     dy = 2 / N * loss_part
-    # dt[n] = -2*(-t[n] + y[n])/N   (N,)
+    # dt[n] = -2*(-t[n] + y[n])*dloss/N   (N,)
     dt = -2 / N * loss_part
     return cast(loss, bound.type), restore(dy, leading, bound.type), restore(dt, leading, bound.type)
 

@@ -144,7 +144,8 @@ class Rules:
         options: Its options, each with its type in the schema; one that is differentiated for is a Tensor.
         outputs: What it returns, each with its axes.
         saved: The names of what the forward kernel hands to the backward kernel, in order.
-        kept: Those of them that the forward kernel computes, each with its axes.
+        kept: Those of them that the forward kernel computes, each with its axes, numbers in the type computed in.
+        truths: Those among `kept` that are truth values.
         counted: Those of them that the forward kernel computes and that are whole numbers, no arrays.
         variables: The arrays and options that gradients are returned for, in order.
         independent: Whether the forward and the backward kernel treat each entry of the leading dimensions by itself.
@@ -166,6 +167,7 @@ class Rules:
         options: Sequence[str] = (),
         saved: Sequence[str] = (),
         kept: Sequence[str] = (),
+        truths: Sequence[str] = (),
         counted: Sequence[str] = (),
         variables: Sequence[str] = (),
         independent: tuple[bool, bool] = (False, False),
@@ -179,6 +181,7 @@ class Rules:
         self.outputs = [spec(text) for text in outputs]
         self.saved = saved
         self.kept = [spec(text) for text in kept]
+        self.truths = truths
         self.counted = [Spec(text) for text in counted]
         self.results = [*self.outputs, *self.kept, *self.counted]
         self.variables = variables
@@ -224,7 +227,10 @@ class Rules:
         like = next(array for array in arrays if array.is_floating_point())
         kind = common_type(tuple(array.dtype for array in arrays if array.is_floating_point()))
         outputs = [like.new_empty(made.shape(leading, known), dtype=kind) for made in self.outputs]
-        kept = [like.new_empty(made.shape(leading, known), dtype=widened(kind)) for made in self.kept]
+        kept = [
+            like.new_empty(made.shape(leading, known), dtype=torch.bool if made.name in self.truths else widened(kind))
+            for made in self.kept
+        ]
         counted = [torch.empty((), dtype=torch.int64, device="cpu") for _ in self.counted]
         return _single((*outputs, *kept, *counted))
 

@@ -54,8 +54,8 @@ def ranking_loss_forward(
     device = s.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, M)
-    Z_top = torch.empty((N,), dtype=dtype, device=device)
-    Z_log = torch.empty((N,), dtype=dtype, device=device)
+    Z_top = workspace.empty((N,), dtype, device)
+    Z_log = workspace.empty((N,), dtype, device)
     
     def Z_top_masked_block(room: Room, part: int, q: slice) -> None:
         """The rows q of a block."""
@@ -97,49 +97,39 @@ def ranking_loss_backward(
     dtype = dL.dtype
     device = dL.device
     workspace = workspace or Workspace()
-    # dZ[q] = dL[q]   (N,)
-    dZ = dL.clone()
-    rows = workspace.rows(M, N)
-    ds_part = torch.empty((N, M), dtype=dtype, device=device)
-    
-    def ds_part_block(room: Room, part: int, m: slice) -> None:
-        """The rows m of a block."""
-        torch.div(s[:, m], tau, out=ds_part[:, m])
-        ds_part[:, m] -= torch.clamp(Z_top, min=torch.finfo(dtype).min)[..., None]
-        ds_part[:, m] -= Z_log[..., None]
-    
-    workspace.sweep(ds_part_block, M, rows, (), (), N, dtype, device)
     rows = workspace.rows(N, M)
-    ds = torch.empty((N, M), dtype=dtype, device=device)
+    ds = workspace.empty((N, M), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dtau = torch.zeros((parts,), dtype=dtype, device=device)
     
-    def ds_block(room: Room, part: int, q: slice) -> None:
+    def ds_part_block(room: Room, part: int, q: slice) -> None:
         """The rows q of a block."""
+        # dZ[q] = dL[q]
+        dZ = dL[q]
+        ds_part = torch.div(s[q], tau, out=room(0, q, M))
+        ds_part -= torch.clamp(Z_top[q], min=torch.finfo(dtype).min)[..., None]
         # ds[q,m] = -dL[q]*[m = target[q]]/tau + dZ[q]*[Eq(m, target[q]) | (valid[q,m] >
         #     0)]*exp(s[q,m]/tau)/(tau*Sum_m_2([Eq(m_2, target[q]) | (valid[q,m_2] > 0)]*exp(s[q,m_2]/tau)))
-        ds[q].copy_(ds_part[q])
+        ds[q].copy_(ds_part)
         ds[q].masked_fill_(~((target[q][..., None] == torch.arange(M, device=device)) | (valid[q] > 0)), -math.inf)
         torch.exp(ds[q], out=ds[q])
-        torch.mul((dZ[q] / tau)[..., None], ds[q], out=ds[q])
+        torch.mul((dZ * torch.exp(-Z_log[q]))[..., None], ds[q], out=ds[q])
+        ds[q] /= tau
         ds[q][torch.arange(q.stop - q.start, device=device), target[q]] -= dL[q] / tau
-        dtau_masked = room(0, M, q)
+        dtau_masked = room(1, M, q)
         dtau_masked.copy_(s[q].T)
         dtau_masked.masked_fill_(~((torch.arange(M, device=device)[:, None] == target[q]) | (valid[q].T > 0)), 0)
-        dtau_exp = room(1, M, q)
-        dtau_exp.copy_(ds_part[q].T)
+        dtau_exp = torch.sub(ds_part.T, Z_log[q], out=room(0, M, q))
         dtau_exp.masked_fill_(~((torch.arange(M, device=device)[:, None] == target[q]) | (valid[q].T > 0)), -math.inf)
         torch.exp(dtau_exp, out=dtau_exp)
-        dtau_sum = torch.einsum("mq,mq->q", dtau_masked, dtau_exp)
-        # dtau = (-Sum_q(dZ[q]*Sum_m(s[q,m]*[Eq(m, target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau))/Sum_m([Eq(m,
-        #     target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau))) + Sum_q(dL[q]*s[q,target[q]]))/tau**2
+        dtau_sum = (dtau_masked * dtau_exp).sum(dim=0)
+        # dtau = Sum_q(dL[q]*s[q,target[q]])/tau**2 - Sum_q(dZ[q]*Sum_m(s[q,m]*[Eq(m, target[q]) | (valid[q,m] >
+        #     0)]*exp(s[q,m]/tau))/Sum_m([Eq(m, target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau)))/tau**2
         dtau[part] += (
-            torch.einsum(
-                "q,q->", dL[q], s[torch.arange(q.start, q.stop, device=device), target[q]]
-            ) - torch.einsum("q,q->", dZ[q], dtau_sum)
+            (dL[q] * s[torch.arange(q.start, q.stop, device=device), target[q]]).sum(dim=0) - (dZ * dtau_sum).sum(dim=0)
         ) / tau**2
     
-    workspace.sweep(ds_block, N, rows, (), (), M, dtype, device, parts)
+    workspace.sweep(ds_part_block, N, rows, (), (), M, dtype, device, parts=parts)
     dtau = dtau.sum(dim=0)
     return restore(ds, leading, types["s"]), dtau
 

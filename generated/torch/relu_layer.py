@@ -60,9 +60,9 @@ def relu_layer_forward(
     device = x.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, Hidden)
-    z = torch.empty((N, Hidden), dtype=dtype, device=device)
-    hidden = torch.empty((N, Hidden), dtype=dtype, device=device)
-    y = torch.empty((N, C_out), dtype=dtype, device=device)
+    z = workspace.empty((N, Hidden), dtype, device)
+    hidden = workspace.empty((N, Hidden), dtype, device)
+    y = workspace.empty((N, C_out), dtype, device)
     
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
@@ -105,7 +105,7 @@ def relu_layer_backward(
     # db_2[o] = Sum_row(dy[row,o])   (C_out,)
     db_2 = dy.sum(dim=0)
     rows = workspace.rows(N, Hidden)
-    dx = torch.empty((N, C_in), dtype=dtype, device=device)
+    dx = workspace.empty((N, C_in), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = torch.zeros((parts, Hidden, C_in), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, Hidden), dtype=dtype, device=device)
@@ -129,7 +129,7 @@ def relu_layer_backward(
         dW_2_block = torch.matmul(dy[row].T, hidden[row], out=room(0, C_out, Hidden))
         dW_2[part] += dW_2_block
     
-    workspace.sweep(dhidden_block, N, rows, (), (), Hidden, dtype, device, parts)
+    workspace.sweep(dhidden_block, N, rows, (), (), Hidden, dtype, device, parts=parts)
     dW_1 = dW_1.sum(dim=0)
     db_1 = db_1.sum(dim=0)
     dW_2 = dW_2.sum(dim=0)
@@ -181,7 +181,7 @@ def relu_layer_lean_forward(
     device = x.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, Hidden)
-    y = torch.empty((N, C_out), dtype=dtype, device=device)
+    y = workspace.empty((N, C_out), dtype, device)
     
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
@@ -225,7 +225,7 @@ def relu_layer_lean_backward(
     # db_2[o] = Sum_row(dy[row,o])   (C_out,)
     db_2 = dy.sum(dim=0)
     rows = workspace.rows(N, Hidden)
-    dx = torch.empty((N, C_in), dtype=dtype, device=device)
+    dx = workspace.empty((N, C_in), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = torch.zeros((parts, Hidden, C_in), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, Hidden), dtype=dtype, device=device)
@@ -255,7 +255,7 @@ def relu_layer_lean_backward(
         dW_2_block = torch.matmul(dy[row].T, hidden, out=room(0, C_out, Hidden))
         dW_2[part] += dW_2_block
     
-    workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device, parts)
+    workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device, parts=parts)
     dW_1 = dW_1.sum(dim=0)
     db_1 = db_1.sum(dim=0)
     dW_2 = dW_2.sum(dim=0)
@@ -298,4 +298,36 @@ def relu_layer(
         y: (..., C_out)
     """
     result: torch.Tensor = _operator(x, W_1, b_1, W_2, b_2)
+    return result
+
+
+_lean_operator = Operator(
+    "relu_layer_lean",
+    relu_layer_lean_forward,
+    relu_layer_lean_backward,
+    arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
+    outputs=("y: N... C_out",),
+    saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "b_1", "W_2"),
+    variables=("x", "W_1", "b_1", "W_2", "b_2"),
+    independent=(True, False),
+)
+
+
+def relu_layer_lean(
+    x: torch.Tensor, W_1: torch.Tensor, b_1: torch.Tensor, W_2: torch.Tensor, b_2: torch.Tensor,
+) -> torch.Tensor:
+    """y of two-layer feed-forward layer with ReLU, as an operator of PyTorch (lean): differentiable with respect
+    to x, W_1, b_1, W_2, b_2.
+
+    Args:
+        x: (..., C_in)
+        W_1: (Hidden, C_in)
+        b_1: (Hidden,)
+        W_2: (C_out, Hidden)
+        b_2: (C_out,)
+
+    Returns:
+        y: (..., C_out)
+    """
+    result: torch.Tensor = _lean_operator(x, W_1, b_1, W_2, b_2)
     return result

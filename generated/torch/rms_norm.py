@@ -46,13 +46,13 @@ def rms_norm_forward(
     device = x.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    r = torch.empty((N,), dtype=dtype, device=device)
-    y = torch.empty((N, C), dtype=dtype, device=device)
+    r = workspace.empty((N,), dtype, device)
+    y = workspace.empty((N, C), dtype, device)
     
     def y_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # r[n] = 1/sqrt(mean(x[n,c]**2, over=c) + eps)
-        r[n] = 1 / torch.sqrt(torch.einsum("nc,nc->n", x[n], x[n]) / C + eps)
+        r[n] = 1 / torch.sqrt((x[n] * x[n]).sum(dim=1) / C + eps)
         # y[n,c] = gamma[c]*r[n]*x[n,c]
         torch.mul(gamma, r[n][..., None], out=y[n])
         y[n] *= x[n]
@@ -82,23 +82,24 @@ def rms_norm_backward(
     device = dy.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    dx = torch.empty((N, C), dtype=dtype, device=device)
+    dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
     
     def dx_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dx_part = r[n] * torch.einsum("nc,nc->n", dy[n], y[n]) / C
+        dx_part = r[n] * (dy[n] * y[n]).sum(dim=1) / C
         # dx[n,c] = (gamma[c]*dy[n,c] - r[n]*x[n,c]*Sum_c_1(dy[n,c_1]*y[n,c_1])/C)*r[n]
+        #     by dr written in; r[n]*Sum_c_1(gamma[c_1]*dy[n,c_1]*x[n,c_1]) = Sum_c_1(dy[n,c_1]*y[n,c_1])
         torch.mul(gamma, dy[n], out=dx[n])
         part_part = torch.mul(dx_part[..., None], x[n], out=room(1, n, C))
         dx[n] -= part_part
         torch.mul(r[n][..., None], dx[n], out=dx[n])
         dgamma_part = torch.mul(r[n][..., None], dy[n], out=room(0, n, C))
         # dgamma[c] = Sum_n(r[n]*dy[n,c]*x[n,c])
-        dgamma[part] += torch.einsum("nc,nc->c", x[n], dgamma_part)
+        dgamma[part] += (x[n] * dgamma_part).sum(dim=0)
     
-    workspace.sweep(dx_block, N, rows, (), (), C, dtype, device, parts)
+    workspace.sweep(dx_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma.sum(dim=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"])
 

@@ -42,8 +42,8 @@ def rotary_forward(
     device = x.device
     workspace = workspace or Workspace()
     rows = workspace.rows(T, A * 2 * 2)
-    R = torch.empty((T, A, 2, 2), dtype=dtype, device=device)
-    y = torch.empty((N, T, A, 2), dtype=dtype, device=device)
+    R = workspace.empty((T, A, 2, 2), dtype, device)
+    y = workspace.empty((N, T, A, 2), dtype, device)
     
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
@@ -115,9 +115,9 @@ def rotary_lean_forward(
     device = x.device
     workspace = workspace or Workspace()
     rows = workspace.rows(T, A * 2 * 2)
-    angle = torch.empty((T, A), dtype=dtype, device=device)
-    R_part = torch.empty((T, A), dtype=dtype, device=device)
-    y = torch.empty((N, T, A, 2), dtype=dtype, device=device)
+    angle = workspace.empty((T, A), dtype, device)
+    R_part = workspace.empty((T, A), dtype, device)
+    y = workspace.empty((N, T, A, 2), dtype, device)
     
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
@@ -168,7 +168,7 @@ def rotary_lean_backward(
     device = dy.device
     workspace = workspace or Workspace()
     rows = workspace.rows(T, A * 2 * 2)
-    dx = torch.empty((N, T, A, 2), dtype=dtype, device=device)
+    dx = workspace.empty((N, T, A, 2), dtype, device)
     
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
@@ -218,4 +218,33 @@ def rotary(x: torch.Tensor, *, base: float = 10000.0, start: float = 0.0) -> tor
         y: (..., T, A, 2)
     """
     result: torch.Tensor = _operator(x, base, start)
+    return result
+
+
+_lean_operator = Operator(
+    "rotary_lean",
+    rotary_lean_forward,
+    rotary_lean_backward,
+    arrays=("x: N... T A 2",),
+    outputs=("y: N... T A 2",),
+    options=("float base", "float start"),
+    saved=("leading", "types", "A", "N", "T", "angle", "R_part"),
+    kept=("angle: T A", "R_part: T A"),
+    variables=("x",),
+    independent=(True, True),
+)
+
+
+def rotary_lean(x: torch.Tensor, *, base: float = 10000.0, start: float = 0.0) -> torch.Tensor:
+    """y of rotary position embedding, as an operator of PyTorch (lean): differentiable with respect to x.
+
+    Args:
+        x: (..., T, A, 2)
+        base: float = 10000.0
+        start: float = 0.0
+
+    Returns:
+        y: (..., T, A, 2)
+    """
+    result: torch.Tensor = _lean_operator(x, base, start)
     return result

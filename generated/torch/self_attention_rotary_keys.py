@@ -60,7 +60,7 @@ def self_attention_rotary_keys_forward(
     # V_new[n,g,s,d] = Sum_c(W_V[g,d,c]*x[n,s,c])   (N, G, S, D)
     V_new = (x.reshape(N * S, C) @ W_V.reshape(G * D, C).T).reshape(N, S, G, D).permute(0, 2, 1, 3)
     rows = workspace.rows(S, N * G * A * 2)
-    K_new = torch.empty((N, G, S, A, 2), dtype=dtype, device=device)
+    K_new = workspace.empty((N, G, S, A, 2), dtype, device)
     
     def h_new_block(room: Room, part: int, s: slice) -> None:
         """The rows s of a block."""

@@ -40,8 +40,8 @@ def sinusoidal_positions_forward(
     device = position.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, A * 2)
-    angle = torch.empty((N, A), dtype=dtype, device=device)
-    E = torch.empty((N, A, 2), dtype=dtype, device=device)
+    angle = workspace.empty((N, A), dtype, device)
+    E = workspace.empty((N, A, 2), dtype, device)
     
     def E_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -77,14 +77,14 @@ def sinusoidal_positions_backward(
     device = dE.device
     workspace = workspace or Workspace()
     rows = workspace.rows(A, 2)
-    dangle = torch.empty((N, A), dtype=dtype, device=device)
+    dangle = workspace.empty((N, A), dtype, device)
     
-    def dangle_block(room: Room, part: int, n: int, a: slice) -> None:
-        """The rows a of a block, for one n."""
-        dangle_masked = room(0, a, 2)
+    def dangle_block(room: Room, part: int, n: slice, a: slice) -> None:
+        """The rows a of a block, for some n."""
+        dangle_masked = room(0, n, a, 2)
         dangle_masked.copy_(dE[n, a])
         dangle_masked.masked_fill_(torch.arange(2, device=device) != 0, 0)
-        dangle_masked_2 = room(1, a, 2)
+        dangle_masked_2 = room(1, n, a, 2)
         dangle_masked_2.copy_(dE[n, a])
         dangle_masked_2.masked_fill_(torch.arange(2, device=device) == 0, 0)
         # dangle[n,a] = Sum_e(dE[n,a,e]*[Eq(e, 0)])*cos(angle[n,a]) - Sum_e(dE[n,a,e]*[Ne(e, 0)])*sin(angle[n,a])
@@ -92,7 +92,7 @@ def sinusoidal_positions_backward(
             angle[n, a]
         ) - dangle_masked_2.sum(dim=-1) * torch.sin(angle[n, a])
     
-    workspace.sweep(dangle_block, A, rows, (N,), (), 2, dtype, device)
+    workspace.sweep(dangle_block, A, rows, (), (), 2, dtype, device, lots=N)
     # dposition[n] = Sum_a(theta[a]*dangle[n,a])   (N,)
     dposition = torch.einsum("na,a->n", dangle, theta)
     # dtheta[a] = Sum_n(position[n]*dangle[n,a])   (A,)

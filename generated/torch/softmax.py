@@ -36,7 +36,7 @@ def softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) -> t
     device = z.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    p = torch.empty((N, V), dtype=dtype, device=device)
+    p = workspace.empty((N, V), dtype, device)
     
     def p_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -71,11 +71,11 @@ def softmax_backward(
     device = dp.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
+    dz = workspace.empty((N, V), dtype, device)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dz_sum = torch.einsum("nv,nv->n", dp[n], p[n])
+        dz_sum = (dp[n] * p[n]).sum(dim=1)
         # dz[n,v_1] = (-Sum_v(dp[n,v]*p[n,v]) + dp[n,v_1])*p[n,v_1]
         torch.sub(dp[n], dz_sum[..., None], out=dz[n])
         dz[n] *= p[n]

@@ -50,9 +50,9 @@ def softmax_regression_forward(
     device = X.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    u = torch.empty((N, C), dtype=dtype, device=device)
-    L_top = torch.empty((N,), dtype=dtype, device=device)
-    L_log = torch.empty((N,), dtype=dtype, device=device)
+    u = workspace.empty((N, C), dtype, device)
+    L_top = workspace.empty((N,), dtype, device)
+    L_log = workspace.empty((N,), dtype, device)
     
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
@@ -99,15 +99,14 @@ def softmax_regression_backward(
         """The rows i of a block."""
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = torch.sub(u[i], L_top[i][..., None], out=room(0, i, C))
-        du -= L_log[i][..., None]
         torch.exp(du, out=du)
-        torch.mul(dL, du, out=du)
+        torch.mul((dL * torch.exp(-L_log[i]))[..., None], du, out=du)
         du[torch.arange(i.stop - i.start, device=device), label[i]] -= dloss
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW_block = torch.matmul(du.T, X[i], out=room(1, C, d))
         dW[part] += dW_block
     
-    workspace.sweep(du_block, N, rows, (), (), C, dtype, device, parts)
+    workspace.sweep(du_block, N, rows, (), (), C, dtype, device, parts=parts)
     dW = dW.sum(dim=0)
     return cast(dW, types["W"]),
 
@@ -141,9 +140,9 @@ def softmax_regression_lean_forward(
     device = X.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
-    u = torch.empty((N, C), dtype=dtype, device=device)
-    L_top = torch.empty((N,), dtype=dtype, device=device)
-    L_log = torch.empty((N,), dtype=dtype, device=device)
+    u = workspace.empty((N, C), dtype, device)
+    L_top = workspace.empty((N,), dtype, device)
+    L_log = workspace.empty((N,), dtype, device)
     
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
@@ -192,15 +191,14 @@ def softmax_regression_lean_backward(
         u = torch.matmul(X[i], W.T, out=room(0, i, C))
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = torch.sub(u, L_top[i][..., None], out=room(0, i, C))
-        du -= L_log[i][..., None]
         torch.exp(du, out=du)
-        torch.mul(dL, du, out=du)
+        torch.mul((dL * torch.exp(-L_log[i]))[..., None], du, out=du)
         du[torch.arange(i.stop - i.start, device=device), label[i]] -= dloss
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW_block = torch.matmul(du.T, X[i], out=room(1, C, d))
         dW[part] += dW_block
     
-    workspace.sweep(u_block, N, rows, (), (), C, dtype, device, parts)
+    workspace.sweep(u_block, N, rows, (), (), C, dtype, device, parts=parts)
     dW = dW.sum(dim=0)
     return cast(dW, types["W"]),
 
@@ -232,12 +230,12 @@ def softmax_regression_value_and_gradient(
     dtype = X.dtype
     device = X.device
     workspace = workspace or Workspace()
-    # dL[i] = 1
+    # dL[i] = dloss
     dL = 1
     rows = workspace.rows(N, C)
-    u = torch.empty((N, C), dtype=dtype, device=device)
-    L_top = torch.empty((N,), dtype=dtype, device=device)
-    L_log_sum = torch.empty((N,), dtype=dtype, device=device)
+    u = workspace.empty((N, C), dtype, device)
+    L_top = workspace.empty((N,), dtype, device)
+    L_log_sum = workspace.empty((N,), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW = torch.zeros((parts, C, d), dtype=dtype, device=device)
     
@@ -250,14 +248,14 @@ def softmax_regression_value_and_gradient(
         L_log_exp = torch.sub(u[i], L_top[i][..., None], out=room(0, i, C))
         torch.exp(L_log_exp, out=L_log_exp)
         L_log_sum[i] = L_log_exp.sum(dim=-1)
-        # du[i,c] = -[c = label[i]] + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
+        # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=room(0, i, C))
         du[torch.arange(i.stop - i.start, device=device), label[i]] += -1
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW_block = torch.matmul(du.T, X[i], out=room(1, C, d))
         dW[part] += dW_block
     
-    workspace.sweep(u_block, N, rows, (), (), C, dtype, device, parts)
+    workspace.sweep(u_block, N, rows, (), (), C, dtype, device, parts=parts)
     dW = dW.sum(dim=0)
     L_log = torch.log(L_log_sum)
     # loss = Sum_i(-u[i,label[i]] + L[i])
@@ -290,4 +288,32 @@ def softmax_regression(X: torch.Tensor, label: torch.Tensor, W: torch.Tensor) ->
         loss: scalar
     """
     result: torch.Tensor = _operator(X, label, W)
+    return result
+
+
+_lean_operator = Operator(
+    "softmax_regression_lean",
+    softmax_regression_lean_forward,
+    softmax_regression_lean_backward,
+    arrays=("X: N d", "label: N", "W: C d"),
+    outputs=("loss:",),
+    saved=("types", "C", "N", "d", "X", "label", "W", "L_top", "L_log"),
+    kept=("L_top: N", "L_log: N"),
+    variables=("W",),
+)
+
+
+def softmax_regression_lean(X: torch.Tensor, label: torch.Tensor, W: torch.Tensor) -> torch.Tensor:
+    """loss of negative log-likelihood of softmax regression, as an operator of PyTorch (lean): differentiable with
+    respect to W.
+
+    Args:
+        X: (N, d)
+        label: (N,), integers in 0 .. C-1
+        W: (C, d)
+
+    Returns:
+        loss: scalar
+    """
+    result: torch.Tensor = _lean_operator(X, label, W)
     return result

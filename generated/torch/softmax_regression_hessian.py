@@ -16,14 +16,18 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, largest, restore
+from .workspace import Room, Workspace
 
 
-def softmax_regression_hessian_forward(X: torch.Tensor, W: torch.Tensor) -> torch.Tensor:
+def softmax_regression_hessian_forward(
+    X: torch.Tensor, W: torch.Tensor, *, workspace: Workspace | None = None,
+) -> torch.Tensor:
     """H of Hessian of softmax regression.
 
     Args:
         X: (..., N, d)
         W: (..., C, d)
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         H: (..., C, d, C, d)
@@ -34,17 +38,43 @@ def softmax_regression_hessian_forward(X: torch.Tensor, W: torch.Tensor) -> torc
     leading = bound.leading
     dtype = X.dtype
     device = X.device
-    # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])   (B, N, C)
-    u = X @ W.swapaxes(-1, -2)
-    mu_exp = torch.exp(u - largest(u, -1)[..., None])
-    # mu[r,i,c] = softmax(u[r,i,c], over=c)   (B, N, C)
-    mu = mu_exp / mu_exp.sum(dim=-1)[..., None]
-    # cov[r,i,c,e] = (-mu[r,i,e] + [c = e])*mu[r,i,c]   (B, N, C, C)
-    cov = mu[..., None] * (torch.eye(C, dtype=dtype, device=device) - mu[:, :, None])
-    # H[r,c,a,e,b] = Sum_i(X[r,i,a]*X[r,i,b]*cov[r,i,c,e])   (B, C, d, C, d)
-    H = (
-        cov.reshape(B, N, C * C).swapaxes(-1, -2) @ (X[..., None] * X[:, :, None]).reshape(B, N, d * d)
-    ).reshape(B, C, C, d, d).permute(0, 1, 3, 2, 4)
+    workspace = workspace or Workspace()
+    rows = workspace.rows(N, C)
+    mu = workspace.empty((B, N, C), dtype, device)
+    
+    def u_block(room: Room, part: int, r: slice, i: slice) -> None:
+        """The rows i of a block, for some r."""
+        # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
+        u = torch.matmul(X[r, i], W[r].swapaxes(-1, -2), out=mu[r, i])
+        mu_exp_top = largest(u, -1)
+        mu_exp = torch.sub(u, mu_exp_top[..., None], out=mu[r, i])
+        torch.exp(mu_exp, out=mu_exp)
+        mu_sum = mu_exp.sum(dim=-1)
+        # mu[r,i,c] = softmax(u[r,i,c], over=c)
+        torch.div(mu_exp, mu_sum[..., None], out=mu[r, i])
+    
+    workspace.sweep(u_block, N, rows, (), (), C, dtype, device, lots=B)
+    rows = workspace.rows(C, C * d * d)
+    parts = workspace.parts(C, rows, (B,), (N,))
+    H = torch.zeros((parts, B, C, d, C, d), dtype=dtype, device=device)
+    
+    def H_block(room: Room, part: int, i_2: int, r_2: slice, c: slice) -> None:
+        """The rows c of a block, for one i_2 and some r_2."""
+        # cov[r,i,c,e] = (-mu[r,i,e] + [c = e])*mu[r,i,c]
+        cov = torch.mul(mu[r_2, i_2, c][..., None], mu[r_2, i_2][:, None], out=room(0, r_2, c, C))
+        torch.neg(cov, out=cov)
+        cov[
+            torch.arange(r_2.stop - r_2.start, device=device)[:, None],
+            torch.arange(c.stop - c.start, device=device),
+            torch.arange(c.start, c.stop, device=device),
+        ] += mu[r_2, i_2, c]
+        H_part = torch.mul(X[r_2, i_2][..., None], X[r_2, i_2][:, None], out=room(1, r_2, d, d))
+        # H[r,c,a,e,b] = Sum_i(X[r,i,a]*X[r,i,b]*cov[r,i,c,e])
+        H_block = torch.mul(cov[:, :, None, :, None], H_part[:, None, :, None], out=room(2, r_2, c, d, C, d))
+        H[part, r_2, c] += H_block
+    
+    workspace.sweep(H_block, C, rows, (), (N,), C * d * d, dtype, device, parts=parts, lots=B)
+    H = H.sum(dim=0)
     return restore(H, leading, bound.type)
 
 

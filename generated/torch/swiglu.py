@@ -51,11 +51,11 @@ def swiglu_forward(
     device = x.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F)
-    g = torch.empty((N, F), dtype=dtype, device=device)
-    u = torch.empty((N, F), dtype=dtype, device=device)
-    a = torch.empty((N, F), dtype=dtype, device=device)
-    h = torch.empty((N, F), dtype=dtype, device=device)
-    y = torch.empty((N, C), dtype=dtype, device=device)
+    g = workspace.empty((N, F), dtype, device)
+    u = workspace.empty((N, F), dtype, device)
+    a = workspace.empty((N, F), dtype, device)
+    h = workspace.empty((N, F), dtype, device)
+    y = workspace.empty((N, C), dtype, device)
     
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -101,7 +101,7 @@ def swiglu_backward(
     device = dy.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F)
-    dx = torch.empty((N, C), dtype=dtype, device=device)
+    dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW_g = torch.zeros((parts, F, C), dtype=dtype, device=device)
     dW_u = torch.zeros((parts, F, C), dtype=dtype, device=device)
@@ -117,6 +117,7 @@ def swiglu_backward(
         dg_part_2 = room(3, n, F)
         dg_part_2.copy_(torch.nn.functional.softplus(dg_part))
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
+        #     by da written in
         dg = torch.sub(dg_part, dg_part_2, out=room(2, n, F))
         torch.exp(dg, out=dg)
         torch.mul(a[n], dg, out=dg)
@@ -139,7 +140,7 @@ def swiglu_backward(
         dW_d_block = torch.matmul(dy[n].T, h[n], out=room(0, C, F))
         dW_d[part] += dW_d_block
     
-    workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts)
+    workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_g = dW_g.sum(dim=0)
     dW_u = dW_u.sum(dim=0)
     dW_d = dW_d.sum(dim=0)
@@ -179,7 +180,7 @@ def swiglu_lean_forward(
     device = x.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F)
-    y = torch.empty((N, C), dtype=dtype, device=device)
+    y = workspace.empty((N, C), dtype, device)
     
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -225,7 +226,7 @@ def swiglu_lean_backward(
     device = dy.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F)
-    dx = torch.empty((N, C), dtype=dtype, device=device)
+    dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW_g = torch.zeros((parts, F, C), dtype=dtype, device=device)
     dW_u = torch.zeros((parts, F, C), dtype=dtype, device=device)
@@ -253,6 +254,7 @@ def swiglu_lean_backward(
         dg_part_2 = room(6, n, F)
         dg_part_2.copy_(torch.nn.functional.softplus(dg_part))
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
+        #     by da written in
         dg = torch.sub(dg_part, dg_part_2, out=room(0, n, F))
         torch.exp(dg, out=dg)
         torch.mul(a, dg, out=dg)
@@ -275,7 +277,7 @@ def swiglu_lean_backward(
         dW_d_block = torch.matmul(dy[n].T, h, out=room(0, C, F))
         dW_d[part] += dW_d_block
     
-    workspace.sweep(g_block, N, rows, (), (), F, dtype, device, parts)
+    workspace.sweep(g_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_g = dW_g.sum(dim=0)
     dW_u = dW_u.sum(dim=0)
     dW_d = dW_d.sum(dim=0)
@@ -310,4 +312,33 @@ def swiglu(x: torch.Tensor, W_g: torch.Tensor, W_u: torch.Tensor, W_d: torch.Ten
         y: (..., C)
     """
     result: torch.Tensor = _operator(x, W_g, W_u, W_d)
+    return result
+
+
+_lean_operator = Operator(
+    "swiglu_lean",
+    swiglu_lean_forward,
+    swiglu_lean_backward,
+    arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
+    outputs=("y: N... C",),
+    saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d"),
+    variables=("x", "W_g", "W_u", "W_d"),
+    independent=(True, False),
+)
+
+
+def swiglu_lean(x: torch.Tensor, W_g: torch.Tensor, W_u: torch.Tensor, W_d: torch.Tensor) -> torch.Tensor:
+    """y of SwiGLU feed-forward layer, as an operator of PyTorch (lean): differentiable with respect to x, W_g,
+    W_u, W_d.
+
+    Args:
+        x: (..., C)
+        W_g: (F, C)
+        W_u: (F, C)
+        W_d: (C, F)
+
+    Returns:
+        y: (..., C)
+    """
+    result: torch.Tensor = _lean_operator(x, W_g, W_u, W_d)
     return result

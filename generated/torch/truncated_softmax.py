@@ -47,8 +47,8 @@ def truncated_softmax_forward(
     device = z.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    p_part = torch.empty((N, V), dtype=dtype, device=device)
-    p = torch.empty((N, V), dtype=dtype, device=device)
+    p_part = workspace.empty((N, V), dtype, device)
+    p = workspace.empty((N, V), dtype, device)
     
     def p_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -66,24 +66,28 @@ def truncated_softmax_forward(
     likelier = torch.zeros((parts, N, V), dtype=dtype, device=device)
     weight = torch.zeros((parts, N, V), dtype=dtype, device=device)
     
-    def likelier_block(room: Room, part: int, n_2: int, u: slice) -> None:
-        """The rows u of a block, for one n_2."""
-        likelier_masked = room(0, u, V)
+    def likelier_block(room: Room, part: int, n_2: slice, u: slice) -> None:
+        """The rows u of a block, for some n_2."""
+        likelier_masked = room(0, n_2, u, V)
         likelier_masked.fill_(1)
-        likelier_masked.masked_fill_(p[n_2, u][..., None] <= p[n_2], 0)
+        likelier_masked.masked_fill_(p[n_2, u][..., None] <= p[n_2][:, None], 0)
         # likelier[n,v] = Sum_u([p[n,u] > p[n,v]])
-        likelier[part, n_2] += likelier_masked.sum(dim=0)
-        weight_masked = room(0, u, V)
+        likelier_block = room(1, n_2, V)
+        likelier_block.copy_(likelier_masked.sum(dim=1))
+        likelier[part, n_2] += likelier_block
+        weight_masked = room(0, n_2, u, V)
         weight_masked.copy_(p[n_2, u][..., None])
-        weight_masked.masked_fill_(p[n_2, u][..., None] <= p[n_2], 0)
+        weight_masked.masked_fill_(p[n_2, u][..., None] <= p[n_2][:, None], 0)
         # weight[n,v] = Sum_u(p[n,u]*[p[n,u] > p[n,v]])
-        weight[part, n_2] += weight_masked.sum(dim=0)
+        weight_block = room(1, n_2, V)
+        weight_block.copy_(weight_masked.sum(dim=1))
+        weight[part, n_2] += weight_block
     
-    workspace.sweep(likelier_block, V, rows, (N,), (), V, dtype, device, parts)
+    workspace.sweep(likelier_block, V, rows, (), (), V, dtype, device, parts=parts, lots=N)
     likelier = likelier.sum(dim=0)
     weight = weight.sum(dim=0)
     rows = workspace.rows(N, V)
-    q = torch.empty((N, V), dtype=dtype, device=device)
+    q = workspace.empty((N, V), dtype, device)
     
     def q_masked_block(room: Room, part: int, n_3: slice) -> None:
         """The rows n_3 of a block."""

@@ -64,9 +64,9 @@ def weight_tying_forward(
     # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
     h = x @ W
     rows = workspace.rows(N, V)
-    z = torch.empty((N, V), dtype=dtype, device=device)
-    L_top = torch.empty((N,), dtype=dtype, device=device)
-    L_log = torch.empty((N,), dtype=dtype, device=device)
+    z = workspace.empty((N, V), dtype, device)
+    L_top = workspace.empty((N,), dtype, device)
+    L_log = workspace.empty((N,), dtype, device)
     
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -107,17 +107,16 @@ def weight_tying_backward(
     # dL[n] = dloss/N
     dL = dloss / N
     rows = workspace.rows(N, V)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
-    dh = torch.empty((N, C), dtype=dtype, device=device)
-    dx = torch.empty((N, C), dtype=dtype, device=device)
+    dz = workspace.empty((N, V), dtype, device)
+    dh = workspace.empty((N, C), dtype, device)
+    dx = workspace.empty((N, C), dtype, device)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         torch.sub(z[n], L_top[n][..., None], out=dz[n])
-        dz[n] -= L_log[n][..., None]
         torch.exp(dz[n], out=dz[n])
-        torch.mul(dL, dz[n], out=dz[n])
+        torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
         torch.matmul(dz[n], E, out=dh[n])
@@ -173,9 +172,9 @@ def weight_tying_lean_forward(
     # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
     h = x @ W
     rows = workspace.rows(N, V)
-    z = torch.empty((N, V), dtype=dtype, device=device)
-    L_top = torch.empty((N,), dtype=dtype, device=device)
-    L_log = torch.empty((N,), dtype=dtype, device=device)
+    z = workspace.empty((N, V), dtype, device)
+    L_top = workspace.empty((N,), dtype, device)
+    L_log = workspace.empty((N,), dtype, device)
     
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -220,9 +219,9 @@ def weight_tying_lean_backward(
     # dL[n] = dloss/N
     dL = dloss / N
     rows = workspace.rows(N, V)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
-    dh = torch.empty((N, C), dtype=dtype, device=device)
-    dx = torch.empty((N, C), dtype=dtype, device=device)
+    dz = workspace.empty((N, V), dtype, device)
+    dh = workspace.empty((N, C), dtype, device)
+    dx = workspace.empty((N, C), dtype, device)
     
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -230,9 +229,8 @@ def weight_tying_lean_backward(
         z = torch.matmul(h[n], E.T, out=dz[n])
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         torch.sub(z, L_top[n][..., None], out=dz[n])
-        dz[n] -= L_log[n][..., None]
         torch.exp(dz[n], out=dz[n])
-        torch.mul(dL, dz[n], out=dz[n])
+        torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
         torch.matmul(dz[n], E, out=dh[n])
@@ -287,15 +285,15 @@ def weight_tying_value_and_gradient(
     x = E[token]
     # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
     h = x @ W
-    # dL[n] = 1/N
+    # dL[n] = dloss/N
     dL = 1 / N
     rows = workspace.rows(N, V)
-    z = torch.empty((N, V), dtype=dtype, device=device)
-    L_top = torch.empty((N,), dtype=dtype, device=device)
-    L_log_sum = torch.empty((N,), dtype=dtype, device=device)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
-    dh = torch.empty((N, C), dtype=dtype, device=device)
-    dx = torch.empty((N, C), dtype=dtype, device=device)
+    z = workspace.empty((N, V), dtype, device)
+    L_top = workspace.empty((N,), dtype, device)
+    L_log_sum = workspace.empty((N,), dtype, device)
+    dz = workspace.empty((N, V), dtype, device)
+    dh = workspace.empty((N, C), dtype, device)
+    dx = workspace.empty((N, C), dtype, device)
     
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -306,7 +304,7 @@ def weight_tying_value_and_gradient(
         L_log_exp = torch.sub(z[n], L_top[n][..., None], out=dz[n])
         torch.exp(L_log_exp, out=L_log_exp)
         L_log_sum[n] = L_log_exp.sum(dim=-1)
-        # dz[n,v] = -[v = target[n]]/N + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
@@ -351,4 +349,33 @@ def weight_tying(token: torch.Tensor, target: torch.Tensor, E: torch.Tensor, W: 
         loss: scalar
     """
     result: torch.Tensor = _operator(token, target, E, W)
+    return result
+
+
+_lean_operator = Operator(
+    "weight_tying_lean",
+    weight_tying_lean_forward,
+    weight_tying_lean_backward,
+    arrays=("token: N...", "target: N...", "E: V C", "W: C C"),
+    outputs=("loss:",),
+    saved=("types", "C", "N", "V", "token", "target", "E", "W", "L_top", "L_log"),
+    kept=("L_top: N...", "L_log: N..."),
+    variables=("E", "W"),
+)
+
+
+def weight_tying_lean(token: torch.Tensor, target: torch.Tensor, E: torch.Tensor, W: torch.Tensor) -> torch.Tensor:
+    """loss of cross entropy with a tied embedding, as an operator of PyTorch (lean): differentiable with respect
+    to E, W.
+
+    Args:
+        token: (...,), integers in 0 .. V-1
+        target: (...,), integers in 0 .. V-1
+        E: (V, C)
+        W: (C, C)
+
+    Returns:
+        loss: scalar
+    """
+    result: torch.Tensor = _lean_operator(token, target, E, W)
     return result

@@ -13,18 +13,23 @@ import contextvars
 import itertools
 import math
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import torch
 
 BLOCK = 2**18  # entries of a block: a few of them fit in the cache
 ROWS = 2048  # at most, however short they are
 PARTS = 4  # in which sums over blocks are gathered, at least, where the outer sizes are smaller
 SMALL = 2**17  # entries of all blocks together below which a second thread costs more than it saves
+LARGE = 2**18  # entries from which on fresh memory is dear: every page of it is cleared by the system first
+LISTED = [np.empty(1)]
+UNUSED = sys.getrefcount(LISTED[0])  # references to an array that stands in a list and nowhere else
 
 
 class Room:
@@ -45,9 +50,10 @@ class Room:
 
 
 class Workspace:
-    """Scratch memory and threads; one that is passed to several calls is reused by them.
+    """Memory and threads; one that is passed to several calls is reused by them.
 
-    It holds nothing that a kernel returns or saves. It is not shared by threads: each has one of its own.
+    What a kernel returns or saves is the caller's for as long as the caller refers to it; then its memory is used again.
+    It is not shared by threads: each has one of its own.
 
     Args:
         threads: how many compute blocks, at most; None for one for each core that this process may use
@@ -62,6 +68,25 @@ class Workspace:
         self.threads = threads if threads is not None else available_cores()
         self.given_rows = rows
         self.rooms: dict[Any, deque[Room]] = {}
+        self.pieces: dict[Any, list[np.ndarray]] = {}
+
+    def empty(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """A tensor, its entries not set, on the host in memory that nobody refers to any more if there is such.
+
+        Its memory is an array of NumPy's, which asks the system for large pages, and to which every tensor that shares
+        the memory refers.
+        """
+        size = math.prod(shape) * torch.empty(0, dtype=dtype).element_size()
+        if device.type != "cpu" or size < 4 * LARGE:
+            return torch.empty(shape, dtype=dtype, device=device)
+        pieces = self.pieces.setdefault(size, [])
+        for place in range(len(pieces)):
+            if sys.getrefcount(pieces[place]) == UNUSED:
+                break
+        else:
+            place = len(pieces)
+            pieces.append(np.empty(size, np.uint8))
+        return torch.from_numpy(pieces[place]).view(dtype).reshape(shape)
 
     def rows(self, size: int, columns: int, most: int = ROWS) -> int:
         """How many of `size` rows make a block, if each has so many columns: a power of two, at least 8."""
@@ -84,16 +109,24 @@ class Workspace:
         shared: tuple[int, ...],
         columns: int,
         dtype: torch.dtype, device: torch.device,
+        *,
         parts: int | None = None,
+        lots: int | None = None,
     ) -> None:
         """Calls block(room, part, *outer indices, slice of rows) for every block.
 
-        Without `parts` the blocks are independent of each other. With it, those of one part are computed in order.
+        Without `parts` the blocks are independent of each other. With it, those of one part are computed in order. With
+        `lots`, the size of one more outer index, several of its values are computed together: their slice comes before
+        the slice of rows.
         """
         spans = [slice(start, min(start + rows, size)) for start in range(0, size, rows)]
+        together = range(lots) if lots is not None else range(1)
+        lot = max(1, min(-(-len(together) // self.threads), BLOCK // max(1, rows * columns)))
+        stacks = [(slice(start, min(start + lot, lots)),) for start in together[::lot]] if lots is not None else [()]
         inner = list(itertools.product(*map(range, shared), spans))
         count = parts if parts is not None else max(1, len(inner))
-        tasks = deque((part, values) for values in itertools.product(*map(range, own)) for part in range(count))
+        outer = itertools.product(*map(range, own), stacks)
+        tasks = deque((part, values, stack) for *values, stack in outer for part in range(count))
         rooms = self.rooms.setdefault((dtype, device), deque())
 
         def work() -> None:
@@ -107,15 +140,15 @@ class Workspace:
                 room = Room(dtype, device)
             while True:
                 try:
-                    part, values = tasks.popleft()
+                    part, values, stack = tasks.popleft()
                 except IndexError:
                     break
                 for item in inner[part::count]:
-                    block(room, part, *values, *item)
+                    block(room, part, *values, *item[:-1], *stack, item[-1])
             rooms.append(room)
 
         helpers = min(self.threads, len(tasks)) - 1
-        if helpers < 1 or math.prod(own) * math.prod(shared) * size * columns < SMALL or not CORES.can_be_shared((dtype, device)):
+        if helpers < 1 or len(together) * math.prod(own) * math.prod(shared) * size * columns < SMALL or not CORES.can_be_shared((dtype, device)):
             work()
             return
         with CORES:

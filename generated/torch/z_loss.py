@@ -51,8 +51,8 @@ def z_loss_forward(
     device = z.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    L_top = torch.empty((N,), dtype=dtype, device=device)
-    L_log = torch.empty((N,), dtype=dtype, device=device)
+    L_top = workspace.empty((N,), dtype, device)
+    L_log = workspace.empty((N,), dtype, device)
     
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -66,10 +66,7 @@ def z_loss_forward(
     # L[n] = logsumexp(z[n,v], over=v)   (N,)
     L = L_top + L_log
     # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
-    loss = (
-        (scale * torch.einsum("n,n->", L, L) + L.sum(dim=-1) - z[torch.arange(N, device=device), target].sum(dim=-1))
-        / N
-    )
+    loss = (scale * (L * L).sum(dim=0) + L.sum(dim=-1) - z[torch.arange(N, device=device), target].sum(dim=-1)) / N
     saved = (leading, types, N, V, scale, z, target, L, L_top, L_log)
     return cast(loss, bound.type), saved
 
@@ -94,17 +91,16 @@ def z_loss_backward(
     workspace = workspace or Workspace()
     dL_part = dloss / N
     rows = workspace.rows(N, V)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
+    dz = workspace.empty((N, V), dtype, device)
     
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        # dL[n] = (1 + 2*L[n]*scale)*dloss/N
+        # dL[n] = (1/N + 2*L[n]*scale/N)*dloss
         dL = dL_part * (2 * scale * L[n] + 1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         torch.sub(z[n], L_top[n][..., None], out=dz[n])
-        dz[n] -= L_log[n][..., None]
         torch.exp(dz[n], out=dz[n])
-        torch.mul(dL[..., None], dz[n], out=dz[n])
+        torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL_part
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
@@ -139,8 +135,8 @@ def z_loss_value_and_gradient(
     device = z.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    L = torch.empty((N,), dtype=dtype, device=device)
-    dz = torch.empty((N, V), dtype=dtype, device=device)
+    L = workspace.empty((N,), dtype, device)
+    dz = workspace.empty((N, V), dtype, device)
     
     def L_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -150,18 +146,15 @@ def z_loss_value_and_gradient(
         L_sum = L_exp.sum(dim=-1)
         # L[n] = logsumexp(z[n,v], over=v)
         L[n] = L_top + torch.log(L_sum)
-        # dL[n] = (1 + 2*L[n]*scale)/N
+        # dL[n] = (1/N + 2*L[n]*scale/N)*dloss
         dL = (2 * scale * L[n] + 1) / N
-        # dz[n,v] = -[v = target[n]]/N + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
+        # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         torch.mul((dL / L_sum)[..., None], L_exp, out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= 1 / N
     
     workspace.sweep(L_exp_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
-    loss = (
-        (scale * torch.einsum("n,n->", L, L) + L.sum(dim=-1) - z[torch.arange(N, device=device), target].sum(dim=-1))
-        / N
-    )
+    loss = (scale * (L * L).sum(dim=0) + L.sum(dim=-1) - z[torch.arange(N, device=device), target].sum(dim=-1)) / N
     return cast(loss, bound.type), restore(dz, leading, bound.type)
 
 

@@ -6,6 +6,7 @@ Takes programs from `selection` to `codegen.generate`. What is rendered depends 
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,9 +45,21 @@ Exit codes:
     metavar="DIR",
     help="Folder instead of generated/.",
 )
+@click.option(
+    "--explain",
+    metavar="KERNEL",
+    help="Write nothing; show what the compiler does to one program, pass by pass, with costs and identities.",
+)
 @click.argument("files", nargs=-1, metavar="[FILE.py]...")
 @click.pass_context
-def generate(ctx: click.Context, only_compare: bool, target: str, output: Path | None, files: tuple[str, ...]) -> None:
+def generate(
+    ctx: click.Context,
+    only_compare: bool,
+    target: str,
+    output: Path | None,
+    explain: str | None,
+    files: tuple[str, ...],
+) -> None:
     """Generate forward and backward kernels from the derived programs.
 
     Without FILE.py, the kernels of the library go to generated/. With files of your own, the kernels of the programs
@@ -57,6 +70,9 @@ def generate(ctx: click.Context, only_compare: bool, target: str, output: Path |
     for name in files:
         if not name.endswith(".py"):
             raise InputError(f"{name!r}: expected the path of a .py file; the library is generated as a whole")
+    if explain is not None:
+        show_explanation(explain, chosen_programs(files))
+        return
     if files and output is None:
         raise InputError("kernels of your own files do not go among the library's; name a folder with -o DIR")
     folder = output if output is not None else default_folder()
@@ -83,3 +99,20 @@ def regenerate(programs: Sequence[Program], targets: Sequence[str], folder: Path
     changed = write(render_all(programs, targets), folder, targets)
     importlib.invalidate_caches()  # a kernel that was not there a moment ago can be imported now
     return len(programs) * len(targets), changed
+
+
+def show_explanation(name: str, programs: Sequence[Program]) -> None:
+    """Print what the compiler does to the program of this name.
+
+    Raises:
+        InputError: there is no program of this name that asks for a kernel.
+    """
+    from codegen.trace import explained, traced
+
+    asking = {program.name: program for program in programs if program.request is not None}
+    if name not in asking:
+        near = difflib.get_close_matches(name, asking, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(asking))}"
+        raise InputError(f"--explain {name}: no program of this name asks for a kernel; {hint}")
+    for line in explained(traced(asking[name])):
+        render.show_line(line)

@@ -151,7 +151,7 @@ def as_json(verdicts: Sequence[Verdict], elapsed: float) -> dict[str, Any]:
 def rule_of(claim: Claim) -> dict[str, str] | None:
     """The inference rule that a claim names, with the sentence that it rests on and where that is proved."""
     rule = claim.by
-    return rule and {"name": rule.name, "statement": rule.statement, "source": rule.source}
+    return None if rule is None else {"name": rule.name, "statement": rule.statement, "source": rule.source}
 
 
 def show(verdicts: Sequence[Verdict], elapsed: float) -> None:

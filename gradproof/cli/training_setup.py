@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,8 +100,8 @@ def chosen_config(
         ConfigurationError: A setting is unknown or out of range.
     """
     from gradproof.training import CheckpointError, TrainingConfig
+    from gradproof.training.config import SECTIONS, read_config
     from gradproof.training.config import preset as preset_named
-    from gradproof.training.config import read_config
 
     if preset is not None and file is not None:
         raise click.UsageError("--preset and --config both give all settings; leave one of them out")
@@ -111,13 +111,18 @@ def chosen_config(
         base = preset_named(preset)
     elif file is not None:
         base = read_config(file)
-    for assignment in assignments:
-        base = TrainingConfig.from_dict(table_of(assignment), base)
     named: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     # Who names a number of steps wants that number, however long it takes.
     if "steps" in named:
         named["time_limit_s"] = math.inf
-    config: TrainingConfig = replace(base, **named)
+    # All at once, since one setting may only be possible together with another.
+    tables: dict[str, dict[str, Any]] = {}
+    for assignment in assignments:
+        for table, values in table_of(assignment).items():
+            tables.setdefault(table, {}).update(values)
+    for table, names in SECTIONS.items():
+        tables.setdefault(table, {}).update({name: named[name] for name in names if name in named})
+    config: TrainingConfig = TrainingConfig.from_dict(tables, base)
     for name in sorted(asdict(config)):
         before, after = getattr(begun or config, name), getattr(config, name)
         if before != after and name not in CHANGEABLE:

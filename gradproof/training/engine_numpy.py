@@ -76,6 +76,7 @@ class NumpyModel(Model):
         """A model whose weights and gradients are zero."""
         keep_freed_memory()
         super().__init__(config, vocabulary, NumpyArrays(config.dtype))
+        self.workspace = new_workspace()
         self._steps = forward_steps(config, dropout=True)
         self._plan = backward_steps(self._steps)
         # Where each thread adds up gradients; the first does so where the result belongs.

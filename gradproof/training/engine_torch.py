@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gradproof.training.chain import LOSS, Step, forward_steps
+from gradproof.training.chain import LOSS, forward_steps
 from gradproof.training.config import TrainingConfig
 from gradproof.training.errors import ConfigurationError
 from gradproof.training.kernels import kernel
@@ -89,27 +89,25 @@ class Network(nn.Module):
         """The parameters share the memory of the given weights."""
         super().__init__()
         self._names = tuple(weights)
-        self._steps = forward_steps(config, dropout=True)
-        self._arrays = arrays
+        self._dtype = arrays.dtype
+        steps = forward_steps(config, dropout=True)
+        # Each step with its registered operator, which autograd differentiates by its backward kernel.
+        self._operators = [(step, dict(step.options), kernel(step.kernel, step.kernel, "torch")) for step in steps]
         self.weights = nn.ParameterList(nn.Parameter(view) for view in weights.values())
 
     def forward(self, values: dict[str, Tensor]) -> Tensor:
         """The loss, from tokens, targets and draws by name."""
         values = dict(values)
         for name, weight in zip(self._names, self.weights, strict=True):
-            values[name] = weight.to(self._arrays.dtype)
-        for step in self._steps:
-            made = differentiable(step, [values[name] for name in step.inputs])
-            values[step.output] = made if step.output == LOSS else made.to(self._arrays.dtype)
+            values[name] = weight.to(self._dtype)
+        for step, options, operator in self._operators:
+            inputs = [values[name] for name in step.inputs]
+            if step.output == LOSS:  # in full precision, whatever the activations have
+                inputs = [value.float() if value.dtype == torch.bfloat16 else value for value in inputs]
+                values[LOSS] = operator(*inputs, **options)
+            else:
+                values[step.output] = operator(*inputs, **options).to(self._dtype)
         return values[LOSS]
-
-
-def differentiable(step: Step, inputs: list[Tensor]) -> Tensor:
-    """The output of a step's registered operator, which autograd differentiates by its backward kernel."""
-    if step.output == LOSS:  # in full precision, whatever the activations have
-        inputs = [value.float() if value.dtype == torch.bfloat16 else value for value in inputs]
-    output: Tensor = kernel(step.kernel, step.kernel, "torch")(*inputs, **dict(step.options))
-    return output
 
 
 class TorchModel(Model):

@@ -12,6 +12,7 @@ kernels compute, and this module says which arrays go where.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ from gradproof.training.cache import Cache
 from gradproof.training.chain import LOGITS, LOSS, TARGETS, TOKENS, Step, forward_steps
 from gradproof.training.config import TrainingConfig
 from gradproof.training.draws import draws_for
+from gradproof.training.errors import ConfigurationError
 from gradproof.training.kernels import kernel, takes_workspace
 from gradproof.training.parameters import Array, FlatArrays, allocate, first_values, parameter_specs
 
@@ -70,6 +72,7 @@ class Model:
         weights: The parameters, flat and by name.
         slopes: Their gradients, flat and by name, as the last `loss_and_gradients` left them.
         first_row: Row of the whole batch that this model's rows begin at, where several processes share a batch.
+        workspace: Memory and threads for kernels that work block by block, outside of training steps.
     """
 
     def __init__(self, config: TrainingConfig, vocabulary: int, arrays: Arrays) -> None:
@@ -81,6 +84,7 @@ class Model:
         self.weights: FlatArrays = allocate(self.specs, lambda size: arrays.zeros(size, weights=True))
         self.slopes: FlatArrays = allocate(self.specs, lambda size: arrays.zeros(size, weights=True))
         self.first_row = 0
+        self.workspace: Any = None
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -191,7 +195,7 @@ class Model:
             if cache is not None and step.kernel in Cache.KERNELS:
                 values[step.output] = cache.attend(step, inputs)
             else:
-                values[step.output] = self.call("forward", step, inputs)[0]
+                values[step.output] = self.call("forward", step, inputs, self.workspace)[0]
         return values
 
     def call(self, direction: str, step: Step, arguments: list[Any], workspace: Any = None) -> Any:
@@ -222,8 +226,16 @@ def check_state(what: str, state: Mapping[str, Array], expected: Mapping[str, tu
 
 
 def create_model(config: TrainingConfig, vocabulary: int, seed: Seed = 0) -> Model:
-    """A model with its first weights, which NumPy draws from the seed, the same ones for every engine."""
+    """A model with its first weights, which NumPy draws from the seed, the same ones for every engine.
+
+    Raises:
+        ConfigurationError: The engine's library is not installed, or there is no such device.
+    """
     if config.engine == "torch":
+        if find_spec("torch") is None:
+            raise ConfigurationError(
+                "engine = 'torch' needs PyTorch, which is not installed; pip install 'gradproof[torch]'"
+            )
         from gradproof.training.engine_torch import TorchModel as Engine
     else:
         from gradproof.training.engine_numpy import NumpyModel as Engine  # type: ignore[assignment]

@@ -58,7 +58,8 @@ class Point:
             expression, over = known.left, known.indices
         evaluator = Evaluator([expression], self.program.definitions)
         environment = evaluator.at(reals(), self.sizes, self.inputs)
-        shape = [int(self.sizes.get(str(index.extent), index.extent)) for index in over]
+        sizes = {Dim(name): size for name, size in self.sizes.items()}
+        shape = [int(index.extent.xreplace(sizes)) for index in over]
         values = np.empty(shape)
         free = [index for index in over if index in evaluator.free[0]]
         for place in np.ndindex(*shape):

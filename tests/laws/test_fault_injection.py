@@ -371,8 +371,8 @@ FAULTS = [
         r * sign(s), r, switches=(s > 0,),
     ),
     Fault(
-        "sums over the same ranges are one sum", case_analysis, "_first_sums",
-        lambda f: lambda ledger, polynomial: f(ledger, polynomial) and (ZERO, ZERO),
+        "sums over the same ranges are one sum", case_analysis, "_as_one_sum",
+        lambda f: lambda ledger, polynomial, first, *, counts: (ZERO, ZERO),
         Sum(Max(Min(x[i], 1), -1), i), Sum(Max(x[i], y[i]), i),
     ),
     # powers, exponentials, functions

@@ -60,7 +60,9 @@ def flat(values: Any) -> tuple[Any, ...]:
 
 
 def copied(value: Any) -> Any:
-    return value.clone() if isinstance(value, torch.Tensor) else np.copy(value) if isinstance(value, np.ndarray) else value
+    return (
+        value.clone() if isinstance(value, torch.Tensor) else np.copy(value) if isinstance(value, np.ndarray) else value
+    )
 
 
 def plain(value: Any) -> Any:

@@ -21,17 +21,30 @@ from derive.program import Program
 
 torch = pytest.importorskip("torch")
 LIBRARY = {program.name: program for program in load() if program.request is not None}
-DIFFERENTIATED = sorted(name for name, program in LIBRARY.items() if program.request and program.request.wrt)
+
+
+def registered() -> dict[str, str]:
+    """The names of all registered functions, each with the program that it is of: other schedules have their own."""
+    found = {}
+    for program in sorted(LIBRARY):
+        module = importlib.import_module(f"generated.torch.{program}")
+        found |= {made.rules.name: program for name, made in vars(module).items() if name.endswith("_operator")}
+    return found
+
+
+FUNCTIONS = registered()
+DIFFERENTIATED = [name for name, program in FUNCTIONS.items() if LIBRARY[program].request.wrt]  # type: ignore[union-attr]
 
 
 class Call:
     """One call of a registered kernel: small float64 inputs with distinct sizes, those of the gradient requiring it."""
 
     def __init__(self, name: str, *, grad: bool = True, seed: int = 0) -> None:
-        self.program: Program = LIBRARY[name]
-        self.module = importlib.import_module(f"generated.torch.{name}")
+        self.program: Program = LIBRARY[FUNCTIONS[name]]
+        self.module = importlib.import_module(f"generated.torch.{self.program.name}")
         self.function: Callable[..., Any] = getattr(self.module, name)
-        self.rules = self.module._operator.rules
+        made = [value.rules for key, value in vars(self.module).items() if key.endswith("_operator")]
+        self.rules = next(rules for rules in made if rules.name == name)
         assert self.program.request is not None
         variables = {str(symbol.name) for symbol in self.program.request.wrt} if grad else set()
         plain, leading, least = sizes_of(self.program)
@@ -73,7 +86,7 @@ def first(outputs: Any) -> Any:
     return outputs[0] if isinstance(outputs, tuple) else outputs
 
 
-@pytest.mark.parametrize("name", sorted(LIBRARY))
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_opcheck(name: str) -> None:
     call = Call(name)
     torch.library.opcheck(call.rules.operator, call.operands())
@@ -101,12 +114,14 @@ def test_gradcheck(name: str) -> None:
     assert torch.autograd.gradcheck(call.at, call.inputs(), fast_mode=True)
 
 
-@pytest.mark.parametrize("name", sorted(LIBRARY))
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_value_is_that_of_the_plain_kernel(name: str) -> None:
     call = Call(name, grad=False)
     plain = getattr(call.module, f"{name}_forward")(*call.arrays.values(), **call.options)
-    plain = plain[:-1] if LIBRARY[name].request.wrt else plain  # type: ignore[union-attr]
-    for found, expected in zip(torch.utils._pytree.tree_leaves(call()), torch.utils._pytree.tree_leaves(plain), strict=True):
+    plain = plain[:-1] if name in DIFFERENTIATED else plain
+    for found, expected in zip(
+        torch.utils._pytree.tree_leaves(call()), torch.utils._pytree.tree_leaves(plain), strict=True
+    ):
         assert torch.equal(found, expected)
 
 
@@ -148,7 +163,7 @@ def test_export() -> None:
     torch.testing.assert_close(program.module()(*call.arrays.values()), call(causal=True))
 
 
-@pytest.mark.parametrize("name", sorted(LIBRARY))
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_vmap_is_a_loop(name: str) -> None:
     """Over a batch of all arrays; by one more leading dimension where entries do not meet, else one after the other."""
     one, other = Call(name, grad=False, seed=1), Call(name, grad=False, seed=2)
@@ -161,7 +176,9 @@ def test_vmap_is_a_loop(name: str) -> None:
 @pytest.mark.parametrize("name", ["attention", "layer_norm", "batch_norm", "info_nce", "embedding"])
 def test_gradient_of_each_sample(name: str) -> None:
     calls = [Call(name, seed=seed) for seed in (1, 2, 3)]
-    batches = [torch.stack([made.detach() for made in tensors]) for tensors in zip(*(c.inputs() for c in calls), strict=True)]
+    batches = [
+        torch.stack([made.detach() for made in tensors]) for tensors in zip(*(c.inputs() for c in calls), strict=True)
+    ]
 
     def loss(*values: Any) -> Any:
         return calls[0].at(*values).square().sum()
@@ -189,7 +206,9 @@ def test_jacobian() -> None:
     p = call()
     expected = torch.diag_embed(p) - p[..., :, None] * p[..., None, :]
     found = torch.func.jacrev(call.at)(z.detach())
-    torch.testing.assert_close(torch.einsum("aibj->abij", found), torch.einsum("aij,ab->abij", expected, torch.eye(2).double()))
+    torch.testing.assert_close(
+        torch.einsum("aibj->abij", found), torch.einsum("aij,ab->abij", expected, torch.eye(2).double())
+    )
 
 
 def test_distributed_data_parallel(tmp_path: Path) -> None:
@@ -200,7 +219,9 @@ def test_distributed_data_parallel(tmp_path: Path) -> None:
         class Norm(torch.nn.Module):
             def __init__(self) -> None:
                 super().__init__()
-                self.gamma, self.beta = (torch.nn.Parameter(call.arrays[name].detach().clone()) for name in ("gamma", "beta"))
+                self.gamma, self.beta = (
+                    torch.nn.Parameter(call.arrays[name].detach().clone()) for name in ("gamma", "beta")
+                )
 
             def forward(self, x: Any) -> Any:
                 return call.function(x, self.gamma, self.beta, **call.options)
@@ -229,7 +250,9 @@ def test_half_precisions(name: str, kind: Any) -> None:
     found = torch.autograd.grad(output, half, torch.ones_like(output))
     for one, other in zip(found, torch.autograd.grad(wide, single, torch.ones_like(wide)), strict=True):
         assert one.dtype == kind
-        torch.testing.assert_close(one, other.to(kind))
+        # An output that is read again is saved as it is returned, in half precision.
+        error = (one.float() - other).abs().max()
+        assert error <= 4 * torch.finfo(kind).eps * other.abs().max()
 
 
 def test_fake_kernels_know_shape_type_and_device() -> None:
@@ -248,14 +271,16 @@ def test_fake_kernels_know_shape_type_and_device() -> None:
 
 @pytest.mark.parametrize("name", DIFFERENTIATED)
 def test_second_derivatives_are_refused(name: str) -> None:
-    """Also where the upstream gradient is constant, and the gradient depends on the input through what is saved alone."""
+    """Also where the upstream gradient is constant: the gradient depends on the inputs through what is saved."""
     call = Call(name)
     output = call()
     gradients = torch.autograd.grad(output, call.inputs(), torch.ones_like(output), create_graph=True)
     dependent = [gradient for gradient in gradients if gradient.requires_grad]
     if not dependent:
         # Linear in everything: then the gradient is a constant indeed.
-        again = torch.autograd.grad(call.at(*(2 * made for made in call.inputs())), call.inputs(), torch.ones_like(output))
+        again = torch.autograd.grad(
+            call.at(*(2 * made for made in call.inputs())), call.inputs(), torch.ones_like(output)
+        )
         torch.testing.assert_close([2 * made for made in gradients], list(again))
         return
     with pytest.raises(NotImplementedError, match=f"{name}: second derivatives are not derived"):
@@ -271,7 +296,10 @@ def test_forward_mode_is_refused() -> None:
 
 def test_an_input_without_a_derived_gradient_is_refused() -> None:
     call = Call("focal")
-    with pytest.raises(NotImplementedError, match=r"focal: y requires grad, but has no gradient here \(derived are the gradients of x\)"):
+    with pytest.raises(
+        NotImplementedError,
+        match=r"focal: y requires grad, but has no gradient here \(derived are the gradients of x\)",
+    ):
         call(y=call.arrays["y"].requires_grad_())
     with torch.no_grad():
         call()
@@ -280,12 +308,14 @@ def test_an_input_without_a_derived_gradient_is_refused() -> None:
 def test_a_kernel_without_a_gradient_refuses_inputs_that_require_one() -> None:
     call = Call("attention_merge")
     outputs = call.arrays["outputs"].requires_grad_()
-    with pytest.raises(NotImplementedError, match=r"attention_merge: outputs requires grad, but .* \(none is derived\)"):
+    with pytest.raises(
+        NotImplementedError, match=r"attention_merge: outputs requires grad, but .* \(none is derived\)"
+    ):
         call()
     with pytest.raises(NotImplementedError, match="outputs requires grad"):
         call.rules.operator(*call.operands())
     with torch.no_grad():
-        O, L = call()
+        O, _ = call()
     assert not O.requires_grad
     assert outputs.requires_grad
 
@@ -304,14 +334,19 @@ def loaded_again(name: str, number: int, change: tuple[str, str] = ("", "")) -> 
     """A second copy of a generated module, under a name of its own, its text changed."""
     path = Path(str(importlib.import_module(f"generated.torch.{name}").__file__))
     package = f"second_kernels_{number}"
-    spec = importlib.util.spec_from_file_location(package, path.parent / "__init__.py", submodule_search_locations=[str(path.parent)])
+    spec = importlib.util.spec_from_file_location(
+        package, path.parent / "__init__.py", submodule_search_locations=[str(path.parent)]
+    )
     assert spec is not None
     parent = importlib.util.module_from_spec(spec)
     sys.modules[package] = parent
     module = ModuleType(f"{package}.{name}")
     module.__package__ = package
     sys.modules[module.__name__] = module
-    exec(compile(path.read_text().replace(*change) if change[0] else path.read_text(), str(path), "exec"), module.__dict__)  # noqa: S102
+    exec(
+        compile(path.read_text().replace(*change) if change[0] else path.read_text(), str(path), "exec"),
+        module.__dict__,
+    )
     return module
 
 

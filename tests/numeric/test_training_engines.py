@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,17 @@ MODERN = replace(
     PLAIN, heads=2, key_value_heads=1, norm="rms", positions="rotary", activation="swiglu", dropout=0.2, tied=True
 )
 BOTH = pytest.mark.parametrize("config", [PLAIN, MODERN], ids=["plain", "all options"])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_torch_thread() -> Iterator[None]:
+    """Arrays this small are quicker on one thread."""
+    before = torch.get_num_threads() if torch else 1
+    if torch:
+        torch.set_num_threads(1)
+    yield
+    if torch:
+        torch.set_num_threads(before)
 
 
 def batch_of(config: TrainingConfig, step: int) -> tuple[Any, Any]:
@@ -90,11 +102,29 @@ def test_bfloat16_keeps_its_weights_in_float32_and_learns(config: TrainingConfig
 
 
 @needs_torch
+def test_the_module_is_one_graph_for_torch_compile() -> None:
+    config = replace(MODERN, layers=1, engine="torch")
+    model, traced = create_model(config, VOCABULARY), create_model(config, VOCABULARY)
+    traced.network = torch.compile(traced.network, backend="aot_eager", fullgraph=True)  # type: ignore[attr-defined]
+    batch = batch_of(config, 1)
+    assert traced.loss_and_gradients(*batch, 1) == model.loss_and_gradients(*batch, 1)
+    assert torch.equal(traced.slopes.flat, model.slopes.flat)
+
+
+@needs_torch
 def test_a_gpu_that_is_not_there_is_an_error() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is one")
     with pytest.raises(ConfigurationError, match="expected a GPU that torch can use, found none"):
         create_model(replace(PLAIN, engine="torch", device="cuda"), VOCABULARY)
+
+
+def test_without_torch_its_engine_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradproof.training.model.find_spec", lambda name: None)
+    with pytest.raises(
+        ConfigurationError, match=r"needs PyTorch, which is not installed; pip install 'gradproof\[torch\]'"
+    ):
+        create_model(replace(PLAIN, engine="torch"), VOCABULARY)
 
 
 # Several processes. ---------------------------------------------------------------------------------------------------

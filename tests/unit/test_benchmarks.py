@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import attention, cross_entropy, layer_norm, memory, timing
+from benchmarks import attention, compilation, cross_entropy, layer_norm, memory, proof, timing
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.kernels import settings, there_and_back
 from benchmarks.timing import Contest, Row, agree, compared, difference, take_turns
+from derive.library import load
 
 
 def quiet(_: str) -> None:
@@ -168,6 +169,28 @@ def test_every_benchmark_of_the_table_is_there() -> None:
 
     assert [entry.name for entry in BENCHMARKS if not hasattr(importlib.import_module(entry.module), "measure")] == []
     assert sorted(main.commands) == sorted(entry.name for entry in BENCHMARKS)
+
+
+def test_cost_of_one_block_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof, "QUICK_CHAINS", (1,))
+    (cost,) = proof.measure(True, quiet)
+    assert cost.blocks == 1
+    assert cost.definitions > 30
+    assert 0 < cost.derive_s + cost.prove_s == pytest.approx(cost.per_block_s, abs=1e-3)
+
+
+def test_definitions_count_the_gradient_where_one_is_asked_for() -> None:
+    (program,) = load(["softmax"])
+    backward = len(program.gradient(program.request.outputs[0], wrt=program.request.wrt).definitions)
+    assert backward > 0
+    assert compilation.definitions(program) == len(program.definitions) + backward
+
+
+def test_no_contest_begins_after_the_limit() -> None:
+    notes: list[str] = []
+    contest = Contest("late", {"numpy": lambda: ()}, {}, 0.0)
+    assert timing.compete([contest], 1.0, notes.append, limit=-1.0) == []
+    assert "no time was left for late and what follows" in notes
 
 
 def test_settings_are_those_that_a_kernel_has() -> None:

@@ -225,9 +225,11 @@ def test_settings_come_from_preset_or_file_then_single_ones_then_options() -> No
         '[model]\nlayers = 1\nheads = 1\nwidth = 12\ncontext = 6\nnorm = "rms"\n[run]\nbatch = 3\n'
     )
     words = ("--config", "own.toml", "--set", "model.activation=swiglu", "--set", "model.width=16", "--width", "20")
-    assert said("train", *words, "--steps", "2", "--data", "text.txt").exit_code == 0
+    together = ("--set", "model.heads=5")  # possible with a width of 20 only
+    assert said("train", *words, *together, "--steps", "2", "--data", "text.txt").exit_code == 0
     config = load(Path("runs/001")).config
     assert (config.norm, config.activation, config.width, config.batch, config.steps) == ("rms", "swiglu", 20, 3, 2)
+    assert config.heads == 5
 
 
 def test_assigned_values_are_toml_or_words() -> None:
@@ -400,6 +402,6 @@ def test_document_lists_every_setting_with_its_table_and_default() -> None:
 
 def test_document_names_options_that_exist() -> None:
     text = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
-    known = {option for command in ("train", "sample") for option in main.commands[command].params}
+    known = {option for command in ("train", "sample", "prove") for option in main.commands[command].params}
     names = {name for option in known for name in option.opts}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - names == {"--nproc-per-node"}

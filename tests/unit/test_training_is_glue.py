@@ -67,6 +67,7 @@ ALLOWED = {
             {
                 "gradproof.training.engine_numpy.NumpyModel as Engine",
                 "gradproof.training.engine_torch.TorchModel as Engine",
+                "importlib.util.find_spec",
             }
         ),
         attributes=frozenset(
@@ -116,6 +117,7 @@ ALLOWED = {
         imports=frozenset(
             {
                 "concurrent.futures.ThreadPoolExecutor",
+                "functools.partial",
                 "threadpoolctl.ThreadpoolController",
             }
         ),
@@ -139,7 +141,6 @@ ALLOWED = {
         torch=frozenset(
             {
                 "as_tensor",
-                "autograd.Function",
                 "bfloat16",
                 "cuda.current_device",
                 "cuda.is_available",
@@ -158,11 +159,6 @@ ALLOWED = {
                 "torch",
                 "torch.Tensor",
                 "torch.nn",
-            }
-        ),
-        names=frozenset(
-            {
-                "staticmethod",
             }
         ),
         attributes=frozenset(
@@ -222,6 +218,7 @@ ALLOWED = {
         imports=frozenset(
             {
                 "importlib",
+                "inspect",
             }
         ),
     ),
@@ -464,7 +461,7 @@ NO_ARITHMETIC_AT_ALL = ("execution.py", "kernels.py", "engine_torch.py")
 ASIDE: dict[str, frozenset[str]] = {
     **dict.fromkeys(
         ("__main__.py", "chain.py", "config.py", "data.py", "entropy.py", "errors.py", "folder.py", "interruption.py",
-         "metrics.py", "plot.py", "processes.py", "text.py", "checkpoint.py"),
+         "memory.py", "metrics.py", "plot.py", "processes.py", "text.py", "checkpoint.py"),
         frozenset(),
     ),
     "reports.py": frozenset({"floor.py"}),  # types of what was measured

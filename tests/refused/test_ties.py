@@ -1,0 +1,68 @@
+"""Leaving ties out proves nothing about them: where every point has one, what is false there is not proved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sympy import Ne
+
+from derive.functions import relu
+from derive.language import Sum, dims, index, indices, iverson, tensor
+from derive.program import Claim, Program
+from derive.prove import PROVED, REFUTED, prove
+from derive.ties import comparisons_of, off_ties
+
+n, N, C = dims("n N C")
+i, j, k = indices("i j k", n)
+row, c = index("row", N), index("c", C)
+x, z, y = tensor("x", n), tensor("z", N, C), tensor("y", N, into=C)
+
+
+def gradient_of(name: str, body: Any, over: list[Any]) -> Any:
+    """The gradient of the sum of a rectified difference, which has a name of its own."""
+    program = Program(name, inputs=[x, z, y])
+    difference = program.define("difference", over, body)
+    return program.gradient(program.define("L", [], Sum(relu(difference[tuple(over)]), *over)))
+
+
+def always_tied() -> list[Claim]:
+    """False because of ties that no input can avoid: an entry compared with itself."""
+    pairs = gradient_of("pairs", x[i] - x[j], [i, j])
+    own = gradient_of("own_entry", z[row, c] - z[row, y[row]], [row, c])
+    target = z[row, y[row]]
+    return [
+        pairs.claim("pairs", Sum(iverson(x[i] >= x[j]), i, j), Sum(iverson(x[i] > x[j]), i, j)),
+        pairs.claim("named", Sum(iverson(pairs["difference"][i, j] >= 0), i, j), n * (n - 1) / 2),
+        own.claim("own", Sum(iverson(z[row, c] >= target), c), Sum(iverson(z[row, c] > target), c)),
+    ]
+
+
+@pytest.mark.parametrize("claim", always_tied(), ids=lambda claim: claim.id)
+def test_ties_that_are_always_there(claim: Claim) -> None:
+    assert prove(claim).status != PROVED
+
+
+def test_false_away_from_ties_as_well() -> None:
+    program = gradient_of("plain", x[i], [i])
+    dx, up = program["dx"], program["dL"]
+    assert prove(program.claim("right", dx[i], up * iverson(x[i] >= 0))).status == PROVED
+    wrong = prove(program.claim("wrong", dx[i], up * iverson(x[i] >= 1)))
+    assert wrong.status == REFUTED
+    assert wrong.counterexample is not None
+
+
+def test_ties_are_left_out_for_all_indices() -> None:
+    """The comparison's own index stands for every position, not for the claim's i."""
+    program = gradient_of("plain", x[i], [i])
+    claim = program.claim("c", program["dx"][i], program["dL"] * iverson(x[i] >= 0))
+    assert len(comparisons_of(claim)) == 1
+    (apart,) = off_ties(claim).given
+    assert isinstance(apart, Ne)
+    assert i not in apart.free_symbols
+
+
+def test_ties_count_where_nothing_is_differentiated() -> None:
+    program = Program("values", inputs=[x])
+    program.define("r", [i], relu(x[i]))
+    assert prove(program.claim("c", iverson(x[i] >= 0), iverson(x[i] > 0))).status != PROVED
