@@ -382,7 +382,7 @@ class BlockPrinter:
         cut = f"{column}_cut"
         if end.upper:
             first = self._reach(end, certain=True)
-            self._line(f"{cut} = slice(max({column}.start, {first}), {column}.stop)")
+            self._line(f"{cut} = slice(min(max({column}.start, {first}), {column}.stop), {column}.stop)")
             place = f"{cut}.start - {column}.start :"
         else:
             stop = self._reach(end, certain=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from codegen.context import ONE, quotient
-from codegen.nodes import Map, Node, with_children
+from codegen.context import ONE, ZERO, quotient
+from codegen.nodes import Map, Node, Select, with_children
 
 PRODUCTS = ("mul", "div")
 
@@ -23,6 +23,12 @@ def gathered(node: Node) -> Node:
     if not isinstance(node, Map) or node.operation not in PRODUCTS or node.is_host:
         return node
     above, below = factors_of(node)
+    selected = next((factor for factor in above if _meets(factor, [*above, *below])), None)
+    if isinstance(selected, Select):
+        # Where the condition fails, the product is 0 whatever its other factors are.
+        place = above.index(selected)
+        product = quotient([*above[:place], selected.yes, *above[place + 1 :]], below)
+        return Select(selected.condition, gathered(product), ZERO)
     widest = max((factor.axes for factor in (*above, *below)), key=len)
     narrow = [_narrow(factors, widest) for factors in (above, below)]
     wide = [[factor for factor in factors if factor not in few] for factors, few in zip((above, below), narrow, strict=True)]
@@ -30,6 +36,15 @@ def gathered(node: Node) -> Node:
     if len(narrow[0]) + len(narrow[1]) < 2 or not arrays or not (wide[0] or wide[1]):
         return node
     return quotient([quotient(*narrow), *wide[0]], wide[1])
+
+
+def _meets(factor: Node, factors: Sequence[Node]) -> bool:
+    """Whether a factor is a selection, else 0, of a product in which narrow factors would meet narrow ones here."""
+    if not isinstance(factor, Select) or factor.no != ZERO:
+        return False
+    inside = [part for parts in factors_of(factor.yes) for part in parts]
+    beside = [other for other in factors if other != factor]
+    return all(any(not other.is_host for other in _narrow(parts, factor.axes)) for parts in (inside, beside))
 
 
 def factors_of(node: Node) -> tuple[list[Node], list[Node]]:

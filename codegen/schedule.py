@@ -17,6 +17,7 @@ from codegen.context import Context
 from codegen.costs import typical_sizes
 from codegen.errors import KernelError
 from codegen.factors import gathered
+from codegen.keeping import with_rows_kept
 from codegen.least_sizes import Needs, least_sizes
 from codegen.lowering import logsumexp_parts
 from codegen.nodes import (
@@ -125,14 +126,15 @@ def plan(program: Program) -> Kernel:
     adjoint_comments = told(trace.backward)
     adjoint_nodes = _lowered(gradient, adjoints, stated, options, parts, adjoint_comments)
     adjoint_nodes = unshifted(adjoint_nodes, [logarithm for _, logarithm in parts.values()])
+    stated_nodes, adjoint_nodes = with_rows_kept(nodes, adjoint_nodes, [*map(_name, inputs), *RESERVED])
     backward_statements = hoisted(shrunk(read_later(adjoint_nodes, wanted), wanted))
     upstream = gradient.upstream
     computed = {statement.name for statement in backward_statements}
     read = {name for statement in backward_statements for name in reads(statement.node)}
-    made = [part for name in program.names() for part in (name, *parts.get(name, ()))]
+    made = [statement.name for statement in stated_nodes]
     saved = [name for name in [*map(_name, inputs), *made] if name in read - computed and name not in options]
     kept = [*outputs, *saved]
-    forward_statements = hoisted(shrunk(read_later(nodes, kept), kept))
+    forward_statements = hoisted(shrunk(read_later(stated_nodes, kept), kept))
 
     taken = [_parameter(symbol) for symbol in inputs if isinstance(symbol, Tensor)]
     given = _upstream_parameter(upstream, shapes[outputs[0]])

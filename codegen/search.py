@@ -123,7 +123,7 @@ class Search:
         if depth and term.scope:
             for base, _ in term.factors:
                 definition = self.within.get(name_of(base))
-                if definition is not None and is_polynomial(definition) and self._promises(term, base, definition, depth):
+                if definition is not None and self._promises(term, base, definition, depth):
                     parts = opened(term, base, definition)
                     yield tuple(found for part in parts for found in self.best(part, depth - 1))
 
@@ -132,6 +132,8 @@ class Search:
 
         By names alone, which is quick; the others of its factors are looked through as well, as far as `depth` goes.
         """
+        if not is_polynomial(definition):
+            return False
         body = names_in(definition.body)
         present = (term.names - {definition.name}) | body
         if depth > 1:
@@ -140,12 +142,12 @@ class Search:
             form = pattern(known)
             if form is not None and known != definition and form.names <= present and not form.names <= term.names:
                 return True
-        summed = {own for own, at in zip(definition.indices, getattr(base, "indices", ()), strict=True) if at in term.scope}
+        where = base.indices if isinstance(base, Indexed) else ()
+        summed = {own for own, at in zip(definition.indices, where, strict=True) if at in term.scope}
         given = {known.name for known in self.setting.forward}
-        terms = terms_of(definition.body)
-        return len(terms) > 1 and any(
-            names_in(*(factor for factor, _ in part.factors if free_indices(factor) & summed)) <= given for part in terms
-        )
+        parts = terms_of(definition.body)
+        moving = [names_in(*(f for f, _ in part.factors if free_indices(f) & summed)) for part in parts]
+        return len(parts) > 1 and any(names <= given for names in moving)
 
 
 @lru_cache(maxsize=5_000)

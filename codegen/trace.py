@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from codegen.costs import Cost, Sizes, typical_sizes
 from codegen.networks import names_in
 from codegen.passes import Stage, backward_stages, forward_stages
+from codegen.rewriting import Rewrite
 from derive.gradient import Gradient, depends_on
 from derive.program import Claim, Definition, Program
 from derive.writing import written, written_definition

@@ -28,7 +28,7 @@ from derive.refutation import confirm
 
 SECONDS_EACH, SECONDS = 0.3, 3.0  # for one condition, and for all of them
 ATTEMPTS = 8  # ways of writing definitions in that are tried under one condition
-MANY = 40  # definitions; in a longer program no conditions are tried
+MANY = 40  # definitions, or inputs; with more of them no conditions are tried
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def advice_on(claim: Claim, *, seed: int = 0) -> tuple[str, ...]:
     Raises:
         AlarmError: the normal form proves what the second engine contradicts.
     """
-    if claim.by is not None or len(claim.program.definitions) > MANY:
+    if claim.by is not None or len(claim.program.definitions) > MANY or len(_inputs(claim)) > MANY:
         return ()
     deadline = time.monotonic() + SECONDS
     said = []

@@ -18,7 +18,7 @@ import sympy
 from sympy import Indexed
 
 from derive.functions import Defined
-from derive.language import Index, Tensor
+from derive.language import Dim, Flag, Index, Scalar, Tensor
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,12 @@ def free_indices(expression: Any) -> frozenset[Index]:
 
 @lru_cache(maxsize=50_000)
 def all_names(expression: Any) -> frozenset[str]:
-    """The names of all indices anywhere in the expression, bound or free."""
+    """The names of all indices anywhere in the expression, bound or free, and of everything else that has a name."""
     if isinstance(expression, Index):
         return frozenset({expression.name}) | all_names(expression.extent)
-    if isinstance(expression, Tensor) or not expression.args:
+    if isinstance(expression, (Tensor, Dim, Scalar, Flag)):
+        return frozenset({str(expression.name)})
+    if not expression.args:
         return frozenset()
     scope = scope_of(expression)
     bound = frozenset().union(*map(all_names, scope.bound)) if scope else frozenset()

@@ -200,17 +200,35 @@ def argmax(body: Expr, *, over: Index, among: Index) -> Expr:
 
     Two functions have the same argmax exactly when these indicators are equal, so statements about argmax are
     equalities like any other. `among` is a second index over the same range.
-    """
-    from derive.binders import substitute
 
-    return Product(iverson(body >= substitute(body, {over: among})), among)
+    Raises:
+        StatementError: the two indices are one, or run over different ranges, or the body has the second one as well.
+    """
+    here, there = _two_places(body, over, among, "argmax")
+    return Product(iverson(here >= there), among)
 
 
 def argmin(body: Expr, *, over: Index, among: Index) -> Expr:
     """The indicator of the set of minimisers, see `argmax`."""
-    from derive.binders import substitute
+    here, there = _two_places(body, over, among, "argmin")
+    return Product(iverson(here <= there), among)
 
-    return Product(iverson(body <= substitute(body, {over: among})), among)
+
+def _two_places(body: Any, over: Index, among: Index, what: str) -> tuple[Expr, Expr]:
+    """The body, and the body at the second index instead of the first."""
+    from derive.binders import free_indices, substitute
+
+    value = expression_of(body, what)
+    for role, index in (("over", over), ("among", among)):
+        if not isinstance(index, Index):
+            raise StatementError(f"{what}({body}): expected {role}= an index made by index(...), found {index!r}")
+    if over == among or over.extent != among.extent:
+        raise StatementError(
+            f"{what}({body}): expected among= a second index over {over.extent}, found {among} over {among.extent}"
+        )
+    if among in free_indices(value):
+        raise StatementError(f"{what}({body}): {among} is in the body already; compare with an index of its own")
+    return value, substitute(value, {over: among})
 
 
 # ---------------------------------------------------------------------------------------------------------------------

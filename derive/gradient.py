@@ -21,8 +21,9 @@ from derive.differentiation import Contribution, placed, pull_back
 from derive.errors import BudgetExceededError, StatementError
 from derive.exceptional import is_differentiable, is_root, record_points
 from derive.folding import Known, fold
-from derive.language import Index, Scalar, Tensor, axis_sizes, entry
+from derive.language import Index, Scalar, Tensor, axis_sizes, entry, expression_of
 from derive.program import Definition, Name, Program, symbols_of
+from derive.symbols import size_at
 
 MOST_NODES = 100_000  # of an expression with definitions written in
 
@@ -97,7 +98,7 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
     Raises:
         StatementError: the output is not defined here, or a `wrt` name does not influence it.
     """
-    if program.definition(str(output.name)) is None:
+    if not isinstance(output, (Tensor, Scalar)) or program.definition(str(output.name)) is None:
         raise StatementError(f"{program.name}: gradient of {output}: not defined here; defined are {program.names()}")
     needed = depends_on(program, output)
     inputs = [symbol for symbol in program.all_inputs() if is_differentiable(symbol) and symbol in needed]
@@ -107,7 +108,7 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
     active = needed & influenced_by(program, wrt or tuple(inputs))
 
     name = upstream or f"{prefix}{output.name}"
-    taken = {*program.names(), *(str(symbol.name) for symbol in program.all_inputs())}
+    taken = program.declared_names()
     if name in taken:
         raise StatementError(f"{program.name}: the upstream gradient's name {name} is taken; choose one with upstream=")
     taken.add(name)
@@ -143,9 +144,8 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
             received.setdefault(leaf, []).append(contribution)
     for symbol in inputs:
         if symbol in received and (not wrt or symbol in wrt):
-            adjoint = _define(
-                made, known, taken, _indices_for(symbol, received[symbol]), received[symbol], f"{prefix}{symbol.name}"
-            )
+            over = _indices_for(symbol, received[symbol], taken)
+            adjoint = _define(made, known, taken, over, received[symbol], f"{prefix}{symbol.name}")
             made.adjoints[str(symbol.name)] = str(adjoint.name)
     record_points(made, [known for known in program.definitions if known.symbol in differentiated], program)
     return made
@@ -174,8 +174,11 @@ def _define(
     return symbol
 
 
-def _indices_for(symbol: Name, received: list[Contribution]) -> tuple[Index, ...]:
-    """Indices to write the adjoint of an input at: those of its first use where they are plain and distinct."""
+def _indices_for(symbol: Name, received: list[Contribution], taken: set[str]) -> tuple[Index, ...]:
+    """Indices to write the adjoint of an input at: those of its first use where they are plain and distinct.
+
+    Others get names that are not taken by a tensor, a scalar or a size.
+    """
     if not isinstance(symbol, Tensor):
         return ()
     for contribution in received:
@@ -186,9 +189,9 @@ def _indices_for(symbol: Name, received: list[Contribution]) -> tuple[Index, ...
     named = [part.name if isinstance(part, Index) else "v" for part in received[0].leaf.indices]
     chosen: list[Index] = []
     for name, size in zip(named, symbol.shape, strict=True):
-        while any(name == other.name for other in chosen):
+        while name in taken or any(name == other.name for other in chosen):
             name += "_1"
-        chosen.append(Index(name, size))
+        chosen.append(Index(name, size_at(size, chosen)))
     return tuple(chosen)
 
 
@@ -234,9 +237,10 @@ def jacobian(program: Program, output: Name, variable: Name, name: str) -> Gradi
     definition = program.definition(str(output.name))
     if definition is None:
         raise StatementError(f"{program.name}: derivative of {output}: not defined here; defined are {program.names()}")
-    taken = {index.name for index in definition.indices}
+    taken = {*program.declared_names(), *(index.name for index in definition.indices)}
     target: list[Index] = []
-    for size in variable.shape if isinstance(variable, Tensor) else ():
+    for axis in variable.shape if isinstance(variable, Tensor) else ():
+        size = size_at(axis, target)
         like = next((i for i in definition.indices if i.extent == size), Index("i", size))
         index = like if like.name not in taken else fresh_index(like, taken)
         taken.add(index.name)
@@ -260,13 +264,18 @@ def derivative_of(program: Program, value: Expr, variable: Expr, *, through_defi
     and an entry of such a name stands for its definition. Where it may not exist is recorded in the program.
 
     Raises:
-        StatementError: the variable is neither an entry nor a scalar.
+        StatementError: the variable is neither an entry nor a scalar, or the value is none.
     """
     base = variable.base if isinstance(variable, Indexed) else variable
-    if not isinstance(base, (Tensor, Scalar)):
+    if isinstance(variable, Tensor) or not isinstance(base, (Tensor, Scalar)):
         raise StatementError(
             f"{program.name}: derivative with respect to {variable}: expected an entry X[i, ...] or a scalar"
         )
+    if isinstance(value, Tensor):
+        raise StatementError(
+            f"{program.name}: derivative of {value}: expected a value, such as an entry {value}[i, ...]"
+        )
+    value = expression_of(value, f"{program.name}: derivative")
     target = variable.indices if isinstance(variable, Indexed) else ()
     if through_definitions:
         full = inline(value, program, frozenset({base}))

@@ -21,7 +21,17 @@ from derive.binders import free_indices
 from derive.errors import StatementError
 from derive.language import Flag, Index, Scalar, Tensor, axis_sizes, checked_name, entry, expression_of, iverson
 from derive.matrices import Matrix
-from derive.wellformed import check_equations, check_expression, check_free, check_names, named_symbols
+from derive.wellformed import (
+    check_condition,
+    check_conditions,
+    check_equations,
+    check_expression,
+    check_free,
+    check_names,
+    check_rule,
+    check_value,
+    named_symbols,
+)
 
 if TYPE_CHECKING:
     from derive.gradient import Gradient
@@ -161,11 +171,17 @@ class Program:
             StatementError: a side is ill-formed, sizes disagree, or an index is free on one side only.
         """
         what = f"{self.name}: claim {id}"
+        if not isinstance(id, str):
+            raise StatementError(f"{what}: expected a text as the claim's id, found {id!r}")
+        check_conditions(given, what)
+        check_rule(by, what)
         if isinstance(left, Matrix) or isinstance(right, Matrix):
             left, right, over = Matrix.entries_of(left, right, what)
         sides = expression_of(left, what), expression_of(right, what)
-        for side in (*sides, *given):
-            check_expression(side, what)
+        for side in sides:
+            check_value(side, what)
+        for part in (*sides, *given):
+            check_expression(part, what)
         check_names(sympy.Tuple(*sides, *given), what, self._declared())
         check_equations(given, what)
         if over:
@@ -182,6 +198,7 @@ class Program:
 
     def claim_that(self, id: str, condition: Any, **more: Any) -> Claim:
         """The claim that a condition holds, such as an inequality: its bracket equals 1. Options as for `claim`."""
+        check_condition(condition, f"{self.name}: claim {id}")
         return self.claim(id, iverson(condition), 1, **more)
 
     def steps(self, id: str, *chain: Any, because: Sequence[str] = (), **more: Any) -> list[Claim]:
@@ -191,6 +208,8 @@ class Program:
         """
         if len(chain) < 2:
             raise StatementError(f"{self.name}: steps {id}: expected at least two expressions, found {len(chain)}")
+        if len(because) > len(chain) - 1:
+            raise StatementError(f"{self.name}: steps {id}: {len(because)} reasons for {len(chain) - 1} steps")
         names = [*because, *[""] * (len(chain) - 1 - len(because))]
         return [
             self.claim(f"{id}.{number}", left, right, name=name, **more)
@@ -276,6 +295,10 @@ class Program:
     def names(self) -> list[str]:
         """The defined names, in order."""
         return [definition.name for definition in self.definitions]
+
+    def declared_names(self) -> set[str]:
+        """The names of the inputs, the definitions, and the sizes and flags in them."""
+        return {*self._declared(), *self.names(), *(str(symbol.name) for symbol in self.all_inputs())}
 
     def __iter__(self) -> Iterator[Definition]:
         return iter(self.definitions)

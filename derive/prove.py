@@ -96,6 +96,8 @@ def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0, vacuous: bool =
     Raises:
         AlarmError: the normal form proves what the second engine contradicts.
     """
+    if not isinstance(claim, Claim):
+        raise StatementError(f"prove: expected a claim, as program.claim(...) returns it, found {claim!r}")
     if claim.by is not None and claim.left != claim.right:  # what says 1 = 1 needs no rule
         return _prove_by_rule(claim, claim.by, seconds, seed, vacuous=vacuous)
     started = time.monotonic()

@@ -97,7 +97,7 @@ def structured(kind: str, free: Tensor | Matrix, *place: Index) -> Expr:
     Raises:
         StatementError: there is no such kind, or the place does not fit it.
     """
-    return _row(kind, place).value(free, *place)
+    return _row(kind, place).value(_readable(kind, free), *place)
 
 
 def is_free_entry(kind: str, *place: Index) -> Any:
@@ -126,7 +126,14 @@ def structured_gradient(
             f"gradient for a {kind} variable: expected convention={choices}, found {convention!r}; they are different "
             "arrays, so one has to be named"
         )
-    return row.gradients[convention](gradient, *place)
+    return row.gradients[convention](_readable(kind, gradient), *place)
+
+
+def _readable(kind: str, table: Any) -> Any:
+    """A tensor or matrix, of which entries can be read."""
+    if not isinstance(table, (Tensor, Matrix)):
+        raise StatementError(f"{kind} variable: expected a tensor or a matrix, found {table!r}")
+    return table
 
 
 def _row(kind: str, place: tuple[Index, ...]) -> Structure:

@@ -124,8 +124,8 @@ class Index(Symbol):
 
     def __new__(cls, name: str, extent: Expr, leading: bool = False) -> Index:
         """An index named `name` of the given extent."""
-        made = Symbol.__xnew__(cls, name, integer=True, nonnegative=True)
-        made.extent = extent
+        made = Symbol.__xnew__(cls, checked_name(name, "index"), integer=True, nonnegative=True)
+        made.extent = checked_extent(extent, f"index {name!r}")
         made.leading = leading
         return made  # type: ignore[no-any-return]
 
@@ -328,7 +328,7 @@ def _plain_size(extent: object, what: str) -> Expr:
 
 def index(name: str, extent: Any) -> Index:
     """An index over 0 .. extent-1; the extent may be a size, an integer, or an entry such as T[n] (ragged)."""
-    return Index(checked_name(name, "index"), checked_extent(extent, f"index {name!r}"))
+    return Index(name, extent)
 
 
 def indices(names: str, extent: Any) -> tuple[Index, ...]:
@@ -338,7 +338,7 @@ def indices(names: str, extent: Any) -> tuple[Index, ...]:
 
 def leading_index(name: str, extent: Dim) -> Index:
     """An index that generated code accepts as any number of leading dimensions (none, batch, batch and head ...)."""
-    return Index(checked_name(name, "index"), checked_extent(extent, f"index {name!r}"), leading=True)
+    return Index(name, extent, leading=True)
 
 
 def tensor(name: str, *shape: Any, positive: bool = False, into: Any = None) -> Tensor:

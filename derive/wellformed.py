@@ -7,7 +7,7 @@ wrong, naming the object, what was expected and what was found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -15,7 +15,7 @@ from sympy import Indexed, IndexedBase, KroneckerDelta, Piecewise, Symbol
 from sympy.core.relational import Relational
 from sympy.core.symbol import Str
 from sympy.functions.elementary.piecewise import ExprCondPair
-from sympy.logic.boolalg import And, BooleanAtom, Not, Or
+from sympy.logic.boolalg import And, Boolean, BooleanAtom, Not, Or
 
 from derive.binders import Scope, free_indices, node_count, scope_of
 from derive.errors import StatementError
@@ -246,6 +246,38 @@ def is_equation(condition: Any) -> bool:
         or (isinstance(side, sympy.Add) and extent_of(side) is not None)
         for side in condition.args
     )
+
+
+def _is_condition(node: Any) -> bool:
+    """Whether a node is a truth value; to SymPy every symbol is one."""
+    return isinstance(node, Flag) or (isinstance(node, Boolean) and not isinstance(node, sympy.Expr))
+
+
+def check_value(side: Any, what: str) -> None:
+    """Raise when one side of a claim is a condition, which is no value."""
+    if _is_condition(side):
+        raise StatementError(f"{what}: {side} is a condition, not a value; claim that it holds with claim_that(...)")
+
+
+def check_conditions(given: Any, what: str) -> None:
+    """Raise unless the hypotheses of a claim are a sequence of conditions."""
+    if isinstance(given, (sympy.Basic, str)) or not isinstance(given, Sequence):
+        raise StatementError(f"{what}: expected given= a list of conditions such as [Ne(i, j)], found {given!r}")
+    for condition in given:
+        check_condition(condition, f"{what}: given=")
+
+
+def check_condition(condition: Any, what: str) -> None:
+    """Raise unless it is a condition."""
+    if not (isinstance(condition, bool) or _is_condition(condition)):
+        raise StatementError(f"{what}: expected a condition, such as Ne(i, j) or a >= b, found {condition!r}")
+
+
+def check_rule(rule: Any, what: str) -> None:
+    """Raise unless a claim's rule, if it has one, is an inference rule."""
+    parts = ("name", "statement", "source", "obligations", "hypotheses")
+    if rule is not None and (isinstance(rule, type) or not all(hasattr(rule, part) for part in parts)):
+        raise StatementError(f"{what}: expected by= an inference rule, such as Gibbs(p, q, v), found {rule!r}")
 
 
 def check_equations(given: Iterable[Any], what: str) -> None:

@@ -130,8 +130,13 @@ class _Printer:
         self._defined = {definition.symbol for definition in definitions}
         self._program = Program("line", definitions=list(definitions))
         self._globals: dict[str, str] = {}
+        own = set(map(str, names))
+        made: set[str] = set()
         for name in map(str, names):
-            self._globals[name] = self._apart(name, set(self._globals.values()) | (set(map(str, names)) - {name}))
+            own.discard(name)
+            self._globals[name] = self._apart(name, made | own) if name in RESERVED or name in made else name
+            own.add(name)
+            made.add(self._globals[name])
 
     @staticmethod
     def _apart(name: str, taken: set[str]) -> str:

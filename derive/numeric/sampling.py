@@ -295,8 +295,10 @@ def approximate(sample: Sample) -> Sample:
 def with_entry(sample: Sample, changes: Mapping[tuple[str, Path], Fraction]) -> Sample:
     """The sample with some real entries replaced."""
     inputs = dict(sample.inputs)
-    for name in sorted({name for name, _ in changes}):
-        own = {path: value for (owner, path), value in changes.items() if owner == name}
+    owned: dict[str, dict[Path, Fraction]] = {}
+    for (name, path), value in changes.items():
+        owned.setdefault(name, {})[path] = value
+    for name, own in owned.items():
         inputs[name] = _changed(inputs[name], own)
     return replace(sample, inputs=inputs)
 

@@ -8,13 +8,21 @@ rule is trusted for one sentence only, its `statement`, and everything else is d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
+from derive.errors import StatementError
 from derive.program import Claim
 
 
 class RuleRefusedError(ValueError):
     """A side condition of a rule does not hold, or cannot be established. The message says which."""
+
+
+def check_parts(rule: str, kind: type, parts: Sequence[Any]) -> None:
+    """Raise StatementError unless all parts that a rule is made of are of one kind."""
+    for part in parts:
+        if not isinstance(part, kind):
+            raise StatementError(f"{rule}: expected parts made by {kind.__name__}(...), found {part!r}")
 
 
 class Rule(Protocol):

@@ -16,7 +16,7 @@ from sympy import Mul
 from derive.gradient import inline
 from derive.language import iverson
 from derive.program import Claim
-from derive.rules import Rule, RuleRefusedError
+from derive.rules import Rule, RuleRefusedError, check_parts
 from derive.rules.obligations import equality
 from derive.wellformed import is_equation
 
@@ -37,6 +37,9 @@ class Cases:
     name: ClassVar[str] = "proof by cases"
     statement: ClassVar[str] = "what holds in each of finitely many cases, of which one always applies, holds"
     source: ClassVar[str] = "propositional logic"
+
+    def __post_init__(self) -> None:
+        check_parts("Cases", Case, self.cases)
 
     def obligations(self, claim: Claim) -> Sequence[Claim]:
         """That one case always applies; in each, that its facts hold, and that the claim does.

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from derive.program import Claim
-from derive.rules import RuleRefusedError
+from derive.rules import RuleRefusedError, check_parts
 from derive.rules.obligations import equality
 
 
@@ -24,6 +24,9 @@ class Chain:
     name: ClassVar[str] = "chain of equalities"
     statement: ClassVar[str] = "equality is transitive"
     source: ClassVar[str] = "the axioms of equality"
+
+    def __post_init__(self) -> None:
+        check_parts("Chain", Claim, self.steps)
 
     def obligations(self, claim: Claim) -> Sequence[Claim]:
         """The steps, that they fit together, and that the claim's sides are the ends.

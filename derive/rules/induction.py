@@ -67,5 +67,5 @@ def step_index(over: Index, claim: Claim) -> Index:
     extent: Any = over.extent - 1
     if not (isinstance(extent, Dim) or (extent.is_Integer and extent > 0)):
         raise RuleRefusedError(f"expected an index over a size plus one, found {over} over {over.extent}")
-    taken = all_names(sympy.Tuple(claim.left, claim.right, *claim.given)) | {over.name}
+    taken = all_names(sympy.Tuple(claim.left, claim.right, *claim.given)) | claim.program.declared_names() | {over.name}
     return fresh_index(Index(over.name, extent), taken)

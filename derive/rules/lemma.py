@@ -18,7 +18,7 @@ from derive.binders import substitute
 from derive.gradient import inline
 from derive.language import Index, extent_of
 from derive.program import Claim, symbols_of
-from derive.rules import Rule, RuleRefusedError
+from derive.rules import Rule, RuleRefusedError, check_parts
 from derive.rules.obligations import equality, written_in
 from derive.wellformed import is_equation
 
@@ -37,6 +37,9 @@ class Lemmas:
     name: ClassVar[str] = "use of a lemma"
     statement: ClassVar[str] = "what follows from a proved equality holds"
     source: ClassVar[str] = "the substitution of equals"
+
+    def __post_init__(self) -> None:
+        check_parts("Lemmas", Claim, self.facts)
 
     def obligations(self, claim: Claim) -> Sequence[Claim]:
         """The lemmas, and the claim with the lemmas as hypotheses.

@@ -16,7 +16,7 @@ from sympy import Add, Expr, S
 
 from derive.gradient import inline
 from derive.program import Claim, Program, symbols_of
-from derive.rules import RuleRefusedError
+from derive.rules import RuleRefusedError, check_parts
 from derive.rules.obligations import condition_of, equality, inequality_of, nonnegative, positive
 
 SOURCE = "the axioms of an ordered field"
@@ -48,6 +48,9 @@ class Combination:
     name: ClassVar[str] = "combination of inequalities"
     statement: ClassVar[str] = "a sum of products of quantities that are at least 0 is at least 0"
     source: ClassVar[str] = SOURCE
+
+    def __post_init__(self) -> None:
+        check_parts("Combination", Bound, self.bounds)
 
     @property
     def total(self) -> Expr:
@@ -103,6 +106,9 @@ class Absolute:
     name: ClassVar[str] = "bound of an absolute value"
     statement: ClassVar[str] = "-b <= e <= b implies |e| <= b"
     source: ClassVar[str] = SOURCE
+
+    def __post_init__(self) -> None:
+        check_parts("Absolute", Combination, (self.above, self.below))
 
     def obligations(self, claim: Claim) -> Sequence[Claim]:
         """That b - e and b + e are the two combinations.

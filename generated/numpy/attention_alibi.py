@@ -71,7 +71,7 @@ def attention_alibi_forward(
         np.multiply(slope[h], S_part_2, out=S_part_2)
         S -= S_part_2
         A_masked = S
-        j_cut = slice(max(j.start, i.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         np.copyto(
             A_masked[:, j_cut.start - j.start :],
             -math.inf,
@@ -206,7 +206,7 @@ def attention_alibi_lean_forward(
         np.multiply(slope[h], S_part_2, out=S_part_2)
         S -= S_part_2
         A_masked = S
-        j_cut = slice(max(j.start, i.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         np.copyto(
             A_masked[:, j_cut.start - j.start :],
             -math.inf,

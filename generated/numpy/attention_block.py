@@ -120,7 +120,7 @@ def attention_block_forward(
         S = np.matmul(S_part, K[n_2, h, j].T, out=A[n_2, h, i_2, j])
         A_masked = S
         if causal:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
             np.copyto(
                 A_masked[:, j_cut.start - j.start :],
                 -math.inf,
@@ -356,7 +356,7 @@ def attention_block_lean_forward(
         S = np.matmul(S_part, K[n_2, h, j].T, out=room(1, i_2, j))
         A_masked = S
         if causal:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
             np.copyto(
                 A_masked[:, j_cut.start - j.start :],
                 -math.inf,
@@ -427,7 +427,7 @@ def attention_block_lean_backward(
         S = np.matmul(S_part, K[n, h, j].T, out=room(1, i, j))
         A_masked = S
         if causal:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
                 A_masked[:, j_cut.start - j.start :],
                 -math.inf,

@@ -64,7 +64,7 @@ def attention_grouped_forward(
         S = np.matmul(S_part, K[n, g, j].T, out=A[n, g, r, i, j])
         A_masked = S
         if causal:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
                 A_masked[:, j_cut.start - j.start :],
                 -math.inf,
@@ -179,7 +179,7 @@ def attention_grouped_lean_forward(
         S = np.matmul(S_part, K[n, g, j].T, out=room(1, i, j))
         A_masked = S
         if causal:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
                 A_masked[:, j_cut.start - j.start :],
                 -math.inf,
@@ -233,7 +233,7 @@ def attention_grouped_lean_backward(
         S = np.matmul(S_part, K[n, g, j].T, out=room(1, i, j))
         A_masked = S
         if causal:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
                 A_masked[:, j_cut.start - j.start :],
                 -math.inf,

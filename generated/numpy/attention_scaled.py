@@ -74,7 +74,7 @@ def attention_scaled_forward(
         A_masked = S
         np.copyto(A_masked, -math.inf, where=mask[b, i, j] <= 0)
         if causal:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
                 A_masked[:, j_cut.start - j.start :],
                 -math.inf,

@@ -204,7 +204,7 @@ def attention_softcap_lean_forward(
         S = np.multiply(cap, t, out=room(1, i, j))
         A_masked = S
         if causal:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
                 A_masked[:, j_cut.start - j.start :],
                 -math.inf,
@@ -263,7 +263,7 @@ def attention_softcap_lean_backward(
         S = np.multiply(cap, t, out=room(0, i, j))
         A_masked = S
         if causal:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
                 A_masked[:, j_cut.start - j.start :],
                 -math.inf,

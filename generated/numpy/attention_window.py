@@ -63,7 +63,7 @@ def attention_window_forward(
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
         S = np.matmul(S_part, K[n, j].T, out=A[n, i, j])
         A_masked = S
-        j_cut = slice(max(j.start, i.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         np.copyto(
             A_masked[:, j_cut.start - j.start :],
             -math.inf,
@@ -185,7 +185,7 @@ def attention_window_lean_forward(
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
         S = np.matmul(S_part, K[n, j].T, out=room(1, i, j))
         A_masked = S
-        j_cut = slice(max(j.start, i.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         np.copyto(
             A_masked[:, j_cut.start - j.start :],
             -math.inf,
@@ -246,7 +246,7 @@ def attention_window_lean_backward(
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
         S = np.matmul(S_part, K[n, j].T, out=room(1, i, j))
         A_masked = S
-        j_cut = slice(max(j.start, i.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         np.copyto(
             A_masked[:, j_cut.start - j.start :],
             -math.inf,

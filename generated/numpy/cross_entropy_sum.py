@@ -51,30 +51,32 @@ def cross_entropy_sum_forward(
     workspace = workspace or Workspace()
     row_part = w[target]
     rows = workspace.rows(N, V)
-    row = workspace.empty((N,), dtype)
+    row_top_top = workspace.empty((N,), dtype)
+    row_top = workspace.empty((N,), dtype)
+    row_sum = workspace.empty((N,), dtype)
     
-    def row_top_block(room: Room, part: int, n: slice) -> None:
+    def row_top_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        row_top = z[n].max(axis=-1)
-        row_exp = np.subtract(z[n], np.maximum(row_top, np.finfo(dtype).min)[..., None], out=room(0, n, V))
-        np.exp(row_exp, out=row_exp)
-        # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)
-        row[n] = np.where(
-            keep[n] > 0,
-            row_part[n] * np.where(
-                row_part[n] != 0,
-                np.where(
-                    (keep[n] > 0) & (row_part[n] != 0), row_top, 0
-                ) - z[np.arange(n.start, n.stop), target[n]] + np.log(np.maximum(row_exp.sum(axis=-1), 1)),
-                0,
-            ),
-            0,
-        )
+        row_top_top[n] = z[n].max(axis=-1)
+        row_top[n] = np.maximum(row_top_top[n], np.finfo(dtype).min)
+        row_sum_exp = np.subtract(z[n], row_top[n][..., None], out=room(0, n, V))
+        np.exp(row_sum_exp, out=row_sum_exp)
+        row_sum[n] = np.maximum(row_sum_exp.sum(axis=-1), 1)
     
-    workspace.sweep(row_top_block, N, rows, (), (), V, dtype)
+    workspace.sweep(row_top_top_block, N, rows, (), (), V, dtype)
+    # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)   (N,)
+    row = np.where(
+        keep > 0,
+        row_part * np.where(
+            row_part != 0,
+            np.where((keep > 0) & (row_part != 0), row_top_top, 0) - z[np.arange(N), target] + np.log(row_sum),
+            0,
+        ),
+        0,
+    )
     # total = Sum_n(row[n])
     total = row.sum(axis=-1)
-    saved = (leading, types, N, V, z, target, keep, w)
+    saved = (leading, types, N, V, z, target, keep, w, row_top, row_sum)
     return cast(total, bound.type), saved
 
 
@@ -91,7 +93,7 @@ def cross_entropy_sum_backward(
     Returns:
         dz: (..., V)
     """
-    leading, types, N, V, z, target, keep, w = saved
+    leading, types, N, V, z, target, keep, w, row_top, row_sum = saved
     dtotal = incoming("cross_entropy_sum_backward", "dtotal", dtotal, None, (), like=z)
     dtype = dtotal.dtype
     workspace = workspace or Workspace()
@@ -101,19 +103,17 @@ def cross_entropy_sum_backward(
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype)
     
-    def dz_exp_block(room: Room, part: int, n: slice) -> None:
+    def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dz_exp_top = np.maximum(z[n].max(axis=-1), np.finfo(dtype).min)
-        dz_exp = np.subtract(z[n], dz_exp_top[..., None], out=dz[n])
-        np.exp(dz_exp, out=dz_exp)
-        dz_sum = np.maximum(dz_exp.sum(axis=-1), 1)
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*w[target[n]]*[keep[n] > 0]
-        np.divide(dz_exp, dz_sum[..., None], out=dz[n])
+        np.subtract(z[n], row_top[n][..., None], out=dz[n])
+        np.exp(dz[n], out=dz[n])
+        dz[n] /= row_sum[n][..., None]
         np.copyto(dz[n], 0, where=keep[n][..., None] <= 0)
         np.multiply(dz_part[n][..., None], dz[n], out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= np.where(keep[n] > 0, dz_part[n], 0)
     
-    workspace.sweep(dz_exp_block, N, rows, (), (), V, dtype)
+    workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
 
 

@@ -82,7 +82,7 @@ def self_attention_forward(
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
         Z = np.matmul(Z_part, K[n, g, j].T, out=A[n, g, r, i, j])
         A_masked = Z
-        j_cut = slice(max(j.start, i.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         np.copyto(
             A_masked[:, j_cut.start - j.start :],
             -math.inf,
@@ -276,7 +276,7 @@ def self_attention_lean_forward(
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
         Z = np.matmul(Z_part, K[n, g, j].T, out=room(1, i, j))
         A_masked = Z
-        j_cut = slice(max(j.start, i.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         np.copyto(
             A_masked[:, j_cut.start - j.start :],
             -math.inf,
@@ -342,7 +342,7 @@ def self_attention_lean_backward(
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
         Z = np.matmul(Z_part, K[n, g, j].T, out=room(1, i, j))
         A_masked = Z
-        j_cut = slice(max(j.start, i.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         np.copyto(
             A_masked[:, j_cut.start - j.start :],
             -math.inf,

@@ -134,7 +134,7 @@ def self_attention_rotary_forward(
             out=P[n, g, r, i_2, j],
         )
         P_masked = Z
-        j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
         np.copyto(
             P_masked[:, j_cut.start - j.start :],
             -math.inf,
@@ -375,7 +375,7 @@ def self_attention_rotary_lean_forward(
             out=room(1, i_2, j),
         )
         P_masked = Z
-        j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
         np.copyto(
             P_masked[:, j_cut.start - j.start :],
             -math.inf,
@@ -484,7 +484,7 @@ def self_attention_rotary_lean_backward(
             out=P[n, g, r, i_2, j],
         )
         P_masked = Z
-        j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
         np.copyto(
             P_masked[:, j_cut.start - j.start :],
             -math.inf,

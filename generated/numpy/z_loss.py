@@ -65,7 +65,7 @@ def z_loss_forward(
     L = L_top + L_log
     # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
     loss = (scale * np.einsum("n,n->", L, L) + L.sum(axis=-1) - z[np.arange(N), target].sum(axis=-1)) / N
-    saved = (leading, types, N, V, scale, z, target, L, L_top, L_log)
+    saved = (leading, types, N, V, scale, z, target, L_top, L_log, L)
     return cast(loss, bound.type), saved
 
 
@@ -82,7 +82,7 @@ def z_loss_backward(
     Returns:
         dz: (..., V)
     """
-    leading, types, N, V, scale, z, target, L, L_top, L_log = saved
+    leading, types, N, V, scale, z, target, L_top, L_log, L = saved
     dloss = incoming("z_loss_backward", "dloss", dloss, None, (), like=z)
     dtype = dloss.dtype
     workspace = workspace or Workspace()

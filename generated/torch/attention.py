@@ -66,7 +66,7 @@ def attention_forward(
         S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A[b, i, j])
         A_masked = S
         if causal:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -186,7 +186,7 @@ def attention_lean_forward(
         S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
         A_masked = S
         if causal:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -242,7 +242,7 @@ def attention_lean_backward(
         S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
         A_masked = S
         if causal:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device

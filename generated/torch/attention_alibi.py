@@ -73,7 +73,7 @@ def attention_alibi_forward(
         S_part_3 = torch.mul(slope[h][..., None, None], S_part_2, out=room(2, h, i, j))
         S -= S_part_3
         A_masked = S
-        j_cut = slice(max(j.start, i.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         A_masked[:, :, j_cut.start - j.start :].masked_fill_(
             torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                 j_cut.start, j_cut.stop, device=device
@@ -213,7 +213,7 @@ def attention_alibi_lean_forward(
         S_part_3 = torch.mul(slope[h][..., None, None], S_part_2, out=room(3, h, i, j))
         S -= S_part_3
         A_masked = S
-        j_cut = slice(max(j.start, i.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         A_masked[:, :, j_cut.start - j.start :].masked_fill_(
             torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                 j_cut.start, j_cut.stop, device=device

@@ -126,7 +126,7 @@ def attention_block_forward(
         S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A[n_2, h, i_2, j])
         A_masked = S
         if causal:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -372,7 +372,7 @@ def attention_block_lean_forward(
         S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
         A_masked = S
         if causal:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -445,7 +445,7 @@ def attention_block_lean_backward(
         S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
         A_masked = S
         if causal:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device

@@ -77,7 +77,7 @@ def attention_scaled_forward(
         A_masked = S
         A_masked.masked_fill_(mask[b, i, j] <= 0, -math.inf)
         if causal:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device

@@ -65,7 +65,7 @@ def attention_window_forward(
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
         S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=A[n, i, j])
         A_masked = S
-        j_cut = slice(max(j.start, i.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         A_masked[:, :, j_cut.start - j.start :].masked_fill_(
             torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                 j_cut.start, j_cut.stop, device=device
@@ -191,7 +191,7 @@ def attention_window_lean_forward(
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
         S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
         A_masked = S
-        j_cut = slice(max(j.start, i.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         A_masked[:, :, j_cut.start - j.start :].masked_fill_(
             torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                 j_cut.start, j_cut.stop, device=device
@@ -253,7 +253,7 @@ def attention_window_lean_backward(
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
         S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
         A_masked = S
-        j_cut = slice(max(j.start, i.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         A_masked[:, :, j_cut.start - j.start :].masked_fill_(
             torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                 j_cut.start, j_cut.stop, device=device

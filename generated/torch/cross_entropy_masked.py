@@ -56,28 +56,30 @@ def cross_entropy_masked_forward(
     # M = Sum_n([keep[n] > 0])
     M = torch.where(row_mask, 1, 0).to(dtype).sum(dim=-1)
     rows = workspace.rows(N, V)
-    row = workspace.empty((N,), dtype, device)
+    row_top_top = workspace.empty((N,), dtype, device)
+    row_top = workspace.empty((N,), dtype, device)
+    row_sum = workspace.empty((N,), dtype, device)
     
-    def row_top_block(room: Room, part: int, n: slice) -> None:
+    def row_top_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        row_top = z[n].amax(dim=-1)
-        row_exp = torch.sub(z[n], torch.clamp(row_top, min=torch.finfo(dtype).min)[..., None], out=room(0, n, V))
-        torch.exp(row_exp, out=row_exp)
-        # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)
-        row[n] = torch.where(
-            keep[n] > 0,
-            torch.where(keep[n] > 0, row_top, 0) - z[
-                torch.arange(n.start, n.stop, device=device), target[n]
-            ] + torch.log(torch.clamp(row_exp.sum(dim=-1), min=1)),
-            0,
-        )
+        row_top_top[n] = z[n].amax(dim=-1)
+        row_top[n] = torch.clamp(row_top_top[n], min=torch.finfo(dtype).min)
+        row_sum_exp = torch.sub(z[n], row_top[n][..., None], out=room(0, n, V))
+        torch.exp(row_sum_exp, out=row_sum_exp)
+        row_sum[n] = torch.clamp(row_sum_exp.sum(dim=-1), min=1)
     
-    workspace.sweep(row_top_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(row_top_top_block, N, rows, (), (), V, dtype, device)
+    # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)   (N,)
+    row = torch.where(
+        keep > 0,
+        torch.where(keep > 0, row_top_top, 0) - z[torch.arange(N, device=device), target] + torch.log(row_sum),
+        0,
+    )
     # total = Sum_n(row[n])
     total = row.sum(dim=-1)
     # loss = where(M > 0, total/M, 0)
     loss = torch.where(M > 0, total / torch.where(M > 0, M, 1), 0)
-    saved = (leading, types, N, V, z, target, keep, M)
+    saved = (leading, types, N, V, z, target, keep, row_top, row_sum, M)
     return cast(loss, bound.type), saved
 
 
@@ -94,7 +96,7 @@ def cross_entropy_masked_backward(
     Returns:
         dz: (..., V)
     """
-    leading, types, N, V, z, target, keep, M = saved
+    leading, types, N, V, z, target, keep, row_top, row_sum, M = saved
     dloss = incoming("cross_entropy_masked_backward", "dloss", dloss, None, (), like=z)
     dtype = dloss.dtype
     device = dloss.device
@@ -106,19 +108,17 @@ def cross_entropy_masked_backward(
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
     
-    def dz_exp_block(room: Room, part: int, n: slice) -> None:
+    def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dz_exp_top = torch.clamp(z[n].amax(dim=-1), min=torch.finfo(dtype).min)
-        dz_exp = torch.sub(z[n], dz_exp_top[..., None], out=dz[n])
-        torch.exp(dz_exp, out=dz_exp)
-        dz_sum = torch.clamp(dz_exp.sum(dim=-1), min=1)
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*[keep[n] > 0]
-        torch.div(dz_exp, dz_sum[..., None], out=dz[n])
+        torch.sub(z[n], row_top[n][..., None], out=dz[n])
+        torch.exp(dz[n], out=dz[n])
+        dz[n] /= row_sum[n][..., None]
         dz[n].masked_fill_(keep[n][..., None] <= 0, 0)
         torch.mul(drow, dz[n], out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep[n] > 0, drow, 0)
     
-    workspace.sweep(dz_exp_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
 
 
@@ -193,8 +193,8 @@ _operator = Operator(
     cross_entropy_masked_backward,
     arrays=("z: N... V", "target: N...", "keep: N..."),
     outputs=("loss:",),
-    saved=("leading", "types", "N", "V", "z", "target", "keep", "M"),
-    kept=("M:",),
+    saved=("leading", "types", "N", "V", "z", "target", "keep", "row_top", "row_sum", "M"),
+    kept=("row_top: N...", "row_sum: N...", "M:"),
     variables=("z",),
     independent=(False, True),
 )

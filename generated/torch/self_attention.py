@@ -89,7 +89,7 @@ def self_attention_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
         )
         A_masked = Z
-        j_cut = slice(max(j.start, i.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         A_masked[:, :, j_cut.start - j.start :].masked_fill_(
             torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                 j_cut.start, j_cut.stop, device=device
@@ -310,7 +310,7 @@ def self_attention_lean_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
         )
         A_masked = Z
-        j_cut = slice(max(j.start, i.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         A_masked[:, :, j_cut.start - j.start :].masked_fill_(
             torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                 j_cut.start, j_cut.stop, device=device
@@ -382,7 +382,7 @@ def self_attention_lean_backward(
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
         Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
         A_masked = Z
-        j_cut = slice(max(j.start, i.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         A_masked[:, :, j_cut.start - j.start :].masked_fill_(
             torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                 j_cut.start, j_cut.stop, device=device

@@ -143,7 +143,7 @@ def self_attention_rotary_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start))
         )
         P_masked = Z
-        j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
         P_masked[:, :, j_cut.start - j.start :].masked_fill_(
             torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                 j_cut.start, j_cut.stop, device=device
@@ -400,7 +400,7 @@ def self_attention_rotary_lean_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start))
         )
         P_masked = Z
-        j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
         P_masked[:, :, j_cut.start - j.start :].masked_fill_(
             torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                 j_cut.start, j_cut.stop, device=device
@@ -520,7 +520,7 @@ def self_attention_rotary_lean_backward(
             out=P[n, g, r, i_2, j],
         )
         P_masked = Z
-        j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
         P_masked[:, :, j_cut.start - j.start :].masked_fill_(
             torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                 j_cut.start, j_cut.stop, device=device

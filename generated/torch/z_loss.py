@@ -67,7 +67,7 @@ def z_loss_forward(
     L = L_top + L_log
     # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
     loss = (scale * (L * L).sum(dim=0) + L.sum(dim=-1) - z[torch.arange(N, device=device), target].sum(dim=-1)) / N
-    saved = (leading, types, N, V, scale, z, target, L, L_top, L_log)
+    saved = (leading, types, N, V, scale, z, target, L_top, L_log, L)
     return cast(loss, bound.type), saved
 
 
@@ -84,7 +84,7 @@ def z_loss_backward(
     Returns:
         dz: (..., V)
     """
-    leading, types, N, V, scale, z, target, L, L_top, L_log = saved
+    leading, types, N, V, scale, z, target, L_top, L_log, L = saved
     dloss = incoming("z_loss_backward", "dloss", dloss, None, (), like=z)
     dtype = dloss.dtype
     device = dloss.device
@@ -165,8 +165,8 @@ _operator = Operator(
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float scale",),
-    saved=("leading", "types", "N", "V", "scale", "z", "target", "L", "L_top", "L_log"),
-    kept=("L: N...", "L_top: N...", "L_log: N..."),
+    saved=("leading", "types", "N", "V", "scale", "z", "target", "L_top", "L_log", "L"),
+    kept=("L_top: N...", "L_log: N...", "L: N..."),
     variables=("z",),
 )
 

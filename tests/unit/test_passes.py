@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import pytest
 import sympy
@@ -21,7 +21,7 @@ from derive.program import Definition, Program
 LIBRARY = {program.name: program for program in load()}
 
 
-@lru_cache(maxsize=None)
+@cache
 def trace_of(name: str) -> Trace:
     return traced(LIBRARY[name])
 
@@ -34,7 +34,7 @@ def inner_sums(definition: Definition) -> list[sympy.Sum]:
     return sorted(definition.body.atoms(sympy.Sum), key=str)
 
 
-# -- the row sum of dA * A is that of dO * O -----------------------------------------------------------------------------
+# -- the row sum of dA * A is that of dO * O --------------------------------------------------------------------------
 
 ATTENTION = {
     "attention": "dS", "attention_masked": "dS", "attention_padding": "dS", "attention_window": "dS",
@@ -79,7 +79,7 @@ def test_nothing_goes_by_names() -> None:
     assert trace.sizes == {"X": LONG, "Y": LONG, "f": SHORT, "g": SHORT, "w": LEADING}
 
 
-# -- norms ---------------------------------------------------------------------------------------------------------------
+# -- norms ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "left"), [("layer_norm", {"dxhat", "dx", "dgamma", "dbeta"}),
@@ -125,7 +125,7 @@ def test_a_sum_that_an_empty_index_set_would_change_is_no_constant() -> None:
     assert all(len(names_in(total)) > 1 for total in inner_sums(dx))
 
 
-# -- scales, look-ups ----------------------------------------------------------------------------------------------------
+# -- scales, look-ups -------------------------------------------------------------------------------------------------
 
 
 def test_scales_go_into_the_rows() -> None:
@@ -155,7 +155,7 @@ def test_a_diagonal_is_added_in_place() -> None:
     assert "eye" not in kernel_file(LIBRARY["info_nce"], "numpy")
 
 
-# -- the parts -----------------------------------------------------------------------------------------------------------
+# -- the parts --------------------------------------------------------------------------------------------------------
 
 
 def test_exponentials_are_not_taken_apart() -> None:
@@ -191,9 +191,9 @@ def test_a_part_is_read_only_where_its_sums_are_its_own() -> None:
 
 def test_the_cheapest_order_of_a_chain() -> None:
     """(A B) v costs far more than A (B v)."""
-    n, m = dims("n m")
-    i, j, k = index("i", n), index("j", n), index("k", n)
-    sizes = {"n": 100, "m": 100}
+    (n,) = dims("n")
+    i, j, k = indices("i j k", n)
+    sizes = {"n": 100}
     order = cheapest([frozenset({i, j}), frozenset({j, k}), frozenset({k})], frozenset({j, k}), sizes)
     assert order.pairs[0] == (1, 2)
     assert not order.cost.products.terms  # matrix times vector, twice
