@@ -151,7 +151,7 @@ class BlockPrinter:
             name = self._inherited(statement)
             if name not in where or name in self.kept or last.get(name) != place or not self.is_wide(statement.axes):
                 continue
-            if set(statements[where[name]].axes) == set(statement.axes):
+            if statements[where[name]].axes == statement.axes:
                 heirs[name] = statement.name
         memory: dict[str, str] = {}
         until: dict[int, int] = {}  # the piece of scratch memory -> the place of its last reader
@@ -184,7 +184,7 @@ class BlockPrinter:
 
     def _block(self, name: str, axes: Axes) -> str:
         return self.printer.laid_out(
-            View(name, axes, self.indices), tuple(i for i in axes if i not in self.indices)
+            View(name, axes, tuple(i for i in axes if i in self.indices)), tuple(i for i in axes if i not in self.indices)
         ).text
 
     def _inherited(self, statement: Statement) -> str:
@@ -301,6 +301,8 @@ class BlockPrinter:
         if sign and operands[0].text == target.text:
             self._line(f"{target.text} {sign} {operands[1].within(TERNARY)}")
             return
+        if self.library.needs_array_first and node.operands[0].is_host and node.operation in ("add", "mul"):
+            node, operands = Map(node.operation, node.operands[::-1]), operands[::-1]
         call = self.library.into.get(node.operation)
         if call is not None and not (self.library.needs_array_first and node.operands[0].is_host):
             self._call(call, [operand.text for operand in operands], target)

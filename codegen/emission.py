@@ -17,10 +17,10 @@ from typing import Any
 
 import jinja2
 
-from codegen.backends.tables import LIBRARIES
+from codegen.backends.tables import LIBRARIES, RUNTIME_FUNCTIONS
 from codegen.errors import KernelError
 from codegen.printer import Printer
-from codegen.registration import as_forward, differentiated_numbers, registration, result_type, summary
+from codegen.registration import as_forward, differentiated_numbers, registration, result_type, summary, version_of
 from codegen.schedule import RESERVED, Kernel, Parameter, Routine, plan
 from codegen.sharing import reads
 from codegen.sweeps import Step, Sweep, options_of, steps, sweep_lines
@@ -92,7 +92,7 @@ def kernel_text(kernel: Kernel, target: str) -> str:
         made, saved = _schedule(schedule, target, printer)
         functions += made
         if registers and (schedule is kernel or schedule.backward is not None):
-            registered.append(_registered(schedule, saved))
+            registered.append(_registered(schedule, saved, made))
     code = "\n".join(line for function in functions for line in function.lines if not line.lstrip().startswith("#"))
     words = {*re.findall(r"(?<![\w.])[A-Za-z_]\w*", code), *(["Workspace"] if "workspace" in code else [])}
     return environment().get_template("kernel.py.jinja").render(
@@ -104,7 +104,7 @@ def kernel_text(kernel: Kernel, target: str) -> str:
         needs_math="math" in words,
         library=library.runtime["library"],
         runtime=[*["Array"], *["Saved"] * (kernel.backward is not None),
-                 *sorted({"bind", "cast", "erf", "incoming", "largest", "restore"} & words)],
+                 *sorted({"add_at", "bind", "cast", "incoming", "largest", "restore", *RUNTIME_FUNCTIONS} - library.has & words)],
         workspace=sorted({"Room", "Workspace"} & words),
         functions=functions,
         registered=registered,
@@ -258,7 +258,7 @@ def _forward(kernel: Kernel, target: str, lines: Sequence[str], saved: Sequence[
     if kernel.backward is not None:
         closing = [*_call("saved = (", list(saved), "," * (len(saved) == 1) + ")"), f"return {results[0]}, saved"]
     else:
-        closing = [f"return {', '.join(results)}"]
+        closing = list(_returned(results)) if len(results) > 1 else [f"return {results[0]}"]
     outputs = [_described(parameter) for parameter in routine.returns]
     outputs += [f"saved: what {kernel.backward.name} needs"] if kernel.backward is not None else []
     array = LIBRARIES[target].runtime["array"]
@@ -334,9 +334,10 @@ def _about_workspace(lines: Sequence[str]) -> tuple[str, ...]:
     return ("workspace: threads and scratch memory, to be reused by later calls",) if _workspace(lines) else ()
 
 
-def _registered(kernel: Kernel, saved: Sequence[str]) -> RegisteredText:
+def _registered(kernel: Kernel, saved: Sequence[str], functions: Sequence[FunctionText]) -> RegisteredText:
     """A kernel in the library's registry of operators, and the function that calls it there."""
-    made = registration(kernel, saved, _options(kernel), _call)
+    code = "\n".join(line for function in functions for line in (*function.signature, *function.lines))
+    made = registration(kernel, saved, _options(kernel), version_of(code), _call)
     numbers = differentiated_numbers(kernel)
     options = [
         _option(name, kernel).replace(": float", ": float | torch.Tensor") if name in numbers else _option(name, kernel)

@@ -53,9 +53,9 @@ def least_sizes(definitions: Sequence[Definition], known: Sequence[Definition]) 
                 needs[str(size)] = (1, reason)
                 break
     for definition in definitions:
-        for size, least, reason in _fixed_positions(definition):
-            if least > needs.get(size, (0, ""))[0]:
-                needs[size] = (least, reason)
+        for name, least, reason in _fixed_positions(definition):
+            if least > needs.get(name, (0, ""))[0]:
+                needs[name] = (least, reason)
     return needs
 
 
@@ -108,10 +108,10 @@ class Empty:
         """The parts of an expression that are evaluated: not the other branch, not what a false bracket multiplies."""
         if isinstance(node, Where):
             held = self._holds(node.args[0])
-            return node.args[1:] if held is None else node.args[1:2] if held else node.args[2:]
+            return tuple(node.args[1:] if held is None else node.args[1:2] if held else node.args[2:])
         if isinstance(node, Mul) and any(is_bracket(part) and self._holds(part.args[0]) is False for part in node.args):
             return ()
-        return () if isinstance(node, (Indexed, Scalar, Index, Dim)) else node.args
+        return () if isinstance(node, (Indexed, Scalar, Index, Dim)) else tuple(node.args)
 
     def _holds(self, condition: Any) -> bool | None:
         """Whether a comparison with a number holds, where an empty sum decides it."""

@@ -20,6 +20,7 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from codegen.costs import Sizes, entries
 from codegen.nodes import (
     Axes,
     Contract,
@@ -60,6 +61,11 @@ class Loop:
     accumulated: Mapping[str, Axes]
 
     @property
+    def has_products(self) -> bool:
+        """Whether products of matrices are among what it computes."""
+        return any(has_product(statement.node) for statement in self.body)
+
+    @property
     def name(self) -> str:
         """What the loop is called: after the widest value that it computes."""
         return max(self.body, key=lambda statement: len(statement.axes)).name
@@ -79,21 +85,21 @@ class Loop:
         return tuple(i for i in self.outer if i not in self.own)
 
 
-def looped(statements: Sequence[Statement], kept: Sequence[str]) -> list[Statement | Loop]:
+def looped(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes) -> list[Statement | Loop]:
     """The statements with those that are best computed block by block gathered in loops.
 
-    The names in `kept` are wanted whole.
+    The names in `kept` are wanted whole; `sizes` are typical ones, which decide what is large.
     """
     inside = {s.name: s for s in read_later(_with_one_name(_with_masks_inside(statements)), kept)}
-    for domain in _domains(list(inside.values()), kept):
-        for row in _rows(domain):
+    for domain in _domains(list(inside.values()), kept, sizes):
+        for row in _rows(domain, list(inside.values())):
             found = _loop(list(inside.values()), domain, row, kept)
             if found is not None:
                 loop, after = found
                 wanted = [*kept, *sorted(_read(loop.body) | _read(after))]
                 computed = {statement.name for statement in (*loop.body, *after)}
                 before = read_later([s for s in statements if s.name not in computed], wanted)
-                return [*looped(before, wanted), loop, *looped(after, kept)]
+                return [*looped(before, wanted, sizes), loop, *looped(after, kept, sizes)]
     return list(statements)
 
 
@@ -105,8 +111,8 @@ def _read(statements: Iterable[Statement]) -> set[str]:
 # Where a loop may be.
 
 
-def _domains(statements: Sequence[Statement], kept: Sequence[str]) -> list[Axes]:
-    """The shapes that are worth a loop: the one with most axes first, of several the one with most local values."""
+def _domains(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes) -> list[Axes]:
+    """The shapes that are worth a loop: the largest one first, of several the one with most local values."""
     passes: dict[frozenset[Index], int] = {}
     layout: dict[frozenset[Index], Axes] = {}
     for node in {inner: None for statement in statements for inner in walk(statement.node)}:
@@ -119,12 +125,19 @@ def _domains(statements: Sequence[Statement], kept: Sequence[str]) -> list[Axes]
     for statement in statements:  # the order in which a value is laid out counts, not the one in which it is made
         layout[frozenset(statement.axes)] = statement.axes
     worth = [axes for axes, count in passes.items() if count >= FEWEST_PASSES]
-    return [layout[axes] for axes in sorted(worth, key=lambda a: (-len(a), -local[a], -passes[a], str(layout[a])))]
+    size = {axes: entries(axes).at(sizes) for axes in worth}
+    return [layout[a] for a in sorted(worth, key=lambda a: (-size[a], -local[a], -passes[a], str(layout[a])))]
 
 
-def _rows(domain: Axes) -> list[Index]:
-    """The indices that could be cut into blocks, the second last first; the last stays whole, it is contiguous."""
-    return [index for index in reversed(domain[:-1]) if isinstance(index.extent, Dim)]
+def _rows(domain: Axes, statements: Sequence[Statement]) -> list[Index]:
+    """The indices that could be cut into blocks; the last one stays whole, it is contiguous.
+
+    Between products of matrices it is the second last, so that the others are one matrix each or a stack of them; where
+    there are none, a block is any number of entries that are side by side, and the first index is cut.
+    """
+    cut = [index for index in domain[:-1] if isinstance(index.extent, Dim)]
+    wide = [s for s in statements if any(set(domain) <= set(node.axes) for node in walk(s.node))]
+    return cut[::-1] if any(has_product(statement.node) for statement in wide) else cut
 
 
 def _loop(
@@ -191,7 +204,8 @@ def _with_neighbours(
         if statement.name in names or not indices <= set(statement.axes):
             continue
         users = {other.name for other in statements if statement.name in reads(other.node)}
-        if not users or not users <= names or statement.name in kept or _has_product(statement.node):
+        is_dear = has_product(statement.node) or any(isinstance(n, (Scatter, Gather)) for n in walk(statement.node))
+        if not users or not users <= names or statement.name in kept or is_dear:
             continue
         joined = [s for s in statements if s.name in names or s.name == statement.name]
         if all(_is_legal(s, joined, indices) and _is_printable(s, indices) for s in joined):
@@ -199,9 +213,9 @@ def _with_neighbours(
     return [statement for statement in statements if statement.name in names]
 
 
-def _has_product(node: Node) -> bool:
-    return any(isinstance(n, (Scatter, Gather)) or (isinstance(n, Contract) and n.left_only and n.right_only)
-               for n in walk(node))  # fmt: skip
+def has_product(node: Node) -> bool:
+    """Whether a product of matrices is computed for the node."""
+    return any(isinstance(n, Contract) and n.left_only and n.right_only for n in walk(node))
 
 
 def _is_printable(statement: Statement, indices: set[Index]) -> bool:
@@ -327,7 +341,7 @@ def peeled(node: Node, outer: frozenset[Index], local: frozenset[str]) -> Node:
     if isinstance(node, Read):
         if node.name in local:
             return Read(node.name, tuple(index for index in node.where if index not in outer))
-        return View(node.name, node.where, outer)
+        return View(node.name, node.where, tuple(index for index in node.where if index in outer))
     if isinstance(node, Position) and node.index in outer:
         return Counter(node.index)
     children = [peeled(child, outer, local) for child in node.children]

@@ -31,7 +31,7 @@ from codegen.nodes import (
     Select,
     Size,
 )
-from codegen.stability import Largest, Softplus
+from codegen.stability import ErfComplement, Largest, Logistic, NormalCdf, Softplus
 from derive.binders import free_indices
 from derive.functions import Defined
 from derive.language import Dim, Flag, Index, Scalar, Tensor, Where, is_bracket
@@ -236,6 +236,9 @@ FUNCTIONS: dict[type, str] = {
     sympy.atan: "atan",
     sympy.sign: "sign",
     Softplus: "softplus",
+    Logistic: "logistic",
+    ErfComplement: "erfc",
+    NormalCdf: "normal_cdf",
 }
 STEEP = frozenset({"log", "sinh", "cosh"})  # functions that warn at some finite argument
 

@@ -106,7 +106,7 @@ class View(Node):
 
     name: str
     where: Axes
-    fixed: frozenset[Index]
+    fixed: Axes
     __hash__ = Node.__hash__
 
     @property

@@ -8,8 +8,10 @@ arrays go in and out, which are saved, and whether a batch may become one more l
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from codegen.errors import KernelError
 from codegen.nodes import Axes, Contract, Gather, Identity, Node, Position, Read, Reduce, Scatter, Size
@@ -37,13 +39,25 @@ def as_forward(kernel: Kernel) -> Kernel:
     return replace(kernel, forward=replace(kernel.forward, name=f"{kernel.program.name}_forward"))
 
 
-def registration(kernel: Kernel, saved: Sequence[str], options: Sequence[str], call: Call) -> Registration:
+def version_of(code: str) -> str:
+    """What tells this operator from another of its name: a digest of its code, and of what registers it.
+
+    PyTorch keeps compiled graphs on disk. One that was made for other kernels must not be run with these.
+    """
+    registers = (Path(__file__).parent / "templates" / "operators.py.jinja").read_text(encoding="utf-8")
+    return f"v{hashlib.sha256(f'{registers}{code}'.encode()).hexdigest()[:8]}"
+
+
+def registration(
+    kernel: Kernel, saved: Sequence[str], options: Sequence[str], version: str, call: Call
+) -> Registration:  # fmt: skip
     """The registration of a kernel.
 
     Args:
         kernel: the plan, its forward routine called NAME_forward.
         saved: the names of what the forward kernel hands to the backward one, in order.
         options: the names of the options, in the order of the signature.
+        version: the name of the overload.
         call: lays out a call.
 
     Raises:
@@ -65,6 +79,7 @@ def registration(kernel: Kernel, saved: Sequence[str], options: Sequence[str], c
     called = forward.name.removesuffix("_forward")
     variable = f"_{called[len(kernel.program.name) + 1 :]}_operator" if called != kernel.program.name else "_operator"
     lines = [f'"{called}",', f"{forward.name},", *([f"{backward.name},"] if backward is not None else [])]
+    lines.append(f'version="{version}",')
     for name, texts in fields.items():
         if texts:
             lines += call(f"{name}=(", [f'"{text}"' for text in texts], ",)," if len(texts) == 1 else "),")

@@ -13,8 +13,10 @@ from typing import Any
 
 from sympy import Integer, S
 
+from codegen.backends.tables import RUNTIME_FUNCTIONS
 from codegen.context import Context
 from codegen.costs import typical_sizes
+from codegen.deferring import deferred
 from codegen.errors import KernelError
 from codegen.factors import gathered
 from codegen.keeping import with_rows_kept
@@ -39,8 +41,8 @@ from derive.language import Dim, Flag, Index, Scalar, Tensor
 from derive.program import Definition, Name, Program
 
 RESERVED = frozenset(
-    {"np", "torch", "math", "saved", "leading", "bind", "bound", "incoming", "restore", "cast", "types", "largest", "erf",
-     "dtype", "device"}  # fmt: skip
+    {"add_at", "np", "torch", "math", "saved", "leading", "bind", "bound", "incoming", "restore", "cast", "types",
+     "largest", "dtype", "device", *RUNTIME_FUNCTIONS}
 )
 
 
@@ -111,7 +113,7 @@ def plan(program: Program) -> Kernel:
     nodes = _lowered(program, trace.forward[-1].definitions, stated, options, parts, told(trace.forward))
     shapes = {definition.name: definition for definition in program.definitions}
     if not request.wrt:
-        statements = hoisted(shrunk(read_later(nodes, outputs), outputs))
+        statements = deferred(hoisted(shrunk(read_later(nodes, outputs), outputs)), outputs, trace.sizes)
         routine = _routine(program.name, program, statements, [_parameter(s) for s in inputs if isinstance(s, Tensor)],
                            [_defined_parameter(shapes[name]) for name in outputs], inputs)  # fmt: skip
         needs = least_sizes(forward, program.definitions)
@@ -157,7 +159,8 @@ def plan(program: Program) -> Kernel:
     boundary = [parameter.sizes for parameter in (*taken, *returned[0], *returned[1])]
     other = lean(forward_statements, backward_statements, saved, [parameter.name for parameter in taken], boundary)
     if other is not None:
-        variants.append(pair(f"{program.name}_lean", *other))
+        first, second, few = other
+        variants.append(pair(f"{program.name}_lean", deferred(first, [*outputs, *few], trace.sizes), second, few))
     if not shapes[outputs[0]].indices:
         adjoints = [replace(d, body=substitute(d.body, {upstream: S.One})) for d in adjoints]
         adjoint_nodes = _lowered(gradient, adjoints, stated, options, parts, adjoint_comments)

@@ -12,6 +12,10 @@ replays them):
     exp(u) exp(v)             = exp(u + v)
     log(exp(u))               = u
     log(x y)                  = log x + log y             where one factor is an exponential
+    a + a erf(u)              = a erfc(-u)                erfc(u) = 1 - erf(u), which keeps its digits where it is small
+                              = 2 a Phi(sqrt(2) u)        where that argument is free of sqrt(2); Phi the normal cdf
+    exp(-softplus(u))         = sigma(-u)                 sigma(u) = 1/(1 + exp(-u)), at last
+    exp(u - softplus(u))      = sigma(u)
 
 After them an exponential is only ever taken of a difference such as S - logsumexp(S), which is at most 0. The kernel
 for logsumexp subtracts the row's maximum; softplus is the elementwise case. Nothing is recognised by name: a
@@ -44,6 +48,24 @@ class Softplus(sympy.Function):
     nargs = 1
 
 
+class Logistic(sympy.Function):
+    """1/(1 + exp(-u)), kept as one elementwise function: as an exponential it would have the error of the exponent."""
+
+    nargs = 1
+
+
+class ErfComplement(sympy.Function):
+    """1 - erf(u), kept as one elementwise function; SymPy's own turns erfc(-u) back into 2 - erfc(u)."""
+
+    nargs = 1
+
+
+class NormalCdf(sympy.Function):
+    """(1 + erf(u/sqrt(2)))/2, kept as one elementwise function: u/sqrt(2) has an error that the tail magnifies."""
+
+    nargs = 1
+
+
 class Largest(sympy.Function):
     """The largest of some numbers."""
 
@@ -58,7 +80,7 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     by_name = {definition.symbol: definition for definition in known}
     in_full = {definition.symbol: _spelled(definition) for definition in known}
     rewritten = _read_exponents(_rewrite(unfold(expression), by_name), in_full)
-    return guarded(rewritten, in_full)
+    return _logistic(guarded(rewritten, in_full))
 
 
 @lru_cache(maxsize=2_000)
@@ -165,12 +187,28 @@ def _sum(node: Any, known: Definitions) -> Expr | None:
 
 
 def _add(node: Any, _known: Definitions) -> Expr | None:
-    """1 + exp(u) is exp(softplus(u))."""
+    """1 + exp(u) is exp(softplus(u)), and 1 + erf(u) is erfc(-u)."""
+    tail = _tail(node)
+    if tail is not None:
+        return tail
     if len(node.args) == 2 and S.One in node.args:
         other = node.args[1] if node.args[0] == S.One else node.args[0]
         if isinstance(other, sympy.exp):
             return sympy.exp(Softplus(other.args[0]))
     return None
+
+
+def _tail(node: Expr) -> Expr | None:
+    """A sum a + a erf(u), which cancels where erf(u) is close to -1, as a multiple of a function of the tail."""
+    number, rest = node.as_coeff_Add()
+    weight, function = rest.as_coeff_Mul()
+    if not isinstance(function, sympy.erf) or number == 0 or abs(weight) != abs(number):
+        return None
+    argument = function.args[0] if weight == number else -function.args[0]
+    wide = sympy.sqrt(2) * argument
+    if wide.has(sympy.sqrt(2)):
+        return number * ErfComplement(-argument)
+    return 2 * number * NormalCdf(wide)
 
 
 def _relative(node: Expr, known: Definitions) -> tuple[Expr, Expr] | None:
@@ -237,3 +275,27 @@ RULES: tuple[tuple[type, Callable[[Any, Definitions], Expr | None]], ...] = (
     (sympy.Mul, _mul),
     (sympy.log, _log),
 )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The logistic function, at last: until then exponentials are multiplied by adding exponents.
+
+
+def _logistic(node: Any) -> Any:
+    """The expression with the exponentials that are products of logistic functions written as these."""
+    inner = map_children(node, _logistic)
+    if not isinstance(inner, sympy.exp):
+        return inner
+    rest = inner.args[0]
+    factors: list[Expr] = []
+    for scale in sorted(rest.atoms(Softplus), key=sympy.default_sort_key):
+        count = -rest.coeff(scale)
+        if not (count.is_Integer and 0 < count <= MOST_TERMS):
+            return inner
+        argument = scale.args[0]
+        # Of the factors, those that take the argument out of the exponent are sigma(u), the others sigma(-u).
+        left = [sympy.expand(rest + count * scale - upper * argument) for upper in range(int(count) + 1)]
+        upper = min(range(len(left)), key=lambda place: (left[place] != 0, len(Add.make_args(left[place]))))
+        rest = left[upper]
+        factors += [Logistic(argument) ** upper, Logistic(-argument) ** (count - upper)]
+    return Mul(*factors) if rest == 0 and factors else inner

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from codegen.backends.tables import Library
 from codegen.blocks import BlockPrinter
+from codegen.costs import typical_sizes
 from codegen.loops import Loop, looped
 from codegen.nodes import Axes, Node, Option, walk
 from codegen.printer import Printer
@@ -20,9 +21,6 @@ from codegen.schedule import Kernel
 from codegen.sharing import Statement, fresh_name
 from codegen.supports import End, Support, Supports, ranges, supports_of
 from derive.language import Index
-
-
-MOST_ROWS = 256  # of a block that visits a part of a range: with more, the part is less exact
 
 
 @dataclass(frozen=True)
@@ -56,14 +54,14 @@ def steps(kernel: Kernel, library: Library) -> tuple[list[Step], list[Step]]:
     returned = [parameter.name for parameter in forward.returns]
     if not library.blocks:
         return list(forward.statements), list(backward.statements) if backward is not None else []
-    known: dict[str, Support] = {}
-    first = _sweeps(looped(forward.statements, [*returned, *kernel.saved]), known)
+    sizes = typical_sizes(kernel.program)
+    first = _sweeps(looped(forward.statements, [*returned, *kernel.saved], sizes), {})
     if backward is None:
         return first, []
     of_saved = supports_of([s for step in first for s in (step.loop.body if isinstance(step, Sweep) else [step])], {})
     known = {name: of_saved[name] for name in kernel.saved if name in of_saved}
     wanted = [parameter.name for parameter in backward.returns]
-    return matched(first, _sweeps(looped(backward.statements, wanted), known), returned)
+    return matched(first, _sweeps(looped(backward.statements, wanted, sizes), known), returned)
 
 
 def _sweeps(made: Sequence[Statement | Loop], known: Supports) -> list[Step]:
@@ -147,7 +145,7 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
         *(f"    {line}" for line in body),
         "",
         f"workspace.sweep({', '.join(called)})",
-        *(f"{name} = {library.reductions['sum'].format(operand=name, axis=0)}" for name in loop.accumulated),
+        *(f"{name} = {_total(name, library)}" for name in loop.accumulated),
         *(f"{name} = {name}{library.turn}" for name in block.turned),
     ]
 
@@ -156,8 +154,8 @@ def _whole_arrays(sweep: Sweep, library: Library, accumulated: Mapping[str, Axes
     """The lines that decide on the size of a block and make the arrays that blocks fill or add to."""
     loop, row, lines = sweep.loop, sweep.loop.row.extent, []
     if not sweep.given:
-        most = f", most={MOST_ROWS}" if sweep.restricted else ""
-        lines.append(f"{sweep.rows} = workspace.rows({row}, {sweep.width}{most})")
+        matrices = ", matrices=True" if loop.has_products else ""
+        lines.append(f"{sweep.rows} = workspace.rows({row}, {sweep.width}{matrices})")
     for name, axes in loop.stored.items():
         is_full = name in sweep.partial or not set(axes) & set(sweep.restricted)
         lines.append(f"{name} = {(library.empty if is_full else library.zeros).format(shape=_shape(axes))}")
@@ -167,6 +165,11 @@ def _whole_arrays(sweep: Sweep, library: Library, accumulated: Mapping[str, Axes
         shape = ", ".join(["parts", *(str(index.extent) for index in axes)]) if axes else "parts,"
         lines.append(f"{name} = {library.zeros.format(shape=shape)}")
     return lines
+
+
+def _total(name: str, library: Library) -> str:
+    """The sum of the parts of an accumulated array."""
+    return f"{name}[0] if parts == 1 else {library.reductions['sum'].format(operand=name, axis=0)}"
 
 
 def _about(one: Sequence[str], some: Sequence[str]) -> str:

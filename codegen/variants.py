@@ -3,7 +3,7 @@
 Stage 4c of the compiler, from the statements of `codegen.schedule` to further statements.
 
 *Lean.* The plain pair saves what the backward kernel reads, also arrays larger than anything that is passed in or out
-(the probabilities of attention: the square of the length of a sequence). The lean backward kernel computes those again
+(a number for every pair of positions: the square of the length of a sequence). The lean backward kernel computes those again
 from the inputs, and of all that they depend on the lean forward kernel saves the small values that cost a reduction:
 the maximum and the sum of a row. In a loop over blocks, memory then grows with the inputs only.
 

@@ -167,31 +167,34 @@ def variance(body: Any, *, over: Index, where: Any = True) -> Expr:
 
 def sigmoid(x: Any) -> Expr:
     """1 / (1 + exp(-x))."""
-    return 1 / (1 + exp(-x))
+    return 1 / (1 + exp(-expression_of(x, "sigmoid")))
 
 
 def softplus(x: Any) -> Expr:
     """log(1 + exp(x))."""
-    return log(1 + exp(x))
+    return log(1 + exp(expression_of(x, "softplus")))
 
 
 def relu(x: Any) -> Expr:
     """Max(x, 0)."""
-    return Max(x, 0)
+    return Max(expression_of(x, "relu"), 0)
 
 
 def gelu(x: Any) -> Expr:
     """X Phi(x) with the exact normal distribution function. Hendrycks and Gimpel 2016."""
+    x = expression_of(x, "gelu")
     return x * (1 + erf(x / sqrt(2))) / 2
 
 
 def gelu_tanh(x: Any) -> Expr:
     """The tanh approximation of GELU. Hendrycks and Gimpel 2016, section 2."""
+    x = expression_of(x, "gelu_tanh")
     return x * (1 + tanh(sqrt(2 / pi) * (x + Rational(44715, 1000000) * x**3))) / 2
 
 
 def silu(x: Any) -> Expr:
     """X sigmoid(x)."""
+    x = expression_of(x, "silu")
     return x * sigmoid(x)
 
 

@@ -128,6 +128,9 @@ def matrices(*tensors: Tensor) -> tuple[Matrix, ...]:
 
 
 def _along_row(name: str, x: Matrix, entry: Callable[[Expr, Expr, Index], Expr]) -> Matrix:
+    if not isinstance(x, Matrix):
+        raise StatementError(f"{name}({x}): expected a matrix, as matrix(...) makes it, found {x!r}")
+
     def at(i: Expr, j: Expr) -> Expr:
         inner = Index("k", x.columns)
         inner = fresh_index(inner, all_names(x.at(i, inner)) | all_names(i) | all_names(j))

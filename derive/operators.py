@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import sympy
 from sympy import Expr
 
 from derive.errors import StatementError
-from derive.language import Lengths, Scalar, Tensor
+from derive.language import Lengths, Scalar, Tensor, expression_of
 
 __all__ = ["Expectation", "FirstOrder", "Limit", "OverInput", "expectation", "first_order", "limit", "variance_over"]
 
@@ -88,7 +87,7 @@ def expectation(body: Any, *, over: Sequence[Tensor]) -> Expr:
     Raises:
         StatementError: there is no tensor, or one is ragged or not of real entries of both signs.
     """
-    expression = sympy.sympify(body, strict=True)
+    expression = expression_of(body, "expectation")
     if not over:
         raise StatementError(f"expectation({expression}): expected over= at least one tensor of random entries")
     for known in over:
@@ -104,7 +103,7 @@ def expectation(body: Any, *, over: Sequence[Tensor]) -> Expr:
 
 def variance_over(body: Any, *, over: Sequence[Tensor]) -> Expr:
     """The variance of a random `body`: E[body^2] - E[body]^2. Not to be confused with `derive.functions.variance`."""
-    expression = sympy.sympify(body, strict=True)
+    expression = expression_of(body, "variance_over")
     return expectation(expression**2, over=over) - expectation(expression, over=over) ** 2
 
 
@@ -116,7 +115,7 @@ def limit(body: Any, *, of: Scalar) -> Expr:
     """
     if not isinstance(of, Scalar) or not of.is_positive:
         raise StatementError(f"limit({body}): expected of= a scalar(..., positive=True), found {of!r}")
-    return Limit(sympy.sympify(body, strict=True), of)
+    return Limit(expression_of(body, "limit"), of)
 
 
 def first_order(body: Any, *, eta: Scalar) -> Expr:
@@ -127,4 +126,4 @@ def first_order(body: Any, *, eta: Scalar) -> Expr:
     """
     if not isinstance(eta, Scalar) or eta.is_integer:
         raise StatementError(f"first_order({body}): expected eta= a real scalar(...), found {eta!r}")
-    return FirstOrder(sympy.sympify(body, strict=True), eta)
+    return FirstOrder(expression_of(body, "first_order"), eta)

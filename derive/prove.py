@@ -135,7 +135,7 @@ def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0, vacuous: bool =
     if confirmation.points == 0 and not vacuous:
         return Verdict(claim, UNDECIDED, _hypotheses(claim, ledger), (), time.monotonic() - started, None, NOWHERE)
     laws = (*_definitions_used(claim, sides), *ledger.laws) or (ARITHMETIC,)
-    conditions = tuple(sorted(map(readable, ledger.conditions)))
+    conditions = tuple(sorted(set(map(readable, ledger.conditions))))
     return Verdict(
         claim, PROVED, _hypotheses(claim, ledger), laws, time.monotonic() - started, conditions=conditions
     )  # fmt: skip

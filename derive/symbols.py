@@ -170,6 +170,12 @@ class Tensor(IndexedBase):
         # SymPy's printer would take this class for the tensors of another of its modules.
         return str(printer._print(self.label))
 
+    def __matmul__(self, other: object) -> Any:
+        raise StatementError(
+            f"{self.name} @ {other}: a product of tensors is a sum over an index, Sum({self.name}[i, k] * ..., k), "
+            f"or in matrix notation matrix({self.name}) @ matrix(...)"
+        )
+
     def __getitem__(self, where: Any) -> Indexed:
         """The entry at the given indices.
 

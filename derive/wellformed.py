@@ -52,6 +52,16 @@ def _is_known(node: Any, _bound: tuple[Index, ...]) -> str | None:
     return f"{node}: {type(node).__name__} has no meaning in a statement; expected a real expression in index notation"
 
 
+def _has_its_indices(node: Any, _bound: tuple[Index, ...]) -> str | None:
+    if isinstance(node, Tensor):
+        places = ", ".join("ijklmnpq"[: len(node.shape)])
+        return (
+            f"{node.name}: a tensor stands without its indices; write an entry such as {node.name}[{places}], or "
+            f"matrix({node.name}) in matrix notation"
+        )
+    return None
+
+
 def _is_defined_name(node: Any, _bound: tuple[Index, ...]) -> str | None:
     if isinstance(node, Defined) and node.name not in DEFINITIONS:
         return f"{node.name}: unknown function; known are {', '.join(sorted(DEFINITIONS))}"
@@ -128,6 +138,7 @@ def _covers_all_cases(node: Any, _bound: tuple[Index, ...]) -> str | None:
 Rule = Callable[[Any, tuple[Index, ...]], str | None]
 RULES: tuple[tuple[str, Rule], ...] = (
     ("only symbols and functions of the language", _is_known),
+    ("a tensor is read at indices", _has_its_indices),
     ("every named function has a definition", _is_defined_name),
     ("sums run over whole extents", _sums_whole_range),
     ("no index is bound inside its own scope", _binds_once),
@@ -159,17 +170,24 @@ def _check(node: Any, what: str, bound: tuple[Index, ...]) -> None:
         problem = rule(node, bound)
         if problem is not None:
             raise StatementError(f"{what}: {problem}")
-    if isinstance(node, Tensor) or not node.args:
+    if not node.args:
         return
     scope: Scope | None = scope_of(node)
     if scope is None:
-        for argument in node.args:
+        for argument in _values_of(node):
             _check(argument, what, bound)
         return
     for part in scope.inside:
         _check(part, what, (*bound, *scope.bound))
     for part in scope.outside:
         _check(part, what, bound)
+
+
+def _values_of(node: Any) -> tuple[Any, ...]:
+    """The parts of a node that are values: the indices of an entry, the body of an operator."""
+    if isinstance(node, Indexed) and isinstance(node.base, Tensor):
+        return tuple(node.indices)
+    return (node.body,) if isinstance(node, OverInput) else tuple(node.args)
 
 
 def check_names(expression: Any, what: str, known: Mapping[str, Any] | None = None) -> None:

@@ -44,6 +44,9 @@ ARITHMETIC: dict[str, Spelling] = {
     "not": Spelling("~({0})", UNARY, (TERNARY,)),
 }
 
+# What an array library lacks, a function of the generated runtime.
+RUNTIME_FUNCTIONS = ("erf", "erfc", "logistic", "normal_cdf", "softplus")
+
 HOST: dict[str, Spelling] = {
     **ARITHMETIC,
     "or": Spelling("{0} or {1}", OR, (OR, AND)),
@@ -54,7 +57,9 @@ HOST: dict[str, Spelling] = {
         name: _call(f"math.{name}")
         for name in ("sqrt", "exp", "log", "erf", "erfc", "tanh", "sinh", "cosh", "sin", "cos", "atan")
     },
-    "softplus": Spelling("math.log1p(math.exp({0}))", POSTFIX, (TERNARY,)),
+    "softplus": Spelling("(max({0}, 0) + math.log1p(math.exp(-abs({0}))))", ATOM, (TERNARY,)),
+    "logistic": Spelling("(math.exp(min({0}, 0)) / (1 + math.exp(-abs({0}))))", ATOM, (TERNARY,)),
+    "normal_cdf": Spelling("(0.5 * math.erfc(-math.sqrt(0.5) * {0}))", ATOM, (UNARY,)),
     "sign": Spelling("math.copysign(1.0, {0})", POSTFIX, (TERNARY,)),
 }
 
@@ -65,9 +70,7 @@ NUMPY: dict[str, Spelling] = {
         for name in ("sqrt", "square", "exp", "log", "tanh", "sinh", "cosh", "sin", "cos", "sign")
     },
     "atan": _call("np.arctan"),
-    "erf": _call("erf"),
-    "erfc": Spelling("1 - erf({0})", ADD, (TERNARY,)),
-    "softplus": Spelling("np.logaddexp({0}, 0)", POSTFIX, (TERNARY,)),
+    **{name: _call(name) for name in ("erf", "erfc", "normal_cdf", "logistic", "softplus")},
     "finite": Spelling("np.maximum({0}, np.finfo(dtype).min)", POSTFIX, (TERNARY,)),
     "at_least_one": Spelling("np.maximum({0}, 1)", POSTFIX, (TERNARY,)),
 }
@@ -92,7 +95,10 @@ TORCH: dict[str, Spelling] = {
             "atan",
         )
     },
-    "softplus": Spelling("torch.nn.functional.softplus({0})", POSTFIX, (TERNARY,)),
+    "logistic": _call("torch.sigmoid"),
+    # PyTorch's softplus is x above 20, which its log of the logistic function is not.
+    "softplus": Spelling("-torch.nn.functional.logsigmoid(-{0})", UNARY, (UNARY,)),
+    "normal_cdf": _call("normal_cdf"),
     "finite": Spelling("torch.clamp({0}, min=torch.finfo(dtype).min)", POSTFIX, (TERNARY,)),
     "at_least_one": Spelling("torch.clamp({0}, min=1)", POSTFIX, (TERNARY,)),
 }
@@ -115,7 +121,7 @@ NUMPY_INTO = {
             ("atan", "arctan"),
         )
     },
-    "softplus": "np.logaddexp({0}, 0, out={out})",
+    **{name: f"{name}({{0}}, out={{out}})" for name in ("erf", "erfc", "normal_cdf", "logistic", "softplus")},
     "finite": "np.maximum({0}, np.finfo(dtype).min, out={out})",
     "at_least_one": "np.maximum({0}, 1, out={out})",
 }  # fmt: skip
@@ -129,6 +135,8 @@ TORCH_INTO = {
             "neg", "exp", "log", "sqrt", "square", "tanh", "sin", "cos", "sinh", "cosh", "sign", "atan", "erf", "erfc",
         )
     },
+    "logistic": "torch.sigmoid({0}, out={out})",
+    "normal_cdf": "normal_cdf({0}, out={out})",
     "finite": "torch.clamp({0}, min=torch.finfo(dtype).min, out={out})",
     "at_least_one": "torch.clamp({0}, min=1, out={out})",
 }  # fmt: skip
@@ -188,10 +196,10 @@ LIBRARIES: dict[str, Library] = {
         clone=".copy()",
         expand="np.broadcast_to({value}, ({shape})).copy()",
         as_number=".astype(dtype)",
-        scatter="np.add.at({array}, {where}, {value})",
+        scatter="add_at({array}, {where}, {value})",
         where_host="np.where({condition}, {yes}, {no}).astype(dtype)",
         blocks=True,
-        lots=False,
+        lots=True,
         wide_products=False,
         turn=".swapaxes(-1, -2).copy()",
         sums_products=False,
@@ -261,7 +269,7 @@ LIBRARIES: dict[str, Library] = {
         fill="{out}.fill_({value})",
         fill_where="{out}.masked_fill_({where}, {value})",
         empty="workspace.empty(({shape}), dtype, device)",
-        has=frozenset({"erf", "operators"}),
+        has=frozenset({"operators", "erf", "erfc", "logistic", "softplus"}),
         runtime={
             "title": "PyTorch",
             "library": "torch",

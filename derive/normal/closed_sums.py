@@ -41,7 +41,8 @@ def last_terms(ledger: Ledger, bound: list[Var], _names: set[str], monomial: Mon
             continue
         ledger.use("a sum over T + 1 is the sum over T and the last term")
         shorter = ledger.fresh_var(start)
-        names = [{var.name: shorter}, *({var.name: position(start + number(k))} for k in range(int(extra)))]
+        places: list[Atom] = [shorter, *(position(start + number(k)) for k in range(int(extra)))]
+        names = [{var.name: place} for place in places]
         parts = []
         for replaced in names:
             others = [Var(o.name, renaming.renamed(ledger, o.extent, replaced)) for o in bound if o != var]

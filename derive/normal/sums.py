@@ -12,6 +12,7 @@ a tie each candidate is tried, so two sums that differ in the names or the order
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import product
 
 from derive.errors import BudgetExceededError
@@ -21,6 +22,7 @@ from derive.normal.ranges import lies_below
 from derive.normal.terms import (
     ONE,
     UNITY,
+    ZERO,
     Atom,
     Bracket,
     Delta,
@@ -33,6 +35,7 @@ from derive.normal.terms import (
     Total,
     Var,
     from_atom,
+    monomial_key,
     sorted_monomial,
     total,
     value_of,
@@ -202,11 +205,17 @@ def component(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Ex
     monomial = sorted_monomial(dict(factors))
     height = 1 + max(atom.height for atom, _ in monomial)
     best: tuple[str, tuple[Var, ...], Polynomial] | None = None
+    signs: dict[str, Fraction] = {}
     for count, order in enumerate(_labellings(ledger, variables, monomial)):
         if count >= MAX_LABELLINGS:
             raise BudgetExceededError(f"a sum over {len(variables)} interchangeable indices")
         named = _named(ledger, order, monomial, height)
-        key = ",".join(var.extent.key for var in named[0]) + ":" + named[1].key
+        one = named[1].single()
+        ranges = ",".join(var.extent.key for var in named[0]) + ":"
+        if one is not None and signs.setdefault(ranges + monomial_key(one[0]), one[1]) != one[1]:
+            ledger.use("a sum that is a multiple of itself is 0")
+            return ZERO
+        key = ranges + named[1].key
         if best is None or key < best[0]:
             best = (key, *named)
     if best is None:
@@ -306,6 +315,6 @@ def _look(ledger: Ledger, atom: Atom, view: Mapping[str, Atom]) -> str:
         return "|".join(sorted((inside.key, inside.scaled(-ONE).key)))
     try:
         with ledger.unrecorded():
-            return renaming.renamed_atom(ledger, atom, view).key
+            return renaming.renamed_atom(ledger, atom, view).key.removeprefix("-1*")  # A[i, j] = -A[j, i]
     except UndefinedError:
         return type(atom).__name__  # 1 / (x[i] - x[j]) has no value when i and j are one; any common text will do

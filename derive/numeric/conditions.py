@@ -4,8 +4,9 @@ Part of the numeric side. Almost no random point meets a condition such as Sum(y
 affine in the entries of one input, for all positions at once, they are solved for exactly. Else, and where an input
 would not stay positive, the inputs that it depends on are scaled, all together, or those of one input, or a single
 entry, by the rational factor that makes it hold. Where nothing rational does, as for Sum(x[i]^2, i) = 1, a root is
-found for single entries with many digits, and the sample is marked as one that is not exact. An inequality is met by
-chance as a rule; where it is not, it is made to hold with some room, position by position.
+found for single entries with many digits, or for all together by Newton's method where one equality disturbs another,
+and the sample is marked as one that is not exact. An inequality is met by chance as a rule; where it is not, it is made
+to hold with some room, position by position.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ DIGITS = 80  # that a root is found with; more than any evaluation uses
 FACTORS = (Fraction(-2), Fraction(-1), Fraction(-1, 2), Fraction(-1, 8), Fraction(0), Fraction(1, 8), Fraction(1, 2),
            Fraction(2), Fraction(5))  # fmt: skip
 STEPS = 60  # of a search for a root between two of these times the entry
+NEWTON, TRUSTED = 12, 3  # steps of Newton's method, and how many of them need not come closer
+SLIGHT = Fraction(1, 10**40)  # how far from a number slopes are measured
 
 
 class Equality:
@@ -117,6 +120,12 @@ def met(sample: Sample, wanted: Sequence[Equality], positive: frozenset[str]) ->
                 sample = _met_by_roots(sample, equality, positive)
         except ArithmeticError:
             continue
+    equalities = [one for one in wanted if not one.is_inequality]
+    try:
+        if len(equalities) > 1 and not all(one.holds(sample) for one in equalities):
+            return _met_together(sample, equalities, positive)
+    except ArithmeticError:
+        pass
     return sample
 
 
@@ -285,3 +294,47 @@ def _rounded(number: Fraction, field: Any) -> Fraction:
     """The number to as many digits as the field has."""
     scale = 10 ** int(field.digits)
     return Fraction(round(number * scale), scale)
+
+
+def _met_together(sample: Sample, equalities: Sequence[Equality], positive: frozenset[str]) -> Sample:
+    """The sample with all entries moved by Newton's method, each step the shortest that meets all equalities at once.
+
+    Raises:
+        ArithmeticError: a difference is undefined on the way.
+    """
+    field = reals(DIGITS)
+    names = frozenset().union(*(one.names for one in equalities))
+    at = [(name, path) for name, path, _ in entries(sample) if name in names]
+    if not 0 < len(at) <= MOST_UNKNOWNS:
+        return sample
+    solve, matrix = field.context.lu_solve, field.context.matrix
+    moved, values = sample, [value for name, path, value in entries(sample) if (name, path) in at]
+    worst = None
+    for step_number in range(NEWTON):
+        gaps = _gaps(moved, equalities, field)
+        before, worst = worst, max(map(abs, gaps))
+        if step_number > TRUSTED and worst > before / 2:
+            return sample  # it does not converge: there may be nothing to converge to
+        if worst < field.rational(Fraction(1, 10 ** (DIGITS - 10))):
+            kept = all(value > 0 for (name, _), value in zip(at, values, strict=True) if name in positive)
+            return approximate(moved) if kept else sample
+        nearby = [
+            _gaps(with_entry(moved, {key: v + SLIGHT}), equalities, field) for key, v in zip(at, values, strict=True)
+        ]
+        slopes = matrix([[(b - a) / field.rational(SLIGHT) for a, b in zip(gaps, row, strict=True)] for row in nearby])
+        square = slopes.T * slopes
+        for place in range(len(gaps)):  # equalities may say the same twice
+            square[place, place] += field.rational(SLIGHT)
+        steps = slopes * solve(square, matrix(gaps))
+        values = [_rounded(v - _exact(step), field) for v, step in zip(values, steps, strict=True)]
+        moved = with_entry(moved, dict(zip(at, values, strict=True)))
+    return sample
+
+
+def _gaps(sample: Sample, equalities: Sequence[Equality], field: Any) -> list[Any]:
+    return [one.gap(sample, place, field) for one in equalities for place in one.places(sample)]
+
+
+def _exact(number: Any) -> Fraction:
+    scale = 10 ** (2 * DIGITS)
+    return Fraction(int(number * scale), scale)

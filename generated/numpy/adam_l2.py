@@ -62,4 +62,6 @@ def adam_l2(
     s_next = (1 - beta_2) * np.square(total) + beta_2 * s
     # moved[n] = -m_next[n]*lr/((1 - beta_1**count)*(sqrt(s_next[n]/(1 - beta_2**count)) + eps)) + theta[n]   (N,)
     moved = theta - lr / (1 - beta_1**count) * (m_next / (np.sqrt(s_next / (1 - beta_2**count)) + eps))
-    return restore(moved, leading, bound.type), restore(m_next, leading, bound.type), restore(s_next, leading, bound.type)
+    return (
+        restore(moved, leading, bound.type), restore(m_next, leading, bound.type), restore(s_next, leading, bound.type),
+    )

@@ -65,4 +65,8 @@ def adamw(
     v_hat = v_next / (1 - beta_2**t)
     # theta_next[n] = -m_hat[n]*lr/(sqrt(v_hat[n]) + eps) - theta[n]*lr*weight_decay + theta[n]   (N,)
     theta_next = theta - lr * (m_hat / (np.sqrt(v_hat) + eps)) - lr * weight_decay * theta
-    return restore(theta_next, leading, bound.type), restore(m_next, leading, bound.type), restore(v_next, leading, bound.type)
+    return (
+        restore(theta_next, leading, bound.type),
+        restore(m_next, leading, bound.type),
+        restore(v_next, leading, bound.type),
+    )

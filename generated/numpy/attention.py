@@ -51,22 +51,22 @@ def attention_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((N, T_q, T_k), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
     
-    def S_block(room: Room, part: int, b: int, i: slice) -> None:
-        """The rows i of a block, for one b."""
+    def S_block(room: Room, part: int, b: slice, i: slice) -> None:
+        """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
-        S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, i, d_k))
+        S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, j].T, out=A[b, i, j])
+        S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A[b, i, j])
         A_masked = S
         if causal:
             j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
-                A_masked[:, j_cut.start - j.start :],
+                A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
@@ -79,7 +79,7 @@ def attention_forward(
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         np.matmul(A[b, i, j], V[b, j], out=O[b, i])
     
-    workspace.sweep(S_block, T_q, rows, (N,), (), T_k, dtype)
+    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, rows, causal, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -108,31 +108,31 @@ def attention_backward(
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
     
-    def dA_block(room: Room, part: int, b: int, i: slice) -> None:
-        """The rows i of a block, for one b."""
+    def dA_block(room: Room, part: int, b: slice, i: slice) -> None:
+        """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         # dA[b,i,j] = Sum_c(V[b,j,c]*dO[b,i,c])
-        dA = np.matmul(dO[b, i], V[b, j].T, out=room(0, i, j))
-        dS_sum = np.einsum("ic,ic->i", O[b, i], dO[b, i])
+        dA = np.matmul(dO[b, i], V[b, j].swapaxes(-1, -2), out=room(0, b, i, j))
+        dS_sum = np.einsum("bic,bic->bi", O[b, i], dO[b, i])
         # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
         #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, i, j))
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, b, i, j))
         dS *= A[b, i, j]
         # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
         np.matmul(dS, K[b, j], out=dQ[b, i])
         dQ[b, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(1, i, d_k))
+        dK_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(1, b, i, d_k))
         # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
         #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.T, dK_part, out=room(2, j, d_k))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, b, j, d_k))
         dK[part, b, j] += dK_block
         # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-        dV_block = np.matmul(A[b, i, j].T, dO[b, i], out=room(0, j, d_v))
+        dV_block = np.matmul(A[b, i, j].swapaxes(-1, -2), dO[b, i], out=room(0, b, j, d_v))
         dV[part, b, j] += dV_block
     
-    workspace.sweep(dA_block, T_q, rows, (N,), (), T_k, dtype, parts=parts)
-    dK = dK.sum(axis=0)
-    dV = dV.sum(axis=0)
+    workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -165,36 +165,36 @@ def attention_lean_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A_exp_top = workspace.empty((N, T_q), dtype)
     A_sum = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
     
-    def S_block(room: Room, part: int, b: int, i: slice) -> None:
-        """The rows i of a block, for one b."""
+    def S_block(room: Room, part: int, b: slice, i: slice) -> None:
+        """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
-        S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, i, d_k))
+        S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, j].T, out=room(1, i, j))
+        S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
         A_masked = S
         if causal:
             j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
-                A_masked[:, j_cut.start - j.start :],
+                A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
         A_exp_top[b, i] = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        A_exp = np.subtract(A_masked, A_exp_top[b, i][..., None], out=room(1, i, j))
+        A_exp = np.subtract(A_masked, A_exp_top[b, i][..., None], out=room(1, b, i, j))
         np.exp(A_exp, out=A_exp)
         A_sum[b, i] = np.maximum(A_exp.sum(axis=-1), 1)
         # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i))
-        A = np.divide(A_exp, A_sum[b, i][..., None], out=room(1, i, j))
+        A = np.divide(A_exp, A_sum[b, i][..., None], out=room(1, b, i, j))
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         np.matmul(A, V[b, j], out=O[b, i])
     
-    workspace.sweep(S_block, T_q, rows, (N,), (), T_k, dtype)
+    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, causal, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
 
@@ -218,51 +218,51 @@ def attention_lean_backward(
     dO = incoming("attention_lean_backward", "dO", dO, leading, (T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     dQ = workspace.empty((N, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
     
-    def S_block(room: Room, part: int, b: int, i: slice) -> None:
-        """The rows i of a block, for one b."""
+    def S_block(room: Room, part: int, b: slice, i: slice) -> None:
+        """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
-        S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, i, d_k))
+        S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, j].T, out=room(1, i, j))
+        S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
         A_masked = S
         if causal:
             j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
-                A_masked[:, j_cut.start - j.start :],
+                A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
-        A_exp = np.subtract(A_masked, A_exp_top[b, i][..., None], out=room(1, i, j))
+        A_exp = np.subtract(A_masked, A_exp_top[b, i][..., None], out=room(1, b, i, j))
         np.exp(A_exp, out=A_exp)
         # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i))
-        A = np.divide(A_exp, A_sum[b, i][..., None], out=room(1, i, j))
+        A = np.divide(A_exp, A_sum[b, i][..., None], out=room(1, b, i, j))
         # dA[b,i,j] = Sum_c(V[b,j,c]*dO[b,i,c])
-        dA = np.matmul(dO[b, i], V[b, j].T, out=room(0, i, j))
-        dS_sum = np.einsum("ic,ic->i", O[b, i], dO[b, i])
+        dA = np.matmul(dO[b, i], V[b, j].swapaxes(-1, -2), out=room(0, b, i, j))
+        dS_sum = np.einsum("bic,bic->bi", O[b, i], dO[b, i])
         # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
         #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, i, j))
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, b, i, j))
         dS *= A
         # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
         np.matmul(dS, K[b, j], out=dQ[b, i])
         dQ[b, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(2, i, d_k))
+        dK_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(2, b, i, d_k))
         # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
         #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.T, dK_part, out=room(3, j, d_k))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, b, j, d_k))
         dK[part, b, j] += dK_block
         # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-        dV_block = np.matmul(A.T, dO[b, i], out=room(0, j, d_v))
+        dV_block = np.matmul(A.swapaxes(-1, -2), dO[b, i], out=room(0, b, j, d_v))
         dV[part, b, j] += dV_block
     
-    workspace.sweep(S_block, T_q, rows, (N,), (), T_k, dtype, parts=parts)
-    dK = dK.sum(axis=0)
-    dV = dV.sum(axis=0)
+    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

@@ -52,28 +52,28 @@ def attention_alibi_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     A = np.zeros((N, H, T, T), dtype)
     O = workspace.empty((N, H, T, d_v), dtype)
     
-    def S_block(room: Room, part: int, n: int, h: int, i: slice) -> None:
-        """The rows i of a block, for one n and one h."""
+    def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
+        """The rows i of a block, for one n and some h."""
         j = slice(0, min(T, i.stop))
-        S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, i, d_k))
-        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, h, j].T, out=A[n, h, i, j])
+        S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
         S_part_2 = np.subtract(
             np.arange(i.start, i.stop, dtype=dtype)[..., None],
             np.arange(j.start, j.stop, dtype=dtype),
             out=room(1, i, j),
         )
-        np.multiply(slope[h], S_part_2, out=S_part_2)
-        S -= S_part_2
+        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
+        S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=A[n, h, i, j])
+        S_part_3 = np.multiply(slope[h][..., None, None], S_part_2, out=room(2, h, i, j))
+        S -= S_part_3
         A_masked = S
         j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         np.copyto(
-            A_masked[:, j_cut.start - j.start :],
+            A_masked[:, :, j_cut.start - j.start :],
             -math.inf,
             where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
         )
@@ -86,7 +86,7 @@ def attention_alibi_forward(
         # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
         np.matmul(A[n, h, i, j], V[n, h, j], out=O[n, h, i])
     
-    workspace.sweep(S_block, T, rows, (N, H), (), T, dtype)
+    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H)
     saved = (leading, types, H, N, T, d_k, d_v, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -111,43 +111,43 @@ def attention_alibi_backward(
     dO = incoming("attention_alibi_backward", "dO", dO, leading, (H, T, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T)
+    rows = workspace.rows(T, T, matrices=True)
     dQ = workspace.empty((N, H, T, d_k), dtype)
     parts = workspace.parts(T, rows, (H,), (N,))
     dK = np.zeros((parts, N, H, T, d_k), dtype)
     dV = np.zeros((parts, N, H, T, d_v), dtype)
     dslope = np.zeros((parts, H), dtype)
     
-    def dA_block(room: Room, part: int, h: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one h and one n."""
+    def dA_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
+        """The rows i of a block, for one n and some h."""
         # dA[n,h,i,j] = Sum_c(V[n,h,j,c]*dO[n,h,i,c])
-        dA = np.matmul(dO[n, h, i], V[n, h].T, out=room(0, i, T))
-        dS_sum = np.einsum("ic,ic->i", O[n, h, i], dO[n, h, i])
+        dA = np.matmul(dO[n, h, i], V[n, h].swapaxes(-1, -2), out=room(0, h, i, T))
+        dS_sum = np.einsum("hic,hic->hi", O[n, h, i], dO[n, h, i])
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, i, T))
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, h, i, T))
         dS *= A[n, h, i]
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
         np.matmul(dS, K[n, h], out=dQ[n, h, i])
         dQ[n, h, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(1, i, d_k))
+        dK_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(1, h, i, d_k))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.T, dK_part, out=room(2, T, d_k))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, h, T, d_k))
         dK[part, n, h] += dK_block
         # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
-        dV_block = np.matmul(A[n, h, i].T, dO[n, h, i], out=room(1, T, d_v))
+        dV_block = np.matmul(A[n, h, i].swapaxes(-1, -2), dO[n, h, i], out=room(1, h, T, d_v))
         dV[part, n, h] += dV_block
         dslope_part = np.subtract(
             np.arange(i.start, i.stop, dtype=dtype)[..., None], np.arange(T, dtype=dtype), out=room(1, i, T)
         )
         # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
-        dslope[part, h] += -np.einsum("ij,ij->", dS, dslope_part)
+        dslope[part, h] += -np.einsum("hij,ij->h", dS, dslope_part)
     
-    workspace.sweep(dA_block, T, rows, (H,), (N,), T, dtype, parts=parts)
-    dK = dK.sum(axis=0)
-    dV = dV.sum(axis=0)
-    dslope = dslope.sum(axis=0)
+    workspace.sweep(dA_block, T, rows, (), (N,), T, dtype, parts=parts, lots=H)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
+    dslope = dslope[0] if parts == 1 else dslope.sum(axis=0)
     return (
         restore(dQ, leading, types["Q"]),
         restore(dK, leading, types["K"]),
@@ -186,42 +186,42 @@ def attention_alibi_lean_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     A_exp_top = workspace.empty((N, H, T), dtype)
     A_sum = workspace.empty((N, H, T), dtype)
     O = workspace.empty((N, H, T, d_v), dtype)
     
-    def S_block(room: Room, part: int, n: int, h: int, i: slice) -> None:
-        """The rows i of a block, for one n and one h."""
+    def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
+        """The rows i of a block, for one n and some h."""
         j = slice(0, min(T, i.stop))
-        S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, i, d_k))
-        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, h, j].T, out=room(1, i, j))
+        S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
         S_part_2 = np.subtract(
             np.arange(i.start, i.stop, dtype=dtype)[..., None],
             np.arange(j.start, j.stop, dtype=dtype),
-            out=room(2, i, j),
+            out=room(1, i, j),
         )
-        np.multiply(slope[h], S_part_2, out=S_part_2)
-        S -= S_part_2
+        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
+        S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+        S_part_3 = np.multiply(slope[h][..., None, None], S_part_2, out=room(3, h, i, j))
+        S -= S_part_3
         A_masked = S
         j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         np.copyto(
-            A_masked[:, j_cut.start - j.start :],
+            A_masked[:, :, j_cut.start - j.start :],
             -math.inf,
             where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
         )
         A_exp_top[n, h, i] = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        A_exp = np.subtract(A_masked, A_exp_top[n, h, i][..., None], out=room(1, i, j))
+        A_exp = np.subtract(A_masked, A_exp_top[n, h, i][..., None], out=room(2, h, i, j))
         np.exp(A_exp, out=A_exp)
         A_sum[n, h, i] = np.maximum(A_exp.sum(axis=-1), 1)
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i)
-        A = np.divide(A_exp, A_sum[n, h, i][..., None], out=room(1, i, j))
+        A = np.divide(A_exp, A_sum[n, h, i][..., None], out=room(2, h, i, j))
         # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
         np.matmul(A, V[n, h, j], out=O[n, h, i])
     
-    workspace.sweep(S_block, T, rows, (N, H), (), T, dtype)
+    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H)
     saved = (leading, types, H, N, T, d_k, d_v, Q, K, V, slope, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
 
@@ -246,58 +246,58 @@ def attention_alibi_lean_backward(
     dO = incoming("attention_alibi_lean_backward", "dO", dO, leading, (H, T, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T)
+    rows = workspace.rows(T, T, matrices=True)
     dQ = workspace.empty((N, H, T, d_k), dtype)
     parts = workspace.parts(T, rows, (H,), (N,))
     dK = np.zeros((parts, N, H, T, d_k), dtype)
     dV = np.zeros((parts, N, H, T, d_v), dtype)
     dslope = np.zeros((parts, H), dtype)
     
-    def S_block(room: Room, part: int, h: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one h and one n."""
-        S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, i, d_k))
+    def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
+        """The rows i of a block, for one n and some h."""
+        S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+        S_part_2 = np.subtract(
+            np.arange(i.start, i.stop, dtype=dtype)[..., None], np.arange(T, dtype=dtype), out=room(1, i, T)
+        )
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, h].T, out=room(1, i, T))
-        S_part_2 = np.subtract(
-            np.arange(i.start, i.stop, dtype=dtype)[..., None], np.arange(T, dtype=dtype), out=room(4, i, T)
-        )
-        np.multiply(slope[h], S_part_2, out=S_part_2)
-        S -= S_part_2
+        S = np.matmul(S_part, K[n, h].swapaxes(-1, -2), out=room(2, h, i, T))
+        S_part_3 = np.multiply(slope[h][..., None, None], S_part_2, out=room(4, h, i, T))
+        S -= S_part_3
         A_masked = S
         np.copyto(A_masked, -math.inf, where=np.arange(i.start, i.stop)[:, None] < np.arange(T))
-        A_exp = np.subtract(A_masked, A_exp_top[n, h, i][..., None], out=room(1, i, T))
+        A_exp = np.subtract(A_masked, A_exp_top[n, h, i][..., None], out=room(2, h, i, T))
         np.exp(A_exp, out=A_exp)
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i)
-        A = np.divide(A_exp, A_sum[n, h, i][..., None], out=room(1, i, T))
+        A = np.divide(A_exp, A_sum[n, h, i][..., None], out=room(2, h, i, T))
         # dA[n,h,i,j] = Sum_c(V[n,h,j,c]*dO[n,h,i,c])
-        dA = np.matmul(dO[n, h, i], V[n, h].T, out=room(0, i, T))
-        dS_sum = np.einsum("ic,ic->i", O[n, h, i], dO[n, h, i])
+        dA = np.matmul(dO[n, h, i], V[n, h].swapaxes(-1, -2), out=room(0, h, i, T))
+        dS_sum = np.einsum("hic,hic->hi", O[n, h, i], dO[n, h, i])
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, i, T))
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, h, i, T))
         dS *= A
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
         np.matmul(dS, K[n, h], out=dQ[n, h, i])
         dQ[n, h, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(2, i, d_k))
+        dK_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(1, h, i, d_k))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.T, dK_part, out=room(3, T, d_k))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, h, T, d_k))
         dK[part, n, h] += dK_block
         # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
-        dV_block = np.matmul(A.T, dO[n, h, i], out=room(2, T, d_v))
+        dV_block = np.matmul(A.swapaxes(-1, -2), dO[n, h, i], out=room(1, h, T, d_v))
         dV[part, n, h] += dV_block
         dslope_part = np.subtract(
             np.arange(i.start, i.stop, dtype=dtype)[..., None], np.arange(T, dtype=dtype), out=room(1, i, T)
         )
         # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
-        dslope[part, h] += -np.einsum("ij,ij->", dS, dslope_part)
+        dslope[part, h] += -np.einsum("hij,ij->h", dS, dslope_part)
     
-    workspace.sweep(S_block, T, rows, (H,), (N,), T, dtype, parts=parts)
-    dK = dK.sum(axis=0)
-    dV = dV.sum(axis=0)
-    dslope = dslope.sum(axis=0)
+    workspace.sweep(S_block, T, rows, (), (N,), T, dtype, parts=parts, lots=H)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
+    dslope = dslope[0] if parts == 1 else dslope.sum(axis=0)
     return (
         restore(dQ, leading, types["Q"]),
         restore(dK, leading, types["K"]),

@@ -52,16 +52,16 @@ def attention_biased_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((N, T_q, T_k), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
     
-    def S_block(room: Room, part: int, b: int, i: slice) -> None:
-        """The rows i of a block, for one b."""
-        S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, i, d_k))
+    def S_block(room: Room, part: int, b: slice, i: slice) -> None:
+        """The rows i of a block, for some b."""
+        S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) + bias[b,i,j]
         #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b].T, out=A[b, i])
+        S = np.matmul(S_part, K[b].swapaxes(-1, -2), out=A[b, i])
         np.add(bias[b, i], S, out=S)
         A_exp_top = S.max(axis=-1, initial=-math.inf)
         A_exp = np.subtract(S, A_exp_top[..., None], out=A[b, i])
@@ -72,7 +72,7 @@ def attention_biased_forward(
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         np.matmul(A[b, i], V[b], out=O[b, i])
     
-    workspace.sweep(S_block, T_q, rows, (N,), (), T_k, dtype)
+    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -97,18 +97,18 @@ def attention_biased_backward(
     dO = incoming("attention_biased_backward", "dO", dO, leading, (T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     dQ = workspace.empty((N, T_q, d_k), dtype)
     dbias = workspace.empty((N, T_q, T_k), dtype)
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
     
-    def dA_block(room: Room, part: int, b: int, i: slice) -> None:
-        """The rows i of a block, for one b."""
+    def dA_block(room: Room, part: int, b: slice, i: slice) -> None:
+        """The rows i of a block, for some b."""
         # dA[b,i,j] = Sum_c(V[b,j,c]*dO[b,i,c])
-        dA = np.matmul(dO[b, i], V[b].T, out=dbias[b, i])
-        dS_sum = np.einsum("ic,ic->i", O[b, i], dO[b, i])
+        dA = np.matmul(dO[b, i], V[b].swapaxes(-1, -2), out=dbias[b, i])
+        dS_sum = np.einsum("bic,bic->bi", O[b, i], dO[b, i])
         # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
         #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c])
         dS = np.subtract(dA, dS_sum[..., None], out=dbias[b, i])
@@ -116,20 +116,20 @@ def attention_biased_backward(
         # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
         np.matmul(dS, K[b], out=dQ[b, i])
         dQ[b, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, i, d_k))
+        dK_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
         #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.T, dK_part, out=room(1, T_k, d_k))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, b, T_k, d_k))
         dK[part, b] += dK_block
         # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-        dV_block = np.matmul(A[b, i].T, dO[b, i], out=room(0, T_k, d_v))
+        dV_block = np.matmul(A[b, i].swapaxes(-1, -2), dO[b, i], out=room(0, b, T_k, d_v))
         dV[part, b] += dV_block
         # dbias[b,i,j] = dS[b,i,j]
         np.copyto(dbias[b, i], dS)
     
-    workspace.sweep(dA_block, T_q, rows, (N,), (), T_k, dtype, parts=parts)
-    dK = dK.sum(axis=0)
-    dV = dV.sum(axis=0)
+    workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return (
         restore(dQ, leading, types["Q"]),
         restore(dK, leading, types["K"]),

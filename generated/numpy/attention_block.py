@@ -80,49 +80,54 @@ def attention_block_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     r = workspace.empty((N, T), dtype)
     xhat = workspace.empty((N, T, C), dtype)
     z = workspace.empty((N, T, C), dtype)
     Q = workspace.empty((N, H, T, D), dtype)
     
-    def Q_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
+    def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n."""
         # mu[n,i] = mean(x[n,i,c], over=c)
         mu = x[n, i].sum(axis=-1) / C
         # xc[n,i,c] = -mu[n,i] + x[n,i,c]
         xc = np.subtract(x[n, i], mu[..., None], out=xhat[n, i])
         # r[n,i] = 1/sqrt(mean(xc[n,i,c]**2, over=c) + eps)
-        r[n, i] = 1 / np.sqrt(np.einsum("ic,ic->i", xc, xc) / C + eps)
+        r[n, i] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc, xc) / C + eps)
         # xhat[n,i,c] = r[n,i]*xc[n,i,c]
         np.multiply(r[n, i][..., None], xc, out=xhat[n, i])
         # z[n,i,c] = gamma[c]*xhat[n,i,c] + beta[c]
         np.multiply(gamma, xhat[n, i], out=z[n, i])
         z[n, i] += beta
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z[n,i,c])
-        np.copyto(Q[n, :, i], (z[n, i] @ W_Q.reshape(H * D, C).T).reshape((i.stop - i.start), H, D).transpose(1, 0, 2))
+        np.copyto(
+            Q[n, :, i],
+            (
+                z[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
+            ).reshape((n.stop - n.start), (i.stop - i.start), H, D).transpose(0, 2, 1, 3),
+        )
     
-    workspace.sweep(Q_block, T, rows, (N,), (), H * D, dtype)
+    workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, lots=N)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z[n,j,c])   (N, H, T, D)
     K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z[n,j,c])   (N, H, T, D)
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     A = workspace.empty((N, H, T, T), dtype)
     O = workspace.empty((N, H, T, D), dtype)
     
-    def S_block(room: Room, part: int, n_2: int, h: int, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and one h."""
+    def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n_2 and some h."""
         j = slice(0, min(T, i_2.stop) if causal else T)
-        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, i_2, D))
+        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n_2, h, j].T, out=A[n_2, h, i_2, j])
+        S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A[n_2, h, i_2, j])
         A_masked = S
         if causal:
             j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
             np.copyto(
-                A_masked[:, j_cut.start - j.start :],
+                A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
@@ -135,7 +140,7 @@ def attention_block_forward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         np.matmul(A[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
     
-    workspace.sweep(S_block, T, rows, (N, H), (), T, dtype)
+    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H)
     y_product = (O.transpose(0, 2, 1, 3).reshape(N * T, H * D) @ W_O.reshape(C, H * D).T).reshape(N, T, C)
     # y[n,i,c] = x[n,i,c] + Sum_h,a(W_O[c,h,a]*O[n,h,i,a])   (N, T, C)
     y = x + y_product
@@ -167,60 +172,50 @@ def attention_block_backward(
     dy = incoming("attention_block_backward", "dy", dy, leading, (T, C), like=gamma)
     dtype = dy.dtype
     workspace = workspace or Workspace()
-    parts = workspace.parts(T, rows, (), (N, H))
+    # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*dy[n,i,c])   (N, H, T, D)
+    dO = (dy.reshape(N * T, C) @ W_O.reshape(C, H * D)).reshape(N, T, H, D).transpose(0, 2, 1, 3)
+    # dW_O[c,h,a] = Sum_n,i(dy[n,i,c]*O[n,h,i,a])   (C, H, D)
+    dW_O = (dy.reshape(N * T, C).T @ O.transpose(0, 2, 1, 3).reshape(N * T, H * D)).reshape(C, H, D)
+    dQ = workspace.empty((N, H, T, D), dtype)
+    parts = workspace.parts(T, rows, (N, H), ())
     dV = np.zeros((parts, N, H, T, D), dtype)
     dK = np.zeros((parts, N, H, T, D), dtype)
-    dz_product_2 = np.zeros((parts, N, T, C), dtype)
-    dW_Q = np.zeros((parts, H, D, C), dtype)
-    dW_O = np.zeros((parts, C, H, D), dtype)
     
-    def dO_block(room: Room, part: int, n: int, h: int, i: slice) -> None:
-        """The rows i of a block, for one n and one h."""
+    def dA_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
+        """The rows i of a block, for one n and some h."""
         j = slice(0, min(T, i.stop) if causal else T)
-        # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*dy[n,i,c])
-        dO = np.matmul(dy[n, i], W_O[:, h], out=room(0, i, D))
         # dA[n,h,i,j] = Sum_a(V[n,h,j,a]*dO[n,h,i,a])
-        dA = np.matmul(dO, V[n, h, j].T, out=room(1, i, j))
-        dS_sum = np.einsum("ia,ia->i", O[n, h, i], dO)
+        dA = np.matmul(dO[n, h, i], V[n, h, j].swapaxes(-1, -2), out=room(0, h, i, j))
+        dS_sum = np.einsum("hia,hia->hi", O[n, h, i], dO[n, h, i])
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(1, i, j))
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, h, i, j))
         dS *= A[n, h, i, j]
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-        dV_block = np.matmul(A[n, h, i, j].T, dO, out=room(2, j, D))
+        dV_block = np.matmul(A[n, h, i, j].swapaxes(-1, -2), dO[n, h, i], out=room(1, h, j, D))
         dV[part, n, h, j] += dV_block
-        dK_part = np.divide(Q[n, h, i], math.sqrt(D), out=room(0, i, D))
+        dK_part = np.divide(Q[n, h, i], math.sqrt(D), out=room(1, h, i, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = np.matmul(dS.T, dK_part, out=room(2, j, D))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, h, j, D))
         dK[part, n, h, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        dQ = np.matmul(dS, K[n, h, j], out=room(0, i, D))
-        dQ /= math.sqrt(D)
-        dz_product_2_block = np.matmul(dQ, W_Q[h], out=room(1, i, C))
-        dz_product_2[part, n, i] += dz_product_2_block
-        # dW_Q[h,a,c] = Sum_n,i(z[n,i,c]*dQ[n,h,i,a])
-        dW_Q_block = np.matmul(dQ.T, z[n, i], out=room(1, D, C))
-        dW_Q[part, h] += dW_Q_block
-        # dW_O[c,h,a] = Sum_n,i(dy[n,i,c]*O[n,h,i,a])
-        dW_O_block = np.matmul(dy[n, i].T, O[n, h, i], out=room(0, C, D))
-        dW_O[part, :, h] += dW_O_block
+        np.matmul(dS, K[n, h, j], out=dQ[n, h, i])
+        dQ[n, h, i] /= math.sqrt(D)
     
-    workspace.sweep(dO_block, T, rows, (), (N, H), D, dtype, parts=parts)
-    dV = dV.sum(axis=0)
-    dK = dK.sum(axis=0)
-    dz_product_2 = dz_product_2.sum(axis=0)
-    dW_Q = dW_Q.sum(axis=0)
-    dW_O = dW_O.sum(axis=0)
+    workspace.sweep(dA_block, T, rows, (N,), (), T, dtype, parts=parts, lots=H)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dW_K[h,a,c] = Sum_n,j(z[n,j,c]*dK[n,h,j,a])   (H, D, C)
     dW_K = (dK.transpose(1, 3, 0, 2).reshape(H * D, N * T) @ z.reshape(N * T, C)).reshape(H, D, C)
     # dW_V[h,a,c] = Sum_n,j(z[n,j,c]*dV[n,h,j,a])   (H, D, C)
     dW_V = (dV.transpose(1, 3, 0, 2).reshape(H * D, N * T) @ z.reshape(N * T, C)).reshape(H, D, C)
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype)
     parts = workspace.parts(T, rows, (), (N,))
     dgamma = np.zeros((parts, C), dtype)
     dbeta = np.zeros((parts, C), dtype)
+    dW_Q = np.zeros((parts, H, D, C), dtype)
     
     def dz_product_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
@@ -229,14 +224,19 @@ def attention_block_backward(
             W_K.reshape(H * D, C),
             out=room(0, i_2, C),
         )
+        dz_product_2 = np.matmul(
+            dQ[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
+            W_Q.reshape(H * D, C),
+            out=room(1, i_2, C),
+        )
         dz_product_3 = np.matmul(
             dV[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
             W_V.reshape(H * D, C),
-            out=room(1, i_2, C),
+            out=room(2, i_2, C),
         )
         # dz[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
-        dz = np.add(dz_product, dz_product_2[n_2, i_2], out=room(0, i_2, C))
+        dz = np.add(dz_product, dz_product_2, out=room(0, i_2, C))
         dz += dz_product_3
         # dxhat[n,i,c] = gamma[c]*dz[n,i,c]
         dxhat = np.multiply(gamma, dz, out=room(1, i_2, C))
@@ -254,10 +254,18 @@ def attention_block_backward(
         dgamma[part] += np.einsum("ic,ic->c", dz, xhat[n_2, i_2])
         # dbeta[c] = Sum_n,i(dz[n,i,c])
         dbeta[part] += dz.sum(axis=0)
+        # dW_Q[h,a,c] = Sum_n,i(z[n,i,c]*dQ[n,h,i,a])
+        dW_Q_block = room(0, H, D, C)
+        np.copyto(
+            dW_Q_block,
+            (dQ[n_2, :, i_2].swapaxes(-1, -2).reshape(H * D, (i_2.stop - i_2.start)) @ z[n_2, i_2]).reshape(H, D, C),
+        )
+        dW_Q[part] += dW_Q_block
     
     workspace.sweep(dz_product_block, T, rows, (), (N,), H * D, dtype, parts=parts)
-    dgamma = dgamma.sum(axis=0)
-    dbeta = dbeta.sum(axis=0)
+    dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
+    dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)
+    dW_Q = dW_Q[0] if parts == 1 else dW_Q.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dgamma, types["gamma"]),
@@ -317,61 +325,66 @@ def attention_block_lean_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     r = workspace.empty((N, T), dtype)
     xhat = workspace.empty((N, T, C), dtype)
     z = workspace.empty((N, T, C), dtype)
     Q = workspace.empty((N, H, T, D), dtype)
     
-    def Q_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
+    def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n."""
         # mu[n,i] = mean(x[n,i,c], over=c)
         mu = x[n, i].sum(axis=-1) / C
         # xc[n,i,c] = -mu[n,i] + x[n,i,c]
         xc = np.subtract(x[n, i], mu[..., None], out=xhat[n, i])
         # r[n,i] = 1/sqrt(mean(xc[n,i,c]**2, over=c) + eps)
-        r[n, i] = 1 / np.sqrt(np.einsum("ic,ic->i", xc, xc) / C + eps)
+        r[n, i] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc, xc) / C + eps)
         # xhat[n,i,c] = r[n,i]*xc[n,i,c]
         np.multiply(r[n, i][..., None], xc, out=xhat[n, i])
         # z[n,i,c] = gamma[c]*xhat[n,i,c] + beta[c]
         np.multiply(gamma, xhat[n, i], out=z[n, i])
         z[n, i] += beta
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z[n,i,c])
-        np.copyto(Q[n, :, i], (z[n, i] @ W_Q.reshape(H * D, C).T).reshape((i.stop - i.start), H, D).transpose(1, 0, 2))
+        np.copyto(
+            Q[n, :, i],
+            (
+                z[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
+            ).reshape((n.stop - n.start), (i.stop - i.start), H, D).transpose(0, 2, 1, 3),
+        )
     
-    workspace.sweep(Q_block, T, rows, (N,), (), H * D, dtype)
+    workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, lots=N)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z[n,j,c])   (N, H, T, D)
     K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z[n,j,c])   (N, H, T, D)
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, H, T, D), dtype)
     
-    def S_block(room: Room, part: int, n_2: int, h: int, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and one h."""
+    def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n_2 and some h."""
         j = slice(0, min(T, i_2.stop) if causal else T)
-        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, i_2, D))
+        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n_2, h, j].T, out=room(1, i_2, j))
+        S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
         A_masked = S
         if causal:
             j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
             np.copyto(
-                A_masked[:, j_cut.start - j.start :],
+                A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, i_2, j))
+        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, h, i_2, j))
         np.exp(A_exp, out=A_exp)
         A_sum = np.maximum(A_exp.sum(axis=-1), 1)
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i))
-        A = np.divide(A_exp, A_sum[..., None], out=room(1, i_2, j))
+        A = np.divide(A_exp, A_sum[..., None], out=room(1, h, i_2, j))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         np.matmul(A, V[n_2, h, j], out=O[n_2, h, i_2])
     
-    workspace.sweep(S_block, T, rows, (N, H), (), T, dtype)
+    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H)
     y_product = (O.transpose(0, 2, 1, 3).reshape(N * T, H * D) @ W_O.reshape(C, H * D).T).reshape(N, T, C)
     # y[n,i,c] = x[n,i,c] + Sum_h,a(W_O[c,h,a]*O[n,h,i,a])   (N, T, C)
     y = x + y_product
@@ -411,63 +424,63 @@ def attention_block_lean_backward(
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
     # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*dy[n,i,c])   (N, H, T, D)
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, H * D)).reshape(N, T, H, D).transpose(0, 2, 1, 3)
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, H, T, D), dtype)
     dQ = workspace.empty((N, H, T, D), dtype)
     parts = workspace.parts(T, rows, (N, H), ())
     dV = np.zeros((parts, N, H, T, D), dtype)
     dK = np.zeros((parts, N, H, T, D), dtype)
     
-    def S_block(room: Room, part: int, n: int, h: int, i: slice) -> None:
-        """The rows i of a block, for one n and one h."""
+    def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
+        """The rows i of a block, for one n and some h."""
         j = slice(0, min(T, i.stop) if causal else T)
-        S_part = np.divide(Q[n, h, i], math.sqrt(D), out=room(0, i, D))
+        S_part = np.divide(Q[n, h, i], math.sqrt(D), out=room(0, h, i, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n, h, j].T, out=room(1, i, j))
+        S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
         A_masked = S
         if causal:
             j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
-                A_masked[:, j_cut.start - j.start :],
+                A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, i, j))
+        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, h, i, j))
         np.exp(A_exp, out=A_exp)
         A_sum = np.maximum(A_exp.sum(axis=-1), 1)
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i))
-        A = np.divide(A_exp, A_sum[..., None], out=room(1, i, j))
+        A = np.divide(A_exp, A_sum[..., None], out=room(1, h, i, j))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         np.matmul(A, V[n, h, j], out=O[n, h, i])
         # dA[n,h,i,j] = Sum_a(V[n,h,j,a]*dO[n,h,i,a])
-        dA = np.matmul(dO[n, h, i], V[n, h, j].T, out=room(0, i, j))
-        dS_sum = np.einsum("ia,ia->i", O[n, h, i], dO[n, h, i])
+        dA = np.matmul(dO[n, h, i], V[n, h, j].swapaxes(-1, -2), out=room(0, h, i, j))
+        dS_sum = np.einsum("hia,hia->hi", O[n, h, i], dO[n, h, i])
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, i, j))
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, h, i, j))
         dS *= A
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-        dV_block = np.matmul(A.T, dO[n, h, i], out=room(2, j, D))
+        dV_block = np.matmul(A.swapaxes(-1, -2), dO[n, h, i], out=room(2, h, j, D))
         dV[part, n, h, j] += dV_block
-        dK_part = np.divide(Q[n, h, i], math.sqrt(D), out=room(1, i, D))
+        dK_part = np.divide(Q[n, h, i], math.sqrt(D), out=room(1, h, i, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = np.matmul(dS.T, dK_part, out=room(2, j, D))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, h, j, D))
         dK[part, n, h, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         np.matmul(dS, K[n, h, j], out=dQ[n, h, i])
         dQ[n, h, i] /= math.sqrt(D)
     
-    workspace.sweep(S_block, T, rows, (N, H), (), T, dtype, parts=parts)
-    dV = dV.sum(axis=0)
-    dK = dK.sum(axis=0)
+    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, parts=parts, lots=H)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dW_K[h,a,c] = Sum_n,j(z[n,j,c]*dK[n,h,j,a])   (H, D, C)
     dW_K = (dK.transpose(1, 3, 0, 2).reshape(H * D, N * T) @ z.reshape(N * T, C)).reshape(H, D, C)
     # dW_V[h,a,c] = Sum_n,j(z[n,j,c]*dV[n,h,j,a])   (H, D, C)
     dW_V = (dV.transpose(1, 3, 0, 2).reshape(H * D, N * T) @ z.reshape(N * T, C)).reshape(H, D, C)
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype)
     parts = workspace.parts(T, rows, (), (N,))
     dgamma = np.zeros((parts, C), dtype)
@@ -530,10 +543,10 @@ def attention_block_lean_backward(
         dW_O[part] += dW_O_block
     
     workspace.sweep(dz_product_block, T, rows, (), (N,), H * D, dtype, parts=parts)
-    dgamma = dgamma.sum(axis=0)
-    dbeta = dbeta.sum(axis=0)
-    dW_Q = dW_Q.sum(axis=0)
-    dW_O = dW_O.sum(axis=0)
+    dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
+    dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)
+    dW_Q = dW_Q[0] if parts == 1 else dW_Q.sum(axis=0)
+    dW_O = dW_O[0] if parts == 1 else dW_O.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dgamma, types["gamma"]),

@@ -51,22 +51,28 @@ def attention_grouped_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((N, G, R, T_q, T_k), dtype)
     O = workspace.empty((N, G, R, T_q, d_v), dtype)
     
-    def S_block(room: Room, part: int, n: int, g: int, r: int, i: slice) -> None:
-        """The rows i of a block, for one n and one g and one r."""
+    def S_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one g and some r."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
-        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, i, d_k))
+        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, g, j].T, out=A[n, g, r, i, j])
+        S = A[n, g, r, i, j]
+        np.copyto(
+            S,
+            (
+                S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
+            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
+        )
         A_masked = S
         if causal:
             j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
-                A_masked[:, j_cut.start - j.start :],
+                A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
@@ -77,9 +83,14 @@ def attention_grouped_forward(
         # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i))
         np.divide(A_exp, A_sum[..., None], out=A[n, g, r, i, j])
         # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
-        np.matmul(A[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i])
+        np.copyto(
+            O[n, g, r, i],
+            (
+                A[n, g, r, i, j].reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i.stop - i.start), d_v),
+        )
     
-    workspace.sweep(S_block, T_q, rows, (N, G, R), (), T_k, dtype)
+    workspace.sweep(S_block, T_q, rows, (N, G), (), T_k, dtype, lots=R)
     saved = (leading, types, G, N, R, T_k, T_q, d_k, d_v, rows, causal, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -108,29 +119,29 @@ def attention_grouped_backward(
     dK = np.zeros((parts, N, G, T_k, d_k), dtype)
     dV = np.zeros((parts, N, G, T_k, d_v), dtype)
     
-    def dA_block(room: Room, part: int, n: int, g: int, r: int, i: slice) -> None:
-        """The rows i of a block, for one n and one g and one r."""
+    def dA_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one r and some g."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         # dA[n,g,r,i,j] = Sum_c(V[n,g,j,c]*dO[n,g,r,i,c])
-        dA = np.matmul(dO[n, g, r, i], V[n, g, j].T, out=room(0, i, j))
-        dS_sum = np.einsum("ic,ic->i", O[n, g, r, i], dO[n, g, r, i])
+        dA = np.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
+        dS_sum = np.einsum("gic,gic->gi", O[n, g, r, i], dO[n, g, r, i])
         # dS[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_c(O[n,g,r,i,c]*dO[n,g,r,i,c])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, i, j))
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, g, i, j))
         dS *= A[n, g, r, i, j]
         np.matmul(dS, K[n, g, j], out=dQ_product[n, g, r, i])
-        dK_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(1, i, d_k))
+        dK_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(1, g, i, d_k))
         # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
         #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.T, dK_part, out=room(2, j, d_k))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, g, j, d_k))
         dK[part, n, g, j] += dK_block
         # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
-        dV_block = np.matmul(A[n, g, r, i, j].T, dO[n, g, r, i], out=room(0, j, d_v))
+        dV_block = np.matmul(A[n, g, r, i, j].swapaxes(-1, -2), dO[n, g, r, i], out=room(0, g, j, d_v))
         dV[part, n, g, j] += dV_block
     
-    workspace.sweep(dA_block, T_q, rows, (N, G), (R,), T_k, dtype, parts=parts)
-    dK = dK.sum(axis=0)
-    dV = dV.sum(axis=0)
+    workspace.sweep(dA_block, T_q, rows, (N,), (R,), T_k, dtype, parts=parts, lots=G)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
     # dQ[n,g,r,i,a] = Sum_j(K[n,g,j,a]*dS[n,g,r,i,j])/sqrt(d_k)   (N, G, R, T_q, d_k)
     dQ = dQ_product / math.sqrt(d_k)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -165,36 +176,47 @@ def attention_grouped_lean_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A_exp_top = workspace.empty((N, G, R, T_q), dtype)
     A_sum = workspace.empty((N, G, R, T_q), dtype)
     O = workspace.empty((N, G, R, T_q, d_v), dtype)
     
-    def S_block(room: Room, part: int, n: int, g: int, r: int, i: slice) -> None:
-        """The rows i of a block, for one n and one g and one r."""
+    def S_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one g and some r."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
-        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, i, d_k))
+        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, g, j].T, out=room(1, i, j))
+        S = room(1, r, i, j)
+        np.copyto(
+            S,
+            (
+                S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
+            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
+        )
         A_masked = S
         if causal:
             j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
-                A_masked[:, j_cut.start - j.start :],
+                A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
         A_exp_top[n, g, r, i] = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        A_exp = np.subtract(A_masked, A_exp_top[n, g, r, i][..., None], out=room(1, i, j))
+        A_exp = np.subtract(A_masked, A_exp_top[n, g, r, i][..., None], out=room(1, r, i, j))
         np.exp(A_exp, out=A_exp)
         A_sum[n, g, r, i] = np.maximum(A_exp.sum(axis=-1), 1)
         # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i))
-        A = np.divide(A_exp, A_sum[n, g, r, i][..., None], out=room(1, i, j))
+        A = np.divide(A_exp, A_sum[n, g, r, i][..., None], out=room(1, r, i, j))
         # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
-        np.matmul(A, V[n, g, j], out=O[n, g, r, i])
+        np.copyto(
+            O[n, g, r, i],
+            (
+                A.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i.stop - i.start), d_v),
+        )
     
-    workspace.sweep(S_block, T_q, rows, (N, G, R), (), T_k, dtype)
+    workspace.sweep(S_block, T_q, rows, (N, G), (), T_k, dtype, lots=R)
     saved = (leading, types, G, N, R, T_k, T_q, d_k, d_v, causal, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
 
@@ -218,51 +240,51 @@ def attention_grouped_lean_backward(
     dO = incoming("attention_grouped_lean_backward", "dO", dO, leading, (G, R, T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     dQ_product = workspace.empty((N, G, R, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (N, G), (R,))
     dK = np.zeros((parts, N, G, T_k, d_k), dtype)
     dV = np.zeros((parts, N, G, T_k, d_v), dtype)
     
-    def S_block(room: Room, part: int, n: int, g: int, r: int, i: slice) -> None:
-        """The rows i of a block, for one n and one g and one r."""
+    def S_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one r and some g."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
-        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, i, d_k))
+        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, g, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, g, j].T, out=room(1, i, j))
+        S = np.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
         A_masked = S
         if causal:
             j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
-                A_masked[:, j_cut.start - j.start :],
+                A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
-        A_exp = np.subtract(A_masked, A_exp_top[n, g, r, i][..., None], out=room(1, i, j))
+        A_exp = np.subtract(A_masked, A_exp_top[n, g, r, i][..., None], out=room(1, g, i, j))
         np.exp(A_exp, out=A_exp)
         # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i))
-        A = np.divide(A_exp, A_sum[n, g, r, i][..., None], out=room(1, i, j))
+        A = np.divide(A_exp, A_sum[n, g, r, i][..., None], out=room(1, g, i, j))
         # dA[n,g,r,i,j] = Sum_c(V[n,g,j,c]*dO[n,g,r,i,c])
-        dA = np.matmul(dO[n, g, r, i], V[n, g, j].T, out=room(0, i, j))
-        dS_sum = np.einsum("ic,ic->i", O[n, g, r, i], dO[n, g, r, i])
+        dA = np.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
+        dS_sum = np.einsum("gic,gic->gi", O[n, g, r, i], dO[n, g, r, i])
         # dS[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_c(O[n,g,r,i,c]*dO[n,g,r,i,c])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, i, j))
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, g, i, j))
         dS *= A
         np.matmul(dS, K[n, g, j], out=dQ_product[n, g, r, i])
-        dK_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(2, i, d_k))
+        dK_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(2, g, i, d_k))
         # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
         #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.T, dK_part, out=room(3, j, d_k))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, g, j, d_k))
         dK[part, n, g, j] += dK_block
         # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
-        dV_block = np.matmul(A.T, dO[n, g, r, i], out=room(0, j, d_v))
+        dV_block = np.matmul(A.swapaxes(-1, -2), dO[n, g, r, i], out=room(0, g, j, d_v))
         dV[part, n, g, j] += dV_block
     
-    workspace.sweep(S_block, T_q, rows, (N, G), (R,), T_k, dtype, parts=parts)
-    dK = dK.sum(axis=0)
-    dV = dV.sum(axis=0)
+    workspace.sweep(S_block, T_q, rows, (N,), (R,), T_k, dtype, parts=parts, lots=G)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
     # dQ[n,g,r,i,a] = Sum_j(K[n,g,j,a]*dS[n,g,r,i,j])/sqrt(d_k)   (N, G, R, T_q, d_k)
     dQ = dQ_product / math.sqrt(d_k)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

@@ -53,16 +53,16 @@ def attention_padding_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((B, H, T_q, T_k), dtype)
     O = workspace.empty((B, H, T_q, d_v), dtype)
     
-    def S_block(room: Room, part: int, b: int, h: int, i: slice) -> None:
-        """The rows i of a block, for one b and one h."""
-        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, i, d_k))
+    def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
+        """The rows i of a block, for one b and some h."""
+        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
         # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, h].T, out=A[b, h, i])
+        S = np.matmul(S_part, K[b, h].swapaxes(-1, -2), out=A[b, h, i])
         A_masked = S
         np.copyto(A_masked, -math.inf, where=keep[b] <= 0)
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
@@ -74,7 +74,7 @@ def attention_padding_forward(
         # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
         np.matmul(A[b, h, i], V[b, h], out=O[b, h, i])
     
-    workspace.sweep(S_block, T_q, rows, (B, H), (), T_k, dtype)
+    workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, lots=H)
     saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -98,36 +98,36 @@ def attention_padding_backward(
     dO = incoming("attention_padding_backward", "dO", dO, leading, (H, T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     dQ = workspace.empty((B, H, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (B, H), ())
     dK = np.zeros((parts, B, H, T_k, d_k), dtype)
     dV = np.zeros((parts, B, H, T_k, d_v), dtype)
     
-    def dA_block(room: Room, part: int, b: int, h: int, i: slice) -> None:
-        """The rows i of a block, for one b and one h."""
+    def dA_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
+        """The rows i of a block, for one b and some h."""
         # dA[b,h,i,j] = Sum_c(V[b,h,j,c]*dO[b,h,i,c])
-        dA = np.matmul(dO[b, h, i], V[b, h].T, out=room(0, i, T_k))
-        dS_sum = np.einsum("ic,ic->i", O[b, h, i], dO[b, h, i])
+        dA = np.matmul(dO[b, h, i], V[b, h].swapaxes(-1, -2), out=room(0, h, i, T_k))
+        dS_sum = np.einsum("hic,hic->hi", O[b, h, i], dO[b, h, i])
         # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
         #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, i, T_k))
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, h, i, T_k))
         dS *= A[b, h, i]
         # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
         np.matmul(dS, K[b, h], out=dQ[b, h, i])
         dQ[b, h, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(1, i, d_k))
+        dK_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(1, h, i, d_k))
         # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
         #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.T, dK_part, out=room(2, T_k, d_k))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, h, T_k, d_k))
         dK[part, b, h] += dK_block
         # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
-        dV_block = np.matmul(A[b, h, i].T, dO[b, h, i], out=room(0, T_k, d_v))
+        dV_block = np.matmul(A[b, h, i].swapaxes(-1, -2), dO[b, h, i], out=room(0, h, T_k, d_v))
         dV[part, b, h] += dV_block
     
-    workspace.sweep(dA_block, T_q, rows, (B, H), (), T_k, dtype, parts=parts)
-    dK = dK.sum(axis=0)
-    dV = dV.sum(axis=0)
+    workspace.sweep(dA_block, T_q, rows, (B,), (), T_k, dtype, parts=parts, lots=H)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -162,29 +162,29 @@ def attention_padding_lean_forward(
     dtype = Q.dtype
     workspace = workspace or Workspace()
     A_mask = keep > 0
-    rows = workspace.rows(T_q, T_k)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A_exp_top = workspace.empty((B, H, T_q), dtype)
     A_sum = workspace.empty((B, H, T_q), dtype)
     O = workspace.empty((B, H, T_q, d_v), dtype)
     
-    def S_block(room: Room, part: int, b: int, h: int, i: slice) -> None:
-        """The rows i of a block, for one b and one h."""
-        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, i, d_k))
+    def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
+        """The rows i of a block, for one b and some h."""
+        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
         # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, h].T, out=room(1, i, T_k))
+        S = np.matmul(S_part, K[b, h].swapaxes(-1, -2), out=room(1, h, i, T_k))
         A_masked = S
         np.copyto(A_masked, -math.inf, where=keep[b] <= 0)
         A_exp_top[b, h, i] = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        A_exp = np.subtract(A_masked, A_exp_top[b, h, i][..., None], out=room(1, i, T_k))
+        A_exp = np.subtract(A_masked, A_exp_top[b, h, i][..., None], out=room(1, h, i, T_k))
         np.exp(A_exp, out=A_exp)
         A_sum[b, h, i] = np.maximum(A_exp.sum(axis=-1), 1)
         # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0)
-        A = np.divide(A_exp, A_sum[b, h, i][..., None], out=room(1, i, T_k))
+        A = np.divide(A_exp, A_sum[b, h, i][..., None], out=room(1, h, i, T_k))
         # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
         np.matmul(A, V[b, h], out=O[b, h, i])
     
-    workspace.sweep(S_block, T_q, rows, (B, H), (), T_k, dtype)
+    workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, lots=H)
     saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, O, A_mask, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
 
@@ -208,44 +208,44 @@ def attention_padding_lean_backward(
     dO = incoming("attention_padding_lean_backward", "dO", dO, leading, (H, T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     dQ = workspace.empty((B, H, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (B, H), ())
     dK = np.zeros((parts, B, H, T_k, d_k), dtype)
     dV = np.zeros((parts, B, H, T_k, d_v), dtype)
     
-    def S_block(room: Room, part: int, b: int, h: int, i: slice) -> None:
-        """The rows i of a block, for one b and one h."""
-        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, i, d_k))
+    def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
+        """The rows i of a block, for one b and some h."""
+        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
         # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, h].T, out=room(1, i, T_k))
+        S = np.matmul(S_part, K[b, h].swapaxes(-1, -2), out=room(1, h, i, T_k))
         A_masked = S
         np.copyto(A_masked, -math.inf, where=~(A_mask[b]))
-        A_exp = np.subtract(A_masked, A_exp_top[b, h, i][..., None], out=room(1, i, T_k))
+        A_exp = np.subtract(A_masked, A_exp_top[b, h, i][..., None], out=room(1, h, i, T_k))
         np.exp(A_exp, out=A_exp)
         # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0)
-        A = np.divide(A_exp, A_sum[b, h, i][..., None], out=room(1, i, T_k))
+        A = np.divide(A_exp, A_sum[b, h, i][..., None], out=room(1, h, i, T_k))
         # dA[b,h,i,j] = Sum_c(V[b,h,j,c]*dO[b,h,i,c])
-        dA = np.matmul(dO[b, h, i], V[b, h].T, out=room(0, i, T_k))
-        dS_sum = np.einsum("ic,ic->i", O[b, h, i], dO[b, h, i])
+        dA = np.matmul(dO[b, h, i], V[b, h].swapaxes(-1, -2), out=room(0, h, i, T_k))
+        dS_sum = np.einsum("hic,hic->hi", O[b, h, i], dO[b, h, i])
         # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
         #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, i, T_k))
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, h, i, T_k))
         dS *= A
         # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
         np.matmul(dS, K[b, h], out=dQ[b, h, i])
         dQ[b, h, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(2, i, d_k))
+        dK_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(2, h, i, d_k))
         # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
         #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.T, dK_part, out=room(3, T_k, d_k))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, h, T_k, d_k))
         dK[part, b, h] += dK_block
         # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
-        dV_block = np.matmul(A.T, dO[b, h, i], out=room(0, T_k, d_v))
+        dV_block = np.matmul(A.swapaxes(-1, -2), dO[b, h, i], out=room(0, h, T_k, d_v))
         dV[part, b, h] += dV_block
     
-    workspace.sweep(S_block, T_q, rows, (B, H), (), T_k, dtype, parts=parts)
-    dK = dK.sum(axis=0)
-    dV = dV.sum(axis=0)
+    workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, parts=parts, lots=H)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

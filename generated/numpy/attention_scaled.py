@@ -60,23 +60,23 @@ def attention_scaled_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((N, T_q, T_k), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
     
-    def S_block(room: Room, part: int, b: int, i: slice) -> None:
-        """The rows i of a block, for one b."""
+    def S_block(room: Room, part: int, b: slice, i: slice) -> None:
+        """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
-        S_part = np.multiply(scale, Q[b, i], out=room(0, i, d_k))
+        S_part = np.multiply(scale, Q[b, i], out=room(0, b, i, d_k))
         # S[b,i,j] = scale*Sum_a(K[b,j,a]*Q[b,i,a])
         #     by scale*Sum_a(K[b,j,a]*Q[b,i,a]) = Sum_a(K[b,j,a]*Q[b,i,a]*scale)
-        S = np.matmul(S_part, K[b, j].T, out=A[b, i, j])
+        S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A[b, i, j])
         A_masked = S
         np.copyto(A_masked, -math.inf, where=mask[b, i, j] <= 0)
         if causal:
             j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
-                A_masked[:, j_cut.start - j.start :],
+                A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
@@ -89,7 +89,7 @@ def attention_scaled_forward(
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         np.matmul(A[b, i, j], V[b, j], out=O[b, i])
     
-    workspace.sweep(S_block, T_q, rows, (N,), (), T_k, dtype)
+    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, rows, scale, causal, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -118,29 +118,29 @@ def attention_scaled_backward(
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
     
-    def dA_block(room: Room, part: int, b: int, i: slice) -> None:
-        """The rows i of a block, for one b."""
+    def dA_block(room: Room, part: int, b: slice, i: slice) -> None:
+        """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         # dA[b,i,j] = Sum_c(V[b,j,c]*dO[b,i,c])
-        dA = np.matmul(dO[b, i], V[b, j].T, out=room(0, i, j))
-        dS_sum = np.einsum("ic,ic->i", O[b, i], dO[b, i])
+        dA = np.matmul(dO[b, i], V[b, j].swapaxes(-1, -2), out=room(0, b, i, j))
+        dS_sum = np.einsum("bic,bic->bi", O[b, i], dO[b, i])
         # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
         #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, i, j))
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, b, i, j))
         dS *= A[b, i, j]
         # dQ[b,i,a] = scale*Sum_j(K[b,j,a]*dS[b,i,j])
         np.matmul(dS, K[b, j], out=dQ[b, i])
         np.multiply(scale, dQ[b, i], out=dQ[b, i])
-        dK_part = np.multiply(scale, Q[b, i], out=room(1, i, d_k))
+        dK_part = np.multiply(scale, Q[b, i], out=room(1, b, i, d_k))
         # dK[b,j,a] = scale*Sum_i(Q[b,i,a]*dS[b,i,j])
         #     by scale*Sum_i(Q[b,i,a]*dS[b,i,j]) = Sum_i(Q[b,i,a]*dS[b,i,j]*scale)
-        dK_block = np.matmul(dS.T, dK_part, out=room(2, j, d_k))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, b, j, d_k))
         dK[part, b, j] += dK_block
         # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-        dV_block = np.matmul(A[b, i, j].T, dO[b, i], out=room(0, j, d_v))
+        dV_block = np.matmul(A[b, i, j].swapaxes(-1, -2), dO[b, i], out=room(0, b, j, d_v))
         dV[part, b, j] += dV_block
     
-    workspace.sweep(dA_block, T_q, rows, (N,), (), T_k, dtype, parts=parts)
-    dK = dK.sum(axis=0)
-    dV = dV.sum(axis=0)
+    workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

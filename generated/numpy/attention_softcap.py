@@ -60,17 +60,17 @@ def attention_softcap_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     t = workspace.empty((N, T_q, T_k), dtype)
     A = workspace.empty((N, T_q, T_k), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
     
-    def U_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
-        U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, i, d_k))
+    def U_block(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n."""
+        U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        U = np.matmul(U_part, K[n].T, out=t[n, i])
+        U = np.matmul(U_part, K[n].swapaxes(-1, -2), out=t[n, i])
         # t[n,i,j] = tanh(U[n,i,j]/cap)
         np.divide(U, cap, out=t[n, i])
         np.tanh(t[n, i], out=t[n, i])
@@ -88,7 +88,7 @@ def attention_softcap_forward(
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         np.matmul(A[n, i], V[n], out=O[n, i])
     
-    workspace.sweep(U_block, T_q, rows, (N,), (), T_k, dtype)
+    workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, causal, Q, K, V, t, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -112,40 +112,40 @@ def attention_softcap_backward(
     dO = incoming("attention_softcap_backward", "dO", dO, leading, (T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     dQ = workspace.empty((N, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
     
-    def dA_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
+    def dA_block(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         # dA[n,i,j] = Sum_c(V[n,j,c]*dO[n,i,c])
-        dA = np.matmul(dO[n, i], V[n, j].T, out=room(0, i, j))
-        dU_sum = np.einsum("ic,ic->i", O[n, i], dO[n, i])
+        dA = np.matmul(dO[n, i], V[n, j].swapaxes(-1, -2), out=room(0, n, i, j))
+        dU_sum = np.einsum("nic,nic->ni", O[n, i], dO[n, i])
         # dU[n,i,j] = (1 - t[n,i,j]**2)*(-Sum_c(O[n,i,c]*dO[n,i,c]) + dA[n,i,j])*A[n,i,j]
         #     by dt written in
-        dU = np.square(t[n, i, j], out=room(1, i, j))
+        dU = np.square(t[n, i, j], out=room(1, n, i, j))
         np.subtract(1, dU, out=dU)
-        dU_part = np.subtract(dA, dU_sum[..., None], out=room(3, i, j))
+        dU_part = np.subtract(dA, dU_sum[..., None], out=room(3, n, i, j))
         dU *= dU_part
         dU *= A[n, i, j]
         # dQ[n,i,a] = Sum_j(K[n,j,a]*dU[n,i,j])/sqrt(d_k)
         np.matmul(dU, K[n, j], out=dQ[n, i])
         dQ[n, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, i, d_k))
+        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
         #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dU.T, dK_part, out=room(2, j, d_k))
+        dK_block = np.matmul(dU.swapaxes(-1, -2), dK_part, out=room(2, n, j, d_k))
         dK[part, n, j] += dK_block
         # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-        dV_block = np.matmul(A[n, i, j].T, dO[n, i], out=room(0, j, d_v))
+        dV_block = np.matmul(A[n, i, j].swapaxes(-1, -2), dO[n, i], out=room(0, n, j, d_v))
         dV[part, n, j] += dV_block
     
-    workspace.sweep(dA_block, T_q, rows, (N,), (), T_k, dtype, parts=parts)
-    dK = dK.sum(axis=0)
-    dV = dV.sum(axis=0)
+    workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -185,41 +185,41 @@ def attention_softcap_lean_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A_exp_top = workspace.empty((N, T_q), dtype)
     A_sum = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
     
-    def U_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
+    def U_block(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
-        U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, i, d_k))
+        U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        U = np.matmul(U_part, K[n, j].T, out=room(1, i, j))
+        U = np.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
         # t[n,i,j] = tanh(U[n,i,j]/cap)
-        t = np.divide(U, cap, out=room(1, i, j))
+        t = np.divide(U, cap, out=room(1, n, i, j))
         np.tanh(t, out=t)
         # S[n,i,j] = t[n,i,j]*cap
-        S = np.multiply(cap, t, out=room(1, i, j))
+        S = np.multiply(cap, t, out=room(1, n, i, j))
         A_masked = S
         if causal:
             j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
-                A_masked[:, j_cut.start - j.start :],
+                A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
         A_exp_top[n, i] = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        A_exp = np.subtract(A_masked, A_exp_top[n, i][..., None], out=room(1, i, j))
+        A_exp = np.subtract(A_masked, A_exp_top[n, i][..., None], out=room(1, n, i, j))
         np.exp(A_exp, out=A_exp)
         A_sum[n, i] = np.maximum(A_exp.sum(axis=-1), 1)
         # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i))
-        A = np.divide(A_exp, A_sum[n, i][..., None], out=room(1, i, j))
+        A = np.divide(A_exp, A_sum[n, i][..., None], out=room(1, n, i, j))
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         np.matmul(A, V[n, j], out=O[n, i])
     
-    workspace.sweep(U_block, T_q, rows, (N,), (), T_k, dtype)
+    workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, cap, causal, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
 
@@ -243,59 +243,59 @@ def attention_softcap_lean_backward(
     dO = incoming("attention_softcap_lean_backward", "dO", dO, leading, (T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     dQ = workspace.empty((N, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
     
-    def U_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
+    def U_block(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
-        U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, i, d_k))
+        U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        U = np.matmul(U_part, K[n, j].T, out=room(1, i, j))
+        U = np.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
         # t[n,i,j] = tanh(U[n,i,j]/cap)
-        t = np.divide(U, cap, out=room(1, i, j))
+        t = np.divide(U, cap, out=room(1, n, i, j))
         np.tanh(t, out=t)
         # S[n,i,j] = t[n,i,j]*cap
-        S = np.multiply(cap, t, out=room(0, i, j))
+        S = np.multiply(cap, t, out=room(0, n, i, j))
         A_masked = S
         if causal:
             j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
             np.copyto(
-                A_masked[:, j_cut.start - j.start :],
+                A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
-        A_exp = np.subtract(A_masked, A_exp_top[n, i][..., None], out=room(0, i, j))
+        A_exp = np.subtract(A_masked, A_exp_top[n, i][..., None], out=room(0, n, i, j))
         np.exp(A_exp, out=A_exp)
         # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i))
-        A = np.divide(A_exp, A_sum[n, i][..., None], out=room(0, i, j))
+        A = np.divide(A_exp, A_sum[n, i][..., None], out=room(0, n, i, j))
         # dA[n,i,j] = Sum_c(V[n,j,c]*dO[n,i,c])
-        dA = np.matmul(dO[n, i], V[n, j].T, out=room(2, i, j))
-        dU_sum = np.einsum("ic,ic->i", O[n, i], dO[n, i])
+        dA = np.matmul(dO[n, i], V[n, j].swapaxes(-1, -2), out=room(2, n, i, j))
+        dU_sum = np.einsum("nic,nic->ni", O[n, i], dO[n, i])
         # dU[n,i,j] = (1 - t[n,i,j]**2)*(-Sum_c(O[n,i,c]*dO[n,i,c]) + dA[n,i,j])*A[n,i,j]
         #     by dt written in
-        dU = np.square(t, out=room(1, i, j))
+        dU = np.square(t, out=room(1, n, i, j))
         np.subtract(1, dU, out=dU)
-        dU_part = np.subtract(dA, dU_sum[..., None], out=room(4, i, j))
+        dU_part = np.subtract(dA, dU_sum[..., None], out=room(4, n, i, j))
         dU *= dU_part
         dU *= A
         # dQ[n,i,a] = Sum_j(K[n,j,a]*dU[n,i,j])/sqrt(d_k)
         np.matmul(dU, K[n, j], out=dQ[n, i])
         dQ[n, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(2, i, d_k))
+        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(2, n, i, d_k))
         # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
         #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dU.T, dK_part, out=room(3, j, d_k))
+        dK_block = np.matmul(dU.swapaxes(-1, -2), dK_part, out=room(3, n, j, d_k))
         dK[part, n, j] += dK_block
         # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-        dV_block = np.matmul(A.T, dO[n, i], out=room(1, j, d_v))
+        dV_block = np.matmul(A.swapaxes(-1, -2), dO[n, i], out=room(1, n, j, d_v))
         dV[part, n, j] += dV_block
     
-    workspace.sweep(U_block, T_q, rows, (N,), (), T_k, dtype, parts=parts)
-    dK = dK.sum(axis=0)
-    dV = dV.sum(axis=0)
+    workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

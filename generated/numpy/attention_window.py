@@ -51,27 +51,27 @@ def attention_window_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     A = workspace.empty((N, T, T), dtype)
     O = workspace.empty((N, T, d_v), dtype)
     
-    def S_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
+    def S_block(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n."""
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
-        S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, i, d_k))
+        S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, j].T, out=A[n, i, j])
+        S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=A[n, i, j])
         A_masked = S
         j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         np.copyto(
-            A_masked[:, j_cut.start - j.start :],
+            A_masked[:, :, j_cut.start - j.start :],
             -math.inf,
             where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
         )
         j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
         np.copyto(
-            A_masked[:, : j_cut.stop - j.start],
+            A_masked[:, :, : j_cut.stop - j.start],
             -math.inf,
             where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
                 j_cut.start, j_cut.stop, dtype=dtype
@@ -86,7 +86,7 @@ def attention_window_forward(
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         np.matmul(A[n, i, j], V[n, j], out=O[n, i])
     
-    workspace.sweep(S_block, T, rows, (N,), (), T, dtype)
+    workspace.sweep(S_block, T, rows, (), (), T, dtype, lots=N)
     saved = (leading, types, N, T, d_k, d_v, rows, window, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -115,31 +115,31 @@ def attention_window_backward(
     dK = np.zeros((parts, N, T, d_k), dtype)
     dV = np.zeros((parts, N, T, d_v), dtype)
     
-    def dA_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
+    def dA_block(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n."""
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         # dA[n,i,j] = Sum_c(V[n,j,c]*dO[n,i,c])
-        dA = np.matmul(dO[n, i], V[n, j].T, out=room(0, i, j))
-        dS_sum = np.einsum("ic,ic->i", O[n, i], dO[n, i])
+        dA = np.matmul(dO[n, i], V[n, j].swapaxes(-1, -2), out=room(0, n, i, j))
+        dS_sum = np.einsum("nic,nic->ni", O[n, i], dO[n, i])
         # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
         #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, i, j))
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, n, i, j))
         dS *= A[n, i, j]
         # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
         np.matmul(dS, K[n, j], out=dQ[n, i])
         dQ[n, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(1, i, d_k))
+        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(1, n, i, d_k))
         # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
         #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.T, dK_part, out=room(2, j, d_k))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, n, j, d_k))
         dK[part, n, j] += dK_block
         # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-        dV_block = np.matmul(A[n, i, j].T, dO[n, i], out=room(0, j, d_v))
+        dV_block = np.matmul(A[n, i, j].swapaxes(-1, -2), dO[n, i], out=room(0, n, j, d_v))
         dV[part, n, j] += dV_block
     
-    workspace.sweep(dA_block, T, rows, (N,), (), T, dtype, parts=parts)
-    dK = dK.sum(axis=0)
-    dV = dV.sum(axis=0)
+    workspace.sweep(dA_block, T, rows, (), (), T, dtype, parts=parts, lots=N)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -172,43 +172,43 @@ def attention_window_lean_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     A_exp_top = workspace.empty((N, T), dtype)
     A_sum = workspace.empty((N, T), dtype)
     O = workspace.empty((N, T, d_v), dtype)
     
-    def S_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
+    def S_block(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n."""
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
-        S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, i, d_k))
+        S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, j].T, out=room(1, i, j))
+        S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
         A_masked = S
         j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         np.copyto(
-            A_masked[:, j_cut.start - j.start :],
+            A_masked[:, :, j_cut.start - j.start :],
             -math.inf,
             where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
         )
         j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
         np.copyto(
-            A_masked[:, : j_cut.stop - j.start],
+            A_masked[:, :, : j_cut.stop - j.start],
             -math.inf,
             where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
                 j_cut.start, j_cut.stop, dtype=dtype
             ) >= window,
         )
         A_exp_top[n, i] = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        A_exp = np.subtract(A_masked, A_exp_top[n, i][..., None], out=room(1, i, j))
+        A_exp = np.subtract(A_masked, A_exp_top[n, i][..., None], out=room(1, n, i, j))
         np.exp(A_exp, out=A_exp)
         A_sum[n, i] = np.maximum(A_exp.sum(axis=-1), 1)
         # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window))
-        A = np.divide(A_exp, A_sum[n, i][..., None], out=room(1, i, j))
+        A = np.divide(A_exp, A_sum[n, i][..., None], out=room(1, n, i, j))
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         np.matmul(A, V[n, j], out=O[n, i])
     
-    workspace.sweep(S_block, T, rows, (N,), (), T, dtype)
+    workspace.sweep(S_block, T, rows, (), (), T, dtype, lots=N)
     saved = (leading, types, N, T, d_k, d_v, window, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
 
@@ -232,58 +232,58 @@ def attention_window_lean_backward(
     dO = incoming("attention_window_lean_backward", "dO", dO, leading, (T, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     dQ = workspace.empty((N, T, d_k), dtype)
     parts = workspace.parts(T, rows, (N,), ())
     dK = np.zeros((parts, N, T, d_k), dtype)
     dV = np.zeros((parts, N, T, d_v), dtype)
     
-    def S_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
+    def S_block(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n."""
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
-        S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, i, d_k))
+        S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, j].T, out=room(1, i, j))
+        S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
         A_masked = S
         j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         np.copyto(
-            A_masked[:, j_cut.start - j.start :],
+            A_masked[:, :, j_cut.start - j.start :],
             -math.inf,
             where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
         )
         j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
         np.copyto(
-            A_masked[:, : j_cut.stop - j.start],
+            A_masked[:, :, : j_cut.stop - j.start],
             -math.inf,
             where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
                 j_cut.start, j_cut.stop, dtype=dtype
             ) >= window,
         )
-        A_exp = np.subtract(A_masked, A_exp_top[n, i][..., None], out=room(1, i, j))
+        A_exp = np.subtract(A_masked, A_exp_top[n, i][..., None], out=room(1, n, i, j))
         np.exp(A_exp, out=A_exp)
         # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window))
-        A = np.divide(A_exp, A_sum[n, i][..., None], out=room(1, i, j))
+        A = np.divide(A_exp, A_sum[n, i][..., None], out=room(1, n, i, j))
         # dA[n,i,j] = Sum_c(V[n,j,c]*dO[n,i,c])
-        dA = np.matmul(dO[n, i], V[n, j].T, out=room(0, i, j))
-        dS_sum = np.einsum("ic,ic->i", O[n, i], dO[n, i])
+        dA = np.matmul(dO[n, i], V[n, j].swapaxes(-1, -2), out=room(0, n, i, j))
+        dS_sum = np.einsum("nic,nic->ni", O[n, i], dO[n, i])
         # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
         #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, i, j))
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, n, i, j))
         dS *= A
         # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
         np.matmul(dS, K[n, j], out=dQ[n, i])
         dQ[n, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(2, i, d_k))
+        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(2, n, i, d_k))
         # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
         #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.T, dK_part, out=room(3, j, d_k))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n, j, d_k))
         dK[part, n, j] += dK_block
         # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-        dV_block = np.matmul(A.T, dO[n, i], out=room(0, j, d_v))
+        dV_block = np.matmul(A.swapaxes(-1, -2), dO[n, i], out=room(0, n, j, d_v))
         dV[part, n, j] += dV_block
     
-    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, parts=parts)
-    dK = dK.sum(axis=0)
-    dV = dV.sum(axis=0)
+    workspace.sweep(S_block, T, rows, (), (), T, dtype, parts=parts, lots=N)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

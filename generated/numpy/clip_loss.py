@@ -44,7 +44,7 @@ def clip_loss_forward(
     types = bound.types
     dtype = A.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype)
     R_top = workspace.empty((N,), dtype)
     R_log = workspace.empty((N,), dtype)
@@ -102,7 +102,7 @@ def clip_loss_backward(
     dC = dcolumns / N
     # dR[i] = drows/N
     dR = drows / N
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     dA = workspace.empty((N, d), dtype)
     parts = workspace.parts(N, rows, (), ())
     dB = np.zeros((parts, N, d), dtype)
@@ -132,8 +132,8 @@ def clip_loss_backward(
         dtau[part] += -(np.einsum("ij,ij->", S[i], dS) / tau)
     
     workspace.sweep(dS_block, N, rows, (), (), N, dtype, parts=parts)
-    dB = dB.sum(axis=0)
-    dtau = dtau.sum(axis=0)
+    dB = dB[0] if parts == 1 else dB.sum(axis=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     return cast(dA, types["A"]), cast(dB, types["B"]), dtau
 
 
@@ -160,7 +160,7 @@ def clip_loss_lean_forward(
     types = bound.types
     dtype = A.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype)
     R_top = workspace.empty((N,), dtype)
     R_log = workspace.empty((N,), dtype)
@@ -218,7 +218,7 @@ def clip_loss_lean_backward(
     dC = dcolumns / N
     # dR[i] = drows/N
     dR = drows / N
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     dA = workspace.empty((N, d), dtype)
     parts = workspace.parts(N, rows, (), ())
     dB = np.zeros((parts, N, d), dtype)
@@ -252,8 +252,8 @@ def clip_loss_lean_backward(
         dtau[part] += -(np.einsum("ij,ij->", S, dS) / tau)
     
     workspace.sweep(S_block, N, rows, (), (), N, dtype, parts=parts)
-    dB = dB.sum(axis=0)
-    dtau = dtau.sum(axis=0)
+    dB = dB[0] if parts == 1 else dB.sum(axis=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     return cast(dA, types["A"]), cast(dB, types["B"]), dtau
 
 

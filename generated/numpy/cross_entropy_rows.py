@@ -103,9 +103,8 @@ def cross_entropy_rows_backward(
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*w[target[n]]*[keep[n] > 0]
         np.subtract(z[n], row_top[n][..., None], out=dz[n])
         np.exp(dz[n], out=dz[n])
-        dz[n] /= row_sum[n][..., None]
+        np.multiply((dz_part[n] / row_sum[n])[..., None], dz[n], out=dz[n])
         np.copyto(dz[n], 0, where=keep[n][..., None] <= 0)
-        np.multiply(dz_part[n][..., None], dz[n], out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= np.where(keep[n] > 0, dz_part[n], 0)
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)

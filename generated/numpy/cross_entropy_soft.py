@@ -66,7 +66,7 @@ def cross_entropy_soft_forward(
         loss[part] += np.einsum("nv,nv->", y[n], loss_masked) / N
     
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, parts=parts)
-    loss = loss.sum(axis=0)
+    loss = loss[0] if parts == 1 else loss.sum(axis=0)
     saved = (leading, types, N, V, z, y, L_top, L_log)
     return cast(loss, bound.type), saved
 
@@ -170,5 +170,5 @@ def cross_entropy_soft_value_and_gradient(
         np.divide(loss_part, N, out=dy[n])
     
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, parts=parts)
-    loss = loss.sum(axis=0)
+    loss = loss[0] if parts == 1 else loss.sum(axis=0)
     return cast(loss, bound.type), restore(dz, leading, bound.type), restore(dy, leading, bound.type)

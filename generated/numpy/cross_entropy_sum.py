@@ -108,9 +108,8 @@ def cross_entropy_sum_backward(
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*w[target[n]]*[keep[n] > 0]
         np.subtract(z[n], row_top[n][..., None], out=dz[n])
         np.exp(dz[n], out=dz[n])
-        dz[n] /= row_sum[n][..., None]
+        np.multiply((dz_part[n] / row_sum[n])[..., None], dz[n], out=dz[n])
         np.copyto(dz[n], 0, where=keep[n][..., None] <= 0)
-        np.multiply(dz_part[n][..., None], dz[n], out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= np.where(keep[n] > 0, dz_part[n], 0)
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
@@ -162,9 +161,8 @@ def cross_entropy_sum_value_and_gradient(
         row_sum[n] = np.maximum(row_exp.sum(axis=-1), 1)
         dz_part = drow * row_part[n]
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*w[target[n]]*[keep[n] > 0]
-        np.divide(row_exp, row_sum[n][..., None], out=dz[n])
+        np.multiply((dz_part / row_sum[n])[..., None], row_exp, out=dz[n])
         np.copyto(dz[n], 0, where=keep[n][..., None] <= 0)
-        np.multiply(dz_part[..., None], dz[n], out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= np.where(keep[n] > 0, dz_part, 0)
     
     workspace.sweep(row_exp_block, N, rows, (), (), V, dtype)

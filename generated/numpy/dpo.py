@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, bind, cast, incoming, logistic, restore, softplus
 
 
 def dpo_forward(
@@ -60,7 +60,7 @@ def dpo_forward(
     # h[n] = -r_l[n] + r_w[n]   (N,)
     h = r_w - r_l
     # loss = Sum_n(log(1 + exp(-h[n])))/N
-    loss = np.logaddexp(-h, 0).sum(axis=-1) / N
+    loss = softplus(-h).sum(axis=-1) / N
     saved = (leading, types, N, beta, h)
     return cast(loss, bound.type), saved
 
@@ -78,10 +78,9 @@ def dpo_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     """
     leading, types, N, beta, h = saved
     dloss = incoming("dpo_backward", "dloss", dloss, None, (), like=h)
-    drejected_part = -h
     # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
     #     by dr_l, dh written in
-    drejected = beta / N * dloss * np.exp(drejected_part - np.logaddexp(drejected_part, 0))
+    drejected = beta / N * dloss * logistic(-h)
     # dchosen[n] = -drejected[n]   (N,)
     #     by dr_w written in
     dchosen = -drejected
@@ -128,12 +127,11 @@ def dpo_value_and_gradient(
     # h[n] = -r_l[n] + r_w[n]   (N,)
     h = r_w - r_l
     loss_part = -h
-    loss_part_2 = np.logaddexp(loss_part, 0)
     # loss = Sum_n(log(1 + exp(-h[n])))/N
-    loss = loss_part_2.sum(axis=-1) / N
+    loss = softplus(loss_part).sum(axis=-1) / N
     # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
     #     by dr_l, dh written in
-    drejected = beta / N * np.exp(loss_part - loss_part_2)
+    drejected = beta / N * logistic(loss_part)
     # dchosen[n] = -drejected[n]   (N,)
     #     by dr_w written in
     dchosen = -drejected

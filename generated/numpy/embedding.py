@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, add_at, bind, cast, incoming, restore
 
 
 def embedding_forward(token: np.ndarray, E: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -51,5 +51,5 @@ def embedding_backward(dx: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     dtype = dx.dtype
     # dE[v,c] = Sum_n(dx[n,c]*[v = token[n]])   (V, C)
     dE = np.zeros((V, C), dtype)
-    np.add.at(dE, (token,), dx)
+    add_at(dE, (token,), dx)
     return cast(dE, types["E"]),

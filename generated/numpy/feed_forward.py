@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, erf, incoming, restore
+from .runtime import Array, Saved, bind, cast, incoming, normal_cdf, restore
 from .workspace import Room, Workspace
 
 
@@ -57,7 +57,7 @@ def feed_forward_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     u = workspace.empty((N, F), dtype)
     Phi = workspace.empty((N, F), dtype)
     h = workspace.empty((N, F), dtype)
@@ -69,10 +69,7 @@ def feed_forward_forward(
         np.matmul(x[n], W_1.T, out=u[n])
         u[n] += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        np.multiply(0.5 * math.sqrt(2), u[n], out=Phi[n])
-        np.copyto(Phi[n], erf(Phi[n]))
-        np.multiply(0.5, Phi[n], out=Phi[n])
-        Phi[n] += 0.5
+        normal_cdf(u[n], out=Phi[n])
         # h[n,f] = Phi[n,f]*u[n,f]
         np.multiply(Phi[n], u[n], out=h[n])
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
@@ -107,7 +104,7 @@ def feed_forward_backward(
     workspace = workspace or Workspace()
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(axis=0)
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = np.zeros((parts, F, C), dtype)
@@ -139,9 +136,9 @@ def feed_forward_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts=parts)
-    dW_1 = dW_1.sum(axis=0)
-    db_1 = db_1.sum(axis=0)
-    dW_2 = dW_2.sum(axis=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_1, types["W_1"]),
@@ -188,7 +185,7 @@ def feed_forward_lean_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype)
     
     def u_block(room: Room, part: int, n: slice) -> None:
@@ -197,10 +194,8 @@ def feed_forward_lean_forward(
         u = np.matmul(x[n], W_1.T, out=room(0, n, F))
         u += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        Phi = np.multiply(0.5 * math.sqrt(2), u, out=room(1, n, F))
-        np.copyto(Phi, erf(Phi))
-        np.multiply(0.5, Phi, out=Phi)
-        Phi += 0.5
+        Phi = room(1, n, F)
+        normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
         h = np.multiply(Phi, u, out=room(1, n, F))
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
@@ -235,7 +230,7 @@ def feed_forward_lean_backward(
     workspace = workspace or Workspace()
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(axis=0)
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = np.zeros((parts, F, C), dtype)
@@ -248,10 +243,8 @@ def feed_forward_lean_backward(
         u = np.matmul(x[n], W_1.T, out=room(0, n, F))
         u += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        Phi = np.multiply(0.5 * math.sqrt(2), u, out=room(1, n, F))
-        np.copyto(Phi, erf(Phi))
-        np.multiply(0.5, Phi, out=Phi)
-        Phi += 0.5
+        Phi = room(1, n, F)
+        normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
         h = np.multiply(Phi, u, out=room(2, n, F))
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
@@ -277,9 +270,9 @@ def feed_forward_lean_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(u_block, N, rows, (), (), F, dtype, parts=parts)
-    dW_1 = dW_1.sum(axis=0)
-    db_1 = db_1.sum(axis=0)
-    dW_2 = dW_2.sum(axis=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_1, types["W_1"]),

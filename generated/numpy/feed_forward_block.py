@@ -24,7 +24,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, erf, incoming, restore
+from .runtime import Array, Saved, bind, cast, incoming, normal_cdf, restore
 from .workspace import Room, Workspace
 
 
@@ -74,7 +74,7 @@ def feed_forward_block_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, C)
+    rows = workspace.rows(N, C, matrices=True)
     r = workspace.empty((N,), dtype)
     xhat = workspace.empty((N, C), dtype)
     z = workspace.empty((N, C), dtype)
@@ -100,10 +100,7 @@ def feed_forward_block_forward(
         np.matmul(z[n], W_1.T, out=u[n])
         u[n] += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        np.multiply(0.5 * math.sqrt(2), u[n], out=Phi[n])
-        np.copyto(Phi[n], erf(Phi[n]))
-        np.multiply(0.5, Phi[n], out=Phi[n])
-        Phi[n] += 0.5
+        normal_cdf(u[n], out=Phi[n])
         # h[n,f] = Phi[n,f]*u[n,f]
         np.multiply(Phi[n], u[n], out=h[n])
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
@@ -142,7 +139,7 @@ def feed_forward_block_backward(
     workspace = workspace or Workspace()
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(axis=0)
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     dz = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = np.zeros((parts, F, C), dtype)
@@ -174,9 +171,9 @@ def feed_forward_block_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts=parts)
-    dW_1 = dW_1.sum(axis=0)
-    db_1 = db_1.sum(axis=0)
-    dW_2 = dW_2.sum(axis=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
     rows = workspace.rows(N, C)
     dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
@@ -203,8 +200,8 @@ def feed_forward_block_backward(
         dbeta[part] += dz[n_2].sum(axis=0)
     
     workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, parts=parts)
-    dgamma = dgamma.sum(axis=0)
-    dbeta = dbeta.sum(axis=0)
+    dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
+    dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dgamma, types["gamma"]),
@@ -282,7 +279,7 @@ def feed_forward_block_lean_forward(
         z[n] += beta
     
     workspace.sweep(xc_block, N, rows, (), (), C, dtype)
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype)
     
     def u_block(room: Room, part: int, n_2: slice) -> None:
@@ -291,10 +288,8 @@ def feed_forward_block_lean_forward(
         u = np.matmul(z[n_2], W_1.T, out=room(0, n_2, F))
         u += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        Phi = np.multiply(0.5 * math.sqrt(2), u, out=room(1, n_2, F))
-        np.copyto(Phi, erf(Phi))
-        np.multiply(0.5, Phi, out=Phi)
-        Phi += 0.5
+        Phi = room(1, n_2, F)
+        normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
         h = np.multiply(Phi, u, out=room(1, n_2, F))
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
@@ -333,7 +328,7 @@ def feed_forward_block_lean_backward(
     workspace = workspace or Workspace()
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(axis=0)
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     dz = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = np.zeros((parts, F, C), dtype)
@@ -346,10 +341,8 @@ def feed_forward_block_lean_backward(
         u = np.matmul(z[n], W_1.T, out=room(0, n, F))
         u += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        Phi = np.multiply(0.5 * math.sqrt(2), u, out=room(1, n, F))
-        np.copyto(Phi, erf(Phi))
-        np.multiply(0.5, Phi, out=Phi)
-        Phi += 0.5
+        Phi = room(1, n, F)
+        normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
         h = np.multiply(Phi, u, out=room(2, n, F))
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
@@ -375,9 +368,9 @@ def feed_forward_block_lean_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(u_block, N, rows, (), (), F, dtype, parts=parts)
-    dW_1 = dW_1.sum(axis=0)
-    db_1 = db_1.sum(axis=0)
-    dW_2 = dW_2.sum(axis=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
     rows = workspace.rows(N, C)
     dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
@@ -404,8 +397,8 @@ def feed_forward_block_lean_backward(
         dbeta[part] += dz[n_2].sum(axis=0)
     
     workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, parts=parts)
-    dgamma = dgamma.sum(axis=0)
-    dbeta = dbeta.sum(axis=0)
+    dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
+    dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dgamma, types["gamma"]),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, restore, softplus
 
 
 def focal_forward(x: np.ndarray, y: np.ndarray, *, gamma: float = 2.0) -> tuple[np.ndarray, Saved]:
@@ -34,7 +34,7 @@ def focal_forward(x: np.ndarray, y: np.ndarray, *, gamma: float = 2.0) -> tuple[
     # u[n] = x[n]*y[n]   (N,)
     u = x * y
     # FL[n] = log(1 + exp(-u[n]))/(1 + exp(u[n]))**gamma   (N,)
-    FL = np.logaddexp(-u, 0) * np.exp(-(gamma * np.logaddexp(u, 0)))
+    FL = softplus(-u) * np.exp(-(gamma * softplus(u)))
     saved = (leading, types, gamma, y, u)
     return restore(FL, leading, bound.type), saved
 
@@ -52,8 +52,8 @@ def focal_backward(dFL: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     leading, types, gamma, y, u = saved
     dFL = incoming("focal_backward", "dFL", dFL, leading, (), like=y)
     dx_part = -u
-    dx_part_2 = np.logaddexp(dx_part, 0)
-    dx_part_3 = np.logaddexp(u, 0)
+    dx_part_2 = softplus(dx_part)
+    dx_part_3 = softplus(u)
     # dx[n] = (-exp(-u[n])/((1 + exp(-u[n]))*(1 + exp(u[n]))**gamma) - (1 + exp(u[n]))**(-1 -
     #     gamma)*gamma*exp(u[n])*log(1 + exp(-u[n])))*dFL[n]*y[n]   (N,)
     #     by du written in

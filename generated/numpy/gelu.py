@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, erf, incoming, restore
+from .runtime import Array, Saved, bind, incoming, normal_cdf, restore
 
 
 def gelu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -32,7 +32,7 @@ def gelu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     leading = bound.leading
     types = bound.types
     # Phi[n] = 1/2 + erf(sqrt(2)*x[n]/2)/2   (N,)
-    Phi = 0.5 * erf(0.5 * math.sqrt(2) * x) + 0.5
+    Phi = normal_cdf(x)
     # y[n] = Phi[n]*x[n]   (N,)
     y = Phi * x
     saved = (leading, types, x, Phi)

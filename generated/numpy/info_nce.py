@@ -41,7 +41,7 @@ def info_nce_forward(
     types = bound.types
     dtype = A.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
@@ -86,7 +86,7 @@ def info_nce_backward(
     workspace = workspace or Workspace()
     # dL[i] = dloss/N
     dL = dloss / N
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     dA = workspace.empty((N, d), dtype)
     parts = workspace.parts(N, rows, (), ())
     dB = np.zeros((parts, N, d), dtype)
@@ -111,8 +111,8 @@ def info_nce_backward(
         dtau[part] += -(np.einsum("ij,ij->", S[i], dS) / tau)
     
     workspace.sweep(dS_block, N, rows, (), (), N, dtype, parts=parts)
-    dB = dB.sum(axis=0)
-    dtau = dtau.sum(axis=0)
+    dB = dB[0] if parts == 1 else dB.sum(axis=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     return cast(dA, types["A"]), cast(dB, types["B"]), dtau
 
 
@@ -137,7 +137,7 @@ def info_nce_lean_forward(
     types = bound.types
     dtype = A.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
@@ -182,7 +182,7 @@ def info_nce_lean_backward(
     workspace = workspace or Workspace()
     # dL[i] = dloss/N
     dL = dloss / N
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     dA = workspace.empty((N, d), dtype)
     parts = workspace.parts(N, rows, (), ())
     dB = np.zeros((parts, N, d), dtype)
@@ -211,8 +211,8 @@ def info_nce_lean_backward(
         dtau[part] += -(np.einsum("ij,ij->", S, dS) / tau)
     
     workspace.sweep(S_block, N, rows, (), (), N, dtype, parts=parts)
-    dB = dB.sum(axis=0)
-    dtau = dtau.sum(axis=0)
+    dB = dB[0] if parts == 1 else dB.sum(axis=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     return cast(dA, types["A"]), cast(dB, types["B"]), dtau
 
 
@@ -242,7 +242,7 @@ def info_nce_value_and_gradient(
     workspace = workspace or Workspace()
     # dL[i] = dloss/N
     dL = 1 / N
-    rows = workspace.rows(N, d)
+    rows = workspace.rows(N, d, matrices=True)
     S = workspace.empty((N, N), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log_sum = workspace.empty((N,), dtype)
@@ -276,8 +276,8 @@ def info_nce_value_and_gradient(
         dtau[part] += -(np.einsum("ij,ij->", S[i], dS) / tau)
     
     workspace.sweep(S_part_block, N, rows, (), (), d, dtype, parts=parts)
-    dB = dB.sum(axis=0)
-    dtau = dtau.sum(axis=0)
+    dB = dB[0] if parts == 1 else dB.sum(axis=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     L_log = np.log(L_log_sum)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[np.arange(N), np.arange(N)] + L_log).sum(axis=-1) / N

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming
+from .runtime import Array, Saved, add_at, bind, cast, incoming
 from .workspace import Room, Workspace
 
 
@@ -46,7 +46,7 @@ def info_nce_paired_forward(
     types = bound.types
     dtype = Z.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
@@ -106,11 +106,11 @@ def info_nce_paired_backward(
         dtau[part] += -(np.einsum("ij,ij->", S[i], dS[i]) / tau)
     
     workspace.sweep(dS_block, N, rows, (), (), N, dtype, parts=parts)
-    dtau = dtau.sum(axis=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     # dZ[i,c] = Sum_i_1(Z[i_1,c]*Sum_j(dS[i_1,j]*[i = partner[j]]))/tau + Sum_j(Z[partner[j],c]*dS[i,j])/tau   (N,
     #     d)
     dZ = dS @ Z[partner] / tau
-    np.add.at(dZ, (partner,), (Z.T @ dS).T / tau)
+    add_at(dZ, (partner,), (Z.T @ dS).T / tau)
     return cast(dZ, types["Z"]), dtau
 
 
@@ -140,7 +140,7 @@ def info_nce_paired_lean_forward(
     types = bound.types
     dtype = Z.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
@@ -184,7 +184,7 @@ def info_nce_paired_lean_backward(
     workspace = workspace or Workspace()
     # dL[i] = dloss/N
     dL = dloss / N
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     dS = workspace.empty((N, N), dtype)
     parts = workspace.parts(N, rows, (), ())
     dtau = np.zeros((parts,), dtype)
@@ -204,11 +204,11 @@ def info_nce_paired_lean_backward(
         dtau[part] += -(np.einsum("ij,ij->", S, dS[i]) / tau)
     
     workspace.sweep(S_block, N, rows, (), (), N, dtype, parts=parts)
-    dtau = dtau.sum(axis=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     # dZ[i,c] = Sum_i_1(Z[i_1,c]*Sum_j(dS[i_1,j]*[i = partner[j]]))/tau + Sum_j(Z[partner[j],c]*dS[i,j])/tau   (N,
     #     d)
     dZ = dS @ Z[partner] / tau
-    np.add.at(dZ, (partner,), (Z.T @ dS).T / tau)
+    add_at(dZ, (partner,), (Z.T @ dS).T / tau)
     return cast(dZ, types["Z"]), dtau
 
 
@@ -241,7 +241,7 @@ def info_nce_paired_value_and_gradient(
     S_part = Z[partner]
     # dL[i] = dloss/N
     dL = 1 / N
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log_sum = workspace.empty((N,), dtype)
@@ -267,12 +267,12 @@ def info_nce_paired_value_and_gradient(
         dtau[part] += -(np.einsum("ij,ij->", S[i], dS[i]) / tau)
     
     workspace.sweep(S_block, N, rows, (), (), N, dtype, parts=parts)
-    dtau = dtau.sum(axis=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     L_log = np.log(L_log_sum)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[np.arange(N), np.arange(N)] + L_log).sum(axis=-1) / N
     # dZ[i,c] = Sum_i_1(Z[i_1,c]*Sum_j(dS[i_1,j]*[i = partner[j]]))/tau + Sum_j(Z[partner[j],c]*dS[i,j])/tau   (N,
     #     d)
     dZ = dS @ S_part / tau
-    np.add.at(dZ, (partner,), (Z.T @ dS).T / tau)
+    add_at(dZ, (partner,), (Z.T @ dS).T / tau)
     return cast(loss, bound.type), cast(dZ, bound.type), cast(dtau, bound.type)

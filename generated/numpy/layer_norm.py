@@ -118,6 +118,6 @@ def layer_norm_backward(
         dbeta[part] += dy[n].sum(axis=0)
     
     workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, parts=parts)
-    dgamma = dgamma.sum(axis=0)
-    dbeta = dbeta.sum(axis=0)
+    dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
+    dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"]), cast(dbeta, types["beta"])

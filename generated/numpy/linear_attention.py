@@ -56,41 +56,43 @@ def linear_attention_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_k, d_k)
+    rows = workspace.rows(T_k, d_k, matrices=True)
     phi_k = workspace.empty((N, T_k, d_k), dtype)
     parts = workspace.parts(T_k, rows, (N,), ())
     S = np.zeros((parts, N, d_k, d_v), dtype)
     z = np.zeros((parts, N, d_k), dtype)
     
-    def phi_k_block(room: Room, part: int, n: int, j: slice) -> None:
-        """The rows j of a block, for one n."""
+    def phi_k_block(room: Room, part: int, n: slice, j: slice) -> None:
+        """The rows j of a block, for some n."""
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
         np.copyto(phi_k[n, j], np.where(K[n, j] > 0, K[n, j] + 1, np.exp(np.where(K[n, j] <= 0, K[n, j], 1))))
         # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])
-        S_block = np.matmul(phi_k[n, j].T, V[n, j], out=room(0, d_k, d_v))
+        S_block = np.matmul(phi_k[n, j].swapaxes(-1, -2), V[n, j], out=room(0, n, d_k, d_v))
         S[part, n] += S_block
         # z[n,a] = Sum_j(phi_k[n,j,a])
-        z[part, n] += phi_k[n, j].sum(axis=0)
+        z_block = room(0, n, d_k)
+        np.copyto(z_block, phi_k[n, j].sum(axis=1))
+        z[part, n] += z_block
     
-    workspace.sweep(phi_k_block, T_k, rows, (N,), (), d_k, dtype, parts=parts)
-    S = S.sum(axis=0)
-    z = z.sum(axis=0)
-    rows = workspace.rows(T_q, d_k)
+    workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, parts=parts, lots=N)
+    S = S[0] if parts == 1 else S.sum(axis=0)
+    z = z[0] if parts == 1 else z.sum(axis=0)
+    rows = workspace.rows(T_q, d_k, matrices=True)
     phi_q = workspace.empty((N, T_q, d_k), dtype)
     norm = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
     
-    def phi_q_block(room: Room, part: int, n_2: int, i: slice) -> None:
-        """The rows i of a block, for one n_2."""
+    def phi_q_block(room: Room, part: int, n_2: slice, i: slice) -> None:
+        """The rows i of a block, for some n_2."""
         # phi_q[n,i,a] = where(Q[n,i,a] > 0, 1 + Q[n,i,a], exp(Q[n,i,a]))
         np.copyto(phi_q[n_2, i], np.where(Q[n_2, i] > 0, Q[n_2, i] + 1, np.exp(np.where(Q[n_2, i] <= 0, Q[n_2, i], 1))))
         # norm[n,i] = Sum_a(z[n,a]*phi_q[n,i,a])
-        norm[n_2, i] = np.einsum("ia,a->i", phi_q[n_2, i], z[n_2])
+        norm[n_2, i] = np.einsum("nia,na->ni", phi_q[n_2, i], z[n_2])
         # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
         np.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
         O[n_2, i] /= norm[n_2, i][..., None]
     
-    workspace.sweep(phi_q_block, T_q, rows, (N,), (), d_k, dtype)
+    workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, S, z, norm, O)
     return restore(O, leading, bound.type), saved
 
@@ -114,64 +116,66 @@ def linear_attention_backward(
     dO = incoming("linear_attention_backward", "dO", dO, leading, (T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, d_v)
+    rows = workspace.rows(T_q, d_v, matrices=True)
     dQ = workspace.empty((N, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (N,), ())
     dz = np.zeros((parts, N, d_k), dtype)
     dS = np.zeros((parts, N, d_k, d_v), dtype)
     
-    def dS_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
+    def dS_block(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n."""
         # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
-        dnorm = -(np.einsum("ic,ic->i", O[n, i], dO[n, i]) / norm[n, i])
+        dnorm = -(np.einsum("nic,nic->ni", O[n, i], dO[n, i]) / norm[n, i])
         # dz[n,a] = Sum_i(dnorm[n,i]*phi_q[n,i,a])
-        dz[part, n] += np.einsum("ia,i->a", phi_q[n, i], dnorm)
-        dS_part = np.multiply((1 / norm[n, i])[..., None], dO[n, i], out=room(0, i, d_v))
+        dz_block = room(0, n, d_k)
+        np.copyto(dz_block, np.einsum("nia,ni->na", phi_q[n, i], dnorm))
+        dz[part, n] += dz_block
+        dS_part = np.multiply((1 / norm[n, i])[..., None], dO[n, i], out=room(0, n, i, d_v))
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
-        dS_block = np.matmul(phi_q[n, i].T, dS_part, out=room(1, d_k, d_v))
+        dS_block = np.matmul(phi_q[n, i].swapaxes(-1, -2), dS_part, out=room(1, n, d_k, d_v))
         dS[part, n] += dS_block
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
         #     by dphi_q written in
-        np.matmul(dO[n, i], S[n].T, out=dQ[n, i])
+        np.matmul(dO[n, i], S[n].swapaxes(-1, -2), out=dQ[n, i])
         dQ[n, i] /= norm[n, i][..., None]
-        part_part = np.multiply(dnorm[..., None], z[n], out=room(2, i, d_k))
+        part_part = np.multiply(dnorm[..., None], z[n][:, None], out=room(2, n, i, d_k))
         dQ[n, i] += part_part
-        part_part_2 = room(3, i, d_k)
+        part_part_2 = room(3, n, i, d_k)
         np.copyto(part_part_2, Q[n, i])
         np.copyto(part_part_2, -math.inf, where=Q[n, i] > 0)
         np.exp(part_part_2, out=part_part_2)
-        part_part_2_part = room(4, i, d_k)
+        part_part_2_part = room(4, n, i, d_k)
         part_part_2_part.fill(1)
         np.copyto(part_part_2_part, 0, where=Q[n, i] <= 0)
         part_part_2 += part_part_2_part
         dQ[n, i] *= part_part_2
     
-    workspace.sweep(dS_block, T_q, rows, (N,), (), d_v, dtype, parts=parts)
-    dz = dz.sum(axis=0)
-    dS = dS.sum(axis=0)
-    rows = workspace.rows(T_k, d_k)
+    workspace.sweep(dS_block, T_q, rows, (), (), d_v, dtype, parts=parts, lots=N)
+    dz = dz[0] if parts == 1 else dz.sum(axis=0)
+    dS = dS[0] if parts == 1 else dS.sum(axis=0)
+    rows = workspace.rows(T_k, d_k, matrices=True)
     dK = workspace.empty((N, T_k, d_k), dtype)
     dV = workspace.empty((N, T_k, d_v), dtype)
     
-    def dK_block(room: Room, part: int, n_2: int, j: slice) -> None:
-        """The rows j of a block, for one n_2."""
+    def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
+        """The rows j of a block, for some n_2."""
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
         #     by dphi_k written in
         np.copyto(dK[n_2, j], K[n_2, j])
         np.copyto(dK[n_2, j], -math.inf, where=K[n_2, j] > 0)
         np.exp(dK[n_2, j], out=dK[n_2, j])
-        part_part_3 = room(0, j, d_k)
+        part_part_3 = room(0, n_2, j, d_k)
         part_part_3.fill(1)
         np.copyto(part_part_3, 0, where=K[n_2, j] <= 0)
         dK[n_2, j] += part_part_3
-        part_part_4 = np.matmul(V[n_2, j], dS[n_2].T, out=room(1, j, d_k))
-        part_part_4 += dz[n_2]
+        part_part_4 = np.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
+        part_part_4 += dz[n_2][:, None]
         dK[n_2, j] *= part_part_4
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         np.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
     
-    workspace.sweep(dK_block, T_k, rows, (N,), (), d_k, dtype)
+    workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, lots=N)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -203,41 +207,43 @@ def linear_attention_lean_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_k, d_k)
+    rows = workspace.rows(T_k, d_k, matrices=True)
     phi_k = workspace.empty((N, T_k, d_k), dtype)
     parts = workspace.parts(T_k, rows, (N,), ())
     S = np.zeros((parts, N, d_k, d_v), dtype)
     z = np.zeros((parts, N, d_k), dtype)
     
-    def phi_k_block(room: Room, part: int, n: int, j: slice) -> None:
-        """The rows j of a block, for one n."""
+    def phi_k_block(room: Room, part: int, n: slice, j: slice) -> None:
+        """The rows j of a block, for some n."""
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
         np.copyto(phi_k[n, j], np.where(K[n, j] > 0, K[n, j] + 1, np.exp(np.where(K[n, j] <= 0, K[n, j], 1))))
         # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])
-        S_block = np.matmul(phi_k[n, j].T, V[n, j], out=room(0, d_k, d_v))
+        S_block = np.matmul(phi_k[n, j].swapaxes(-1, -2), V[n, j], out=room(0, n, d_k, d_v))
         S[part, n] += S_block
         # z[n,a] = Sum_j(phi_k[n,j,a])
-        z[part, n] += phi_k[n, j].sum(axis=0)
+        z_block = room(0, n, d_k)
+        np.copyto(z_block, phi_k[n, j].sum(axis=1))
+        z[part, n] += z_block
     
-    workspace.sweep(phi_k_block, T_k, rows, (N,), (), d_k, dtype, parts=parts)
-    S = S.sum(axis=0)
-    z = z.sum(axis=0)
-    rows = workspace.rows(T_q, d_k)
+    workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, parts=parts, lots=N)
+    S = S[0] if parts == 1 else S.sum(axis=0)
+    z = z[0] if parts == 1 else z.sum(axis=0)
+    rows = workspace.rows(T_q, d_k, matrices=True)
     phi_q = workspace.empty((N, T_q, d_k), dtype)
     norm = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
     
-    def phi_q_block(room: Room, part: int, n_2: int, i: slice) -> None:
-        """The rows i of a block, for one n_2."""
+    def phi_q_block(room: Room, part: int, n_2: slice, i: slice) -> None:
+        """The rows i of a block, for some n_2."""
         # phi_q[n,i,a] = where(Q[n,i,a] > 0, 1 + Q[n,i,a], exp(Q[n,i,a]))
         np.copyto(phi_q[n_2, i], np.where(Q[n_2, i] > 0, Q[n_2, i] + 1, np.exp(np.where(Q[n_2, i] <= 0, Q[n_2, i], 1))))
         # norm[n,i] = Sum_a(z[n,a]*phi_q[n,i,a])
-        norm[n_2, i] = np.einsum("ia,a->i", phi_q[n_2, i], z[n_2])
+        norm[n_2, i] = np.einsum("nia,na->ni", phi_q[n_2, i], z[n_2])
         # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
         np.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
         O[n_2, i] /= norm[n_2, i][..., None]
     
-    workspace.sweep(phi_q_block, T_q, rows, (N,), (), d_k, dtype)
+    workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, z, norm, O)
     return restore(O, leading, bound.type), saved
 
@@ -263,62 +269,64 @@ def linear_attention_lean_backward(
     workspace = workspace or Workspace()
     # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])   (N, d_k, d_v)
     S = phi_k.swapaxes(-1, -2) @ V
-    rows = workspace.rows(T_q, d_v)
+    rows = workspace.rows(T_q, d_v, matrices=True)
     dQ = workspace.empty((N, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (N,), ())
     dz = np.zeros((parts, N, d_k), dtype)
     dS = np.zeros((parts, N, d_k, d_v), dtype)
     
-    def dS_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
+    def dS_block(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n."""
         # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
-        dnorm = -(np.einsum("ic,ic->i", O[n, i], dO[n, i]) / norm[n, i])
+        dnorm = -(np.einsum("nic,nic->ni", O[n, i], dO[n, i]) / norm[n, i])
         # dz[n,a] = Sum_i(dnorm[n,i]*phi_q[n,i,a])
-        dz[part, n] += np.einsum("ia,i->a", phi_q[n, i], dnorm)
-        dS_part = np.multiply((1 / norm[n, i])[..., None], dO[n, i], out=room(0, i, d_v))
+        dz_block = room(0, n, d_k)
+        np.copyto(dz_block, np.einsum("nia,ni->na", phi_q[n, i], dnorm))
+        dz[part, n] += dz_block
+        dS_part = np.multiply((1 / norm[n, i])[..., None], dO[n, i], out=room(0, n, i, d_v))
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
-        dS_block = np.matmul(phi_q[n, i].T, dS_part, out=room(1, d_k, d_v))
+        dS_block = np.matmul(phi_q[n, i].swapaxes(-1, -2), dS_part, out=room(1, n, d_k, d_v))
         dS[part, n] += dS_block
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
         #     by dphi_q written in
-        np.matmul(dO[n, i], S[n].T, out=dQ[n, i])
+        np.matmul(dO[n, i], S[n].swapaxes(-1, -2), out=dQ[n, i])
         dQ[n, i] /= norm[n, i][..., None]
-        part_part = np.multiply(dnorm[..., None], z[n], out=room(2, i, d_k))
+        part_part = np.multiply(dnorm[..., None], z[n][:, None], out=room(2, n, i, d_k))
         dQ[n, i] += part_part
-        part_part_2 = room(3, i, d_k)
+        part_part_2 = room(3, n, i, d_k)
         np.copyto(part_part_2, Q[n, i])
         np.copyto(part_part_2, -math.inf, where=Q[n, i] > 0)
         np.exp(part_part_2, out=part_part_2)
-        part_part_2_part = room(4, i, d_k)
+        part_part_2_part = room(4, n, i, d_k)
         part_part_2_part.fill(1)
         np.copyto(part_part_2_part, 0, where=Q[n, i] <= 0)
         part_part_2 += part_part_2_part
         dQ[n, i] *= part_part_2
     
-    workspace.sweep(dS_block, T_q, rows, (N,), (), d_v, dtype, parts=parts)
-    dz = dz.sum(axis=0)
-    dS = dS.sum(axis=0)
-    rows = workspace.rows(T_k, d_k)
+    workspace.sweep(dS_block, T_q, rows, (), (), d_v, dtype, parts=parts, lots=N)
+    dz = dz[0] if parts == 1 else dz.sum(axis=0)
+    dS = dS[0] if parts == 1 else dS.sum(axis=0)
+    rows = workspace.rows(T_k, d_k, matrices=True)
     dK = workspace.empty((N, T_k, d_k), dtype)
     dV = workspace.empty((N, T_k, d_v), dtype)
     
-    def dK_block(room: Room, part: int, n_2: int, j: slice) -> None:
-        """The rows j of a block, for one n_2."""
+    def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
+        """The rows j of a block, for some n_2."""
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
         #     by dphi_k written in
         np.copyto(dK[n_2, j], K[n_2, j])
         np.copyto(dK[n_2, j], -math.inf, where=K[n_2, j] > 0)
         np.exp(dK[n_2, j], out=dK[n_2, j])
-        part_part_3 = room(0, j, d_k)
+        part_part_3 = room(0, n_2, j, d_k)
         part_part_3.fill(1)
         np.copyto(part_part_3, 0, where=K[n_2, j] <= 0)
         dK[n_2, j] += part_part_3
-        part_part_4 = np.matmul(V[n_2, j], dS[n_2].T, out=room(1, j, d_k))
-        part_part_4 += dz[n_2]
+        part_part_4 = np.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
+        part_part_4 += dz[n_2][:, None]
         dK[n_2, j] *= part_part_4
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         np.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
     
-    workspace.sweep(dK_block, T_k, rows, (N,), (), d_k, dtype)
+    workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, lots=N)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

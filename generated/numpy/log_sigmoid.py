@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, logistic, restore, softplus
 
 
 def log_sigmoid_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -29,7 +29,7 @@ def log_sigmoid_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     leading = bound.leading
     types = bound.types
     # y[n] = log(1/(1 + exp(-x[n])))   (N,)
-    y = -np.logaddexp(-x, 0)
+    y = -softplus(-x)
     saved = (leading, types, x)
     return restore(y, leading, bound.type), saved
 
@@ -46,7 +46,6 @@ def log_sigmoid_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]
     """
     leading, types, x = saved
     dy = incoming("log_sigmoid_backward", "dy", dy, leading, (), like=x)
-    dx_part = -x
     # dx[n] = dy[n]*exp(-x[n])/(1 + exp(-x[n]))   (N,)
-    dx = dy * np.exp(dx_part - np.logaddexp(dx_part, 0))
+    dx = dy * logistic(-x)
     return restore(dx, leading, types["x"]),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming
+from .runtime import Array, Saved, bind, cast, incoming, logistic, softplus
 
 
 def logistic_forward(X: np.ndarray, y: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -33,7 +33,7 @@ def logistic_forward(X: np.ndarray, y: np.ndarray, theta: np.ndarray) -> tuple[n
     # u[i] = Sum_a(theta[a]*X[i,a])   (N,)
     u = np.einsum("ia,a->i", X, theta)
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
-    loss = np.logaddexp(u, 0).sum(axis=-1) - np.einsum("i,i->", u, y)
+    loss = softplus(u).sum(axis=-1) - np.einsum("i,i->", u, y)
     saved = (types, X, y, u)
     return cast(loss, bound.type), saved
 
@@ -51,7 +51,7 @@ def logistic_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]
     types, X, y, u = saved
     dloss = incoming("logistic_backward", "dloss", dloss, None, (), like=X)
     # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
-    du = dloss * (np.exp(u - np.logaddexp(u, 0)) - y)
+    du = dloss * (logistic(u) - y)
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
     dtheta = np.einsum("ia,i->a", X, du)
     return cast(dtheta, types["theta"]),
@@ -73,11 +73,10 @@ def logistic_value_and_gradient(X: np.ndarray, y: np.ndarray, theta: np.ndarray)
     X, y, theta = bound.arrays
     # u[i] = Sum_a(theta[a]*X[i,a])   (N,)
     u = np.einsum("ia,a->i", X, theta)
-    loss_part = np.logaddexp(u, 0)
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
-    loss = loss_part.sum(axis=-1) - np.einsum("i,i->", u, y)
+    loss = softplus(u).sum(axis=-1) - np.einsum("i,i->", u, y)
     # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
-    du = np.exp(u - loss_part) - y
+    du = logistic(u) - y
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
     dtheta = np.einsum("ia,i->a", X, du)
     return cast(loss, bound.type), cast(dtheta, bound.type)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, bind, restore
+from .runtime import Array, bind, logistic, restore
 from .workspace import Room, Workspace
 
 
@@ -34,7 +34,7 @@ def logistic_hessian(X: np.ndarray, theta: np.ndarray, *, workspace: Workspace |
     leading = bound.leading
     dtype = X.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(B, N * d)
+    rows = workspace.rows(B, N * d, matrices=True)
     H = workspace.empty((B, d, d), dtype)
     
     def H_block(room: Room, part: int, r: slice) -> None:
@@ -43,10 +43,8 @@ def logistic_hessian(X: np.ndarray, theta: np.ndarray, *, workspace: Workspace |
         u = room(0, r, N)
         np.copyto(u, np.einsum("ria,ra->ri", X[r], theta[r]))
         # s[r,i] = 1/(1 + exp(-u[r,i]))
-        s = np.negative(u, out=room(0, r, N))
-        np.logaddexp(s, 0, out=s)
-        np.negative(s, out=s)
-        np.exp(s, out=s)
+        s = room(0, r, N)
+        logistic(u, out=s)
         H_part_2 = np.subtract(1, s, out=room(1, r, N))
         H_part_2 *= s
         H_part = np.multiply(H_part_2[..., None], X[r], out=room(0, r, N, d))

@@ -112,7 +112,7 @@ def ranking_loss_backward(
         dtau_masked = room(1, M, q)
         np.copyto(dtau_masked, s[q].T)
         np.copyto(dtau_masked, 0, where=~((np.arange(M)[:, None] == target[q]) | (valid[q].T > 0)))
-        dtau_exp = np.subtract(ds_part.T, Z_log[q], out=room(0, M, q))
+        dtau_exp = np.subtract(ds_part.T, Z_log[q], out=room(2, M, q))
         np.copyto(dtau_exp, -math.inf, where=~((np.arange(M)[:, None] == target[q]) | (valid[q].T > 0)))
         np.exp(dtau_exp, out=dtau_exp)
         dtau_sum = np.einsum("mq,mq->q", dtau_masked, dtau_exp)
@@ -123,5 +123,5 @@ def ranking_loss_backward(
         ) / tau**2
     
     workspace.sweep(ds_part_block, N, rows, (), (), M, dtype, parts=parts)
-    dtau = dtau.sum(axis=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     return restore(ds, leading, types["s"]), dtau

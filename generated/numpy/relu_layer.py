@@ -57,7 +57,7 @@ def relu_layer_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, Hidden)
+    rows = workspace.rows(N, Hidden, matrices=True)
     z = workspace.empty((N, Hidden), dtype)
     hidden = workspace.empty((N, Hidden), dtype)
     y = workspace.empty((N, C_out), dtype)
@@ -101,7 +101,7 @@ def relu_layer_backward(
     workspace = workspace or Workspace()
     # db_2[o] = Sum_row(dy[row,o])   (C_out,)
     db_2 = dy.sum(axis=0)
-    rows = workspace.rows(N, Hidden)
+    rows = workspace.rows(N, Hidden, matrices=True)
     dx = workspace.empty((N, C_in), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = np.zeros((parts, Hidden, C_in), dtype)
@@ -127,9 +127,9 @@ def relu_layer_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(dhidden_block, N, rows, (), (), Hidden, dtype, parts=parts)
-    dW_1 = dW_1.sum(axis=0)
-    db_1 = db_1.sum(axis=0)
-    dW_2 = dW_2.sum(axis=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_1, types["W_1"]),
@@ -176,7 +176,7 @@ def relu_layer_lean_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, Hidden)
+    rows = workspace.rows(N, Hidden, matrices=True)
     y = workspace.empty((N, C_out), dtype)
     
     def z_block(room: Room, part: int, row: slice) -> None:
@@ -219,7 +219,7 @@ def relu_layer_lean_backward(
     workspace = workspace or Workspace()
     # db_2[o] = Sum_row(dy[row,o])   (C_out,)
     db_2 = dy.sum(axis=0)
-    rows = workspace.rows(N, Hidden)
+    rows = workspace.rows(N, Hidden, matrices=True)
     dx = workspace.empty((N, C_in), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = np.zeros((parts, Hidden, C_in), dtype)
@@ -251,9 +251,9 @@ def relu_layer_lean_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, parts=parts)
-    dW_1 = dW_1.sum(axis=0)
-    db_1 = db_1.sum(axis=0)
-    dW_2 = dW_2.sum(axis=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_1, types["W_1"]),

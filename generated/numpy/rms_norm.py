@@ -97,5 +97,5 @@ def rms_norm_backward(
         dgamma[part] += np.einsum("nc,nc->c", x[n], dgamma_part)
     
     workspace.sweep(dx_block, N, rows, (), (), C, dtype, parts=parts)
-    dgamma = dgamma.sum(axis=0)
+    dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"])

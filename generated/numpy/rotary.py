@@ -39,7 +39,7 @@ def rotary_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, A * 2 * 2)
+    rows = workspace.rows(T, A * 2 * 2, matrices=True)
     R = workspace.empty((T, A, 2, 2), dtype)
     y = workspace.empty((N, T, A, 2), dtype)
     
@@ -105,7 +105,7 @@ def rotary_lean_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, A * 2 * 2)
+    rows = workspace.rows(T, A * 2 * 2, matrices=True)
     angle = workspace.empty((T, A), dtype)
     R_part = workspace.empty((T, A), dtype)
     y = workspace.empty((N, T, A, 2), dtype)
@@ -151,7 +151,7 @@ def rotary_lean_backward(
     dy = incoming("rotary_lean_backward", "dy", dy, leading, (T, A, 2), like=angle)
     dtype = dy.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, A * 2 * 2)
+    rows = workspace.rows(T, A * 2 * 2, matrices=True)
     dx = workspace.empty((N, T, A, 2), dtype)
     
     def R_block(room: Room, part: int, t: slice) -> None:

@@ -70,21 +70,27 @@ def self_attention_forward(
     K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     A = workspace.empty((N, G, R, T, T), dtype)
     O = workspace.empty((N, G, R, T, D), dtype)
     
-    def Z_block(room: Room, part: int, n: int, g: int, r: int, i: slice) -> None:
-        """The rows i of a block, for one n and one g and one r."""
+    def Z_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one g and some r."""
         j = slice(0, min(T, i.stop))
-        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, i, D))
+        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-        Z = np.matmul(Z_part, K[n, g, j].T, out=A[n, g, r, i, j])
+        Z = A[n, g, r, i, j]
+        np.copyto(
+            Z,
+            (
+                Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
+            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
+        )
         A_masked = Z
         j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         np.copyto(
-            A_masked[:, j_cut.start - j.start :],
+            A_masked[:, :, j_cut.start - j.start :],
             -math.inf,
             where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
         )
@@ -95,9 +101,14 @@ def self_attention_forward(
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
         np.divide(A_exp, A_sum[..., None], out=A[n, g, r, i, j])
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
-        np.matmul(A[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i])
+        np.copyto(
+            O[n, g, r, i],
+            (
+                A[n, g, r, i, j].reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i.stop - i.start), D),
+        )
     
-    workspace.sweep(Z_block, T, rows, (N, G, R), (), T, dtype)
+    workspace.sweep(Z_block, T, rows, (N, G), (), T, dtype, lots=R)
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
     saved = (leading, types, C, D, G, N, R, T, rows, x, W_Q, W_K, W_V, W_O, Q, K, V, A, O)
@@ -125,49 +136,43 @@ def self_attention_backward(
     dy = incoming("self_attention_backward", "dy", dy, leading, (T, C), like=x)
     dtype = dy.dtype
     workspace = workspace or Workspace()
-    dQ = workspace.empty((N, G, R, T, D), dtype)
-    parts = workspace.parts(T, rows, (G,), (N, R))
+    # dO[n,g,r,i,d] = Sum_c(dy[n,i,c]*W_O[c,g,r,d])   (N, G, R, T, D)
+    dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).transpose(0, 2, 3, 1, 4)
+    # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
+    dW_O = (dy.reshape(N * T, C).T @ O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
+    dQ_product = workspace.empty((N, G, R, T, D), dtype)
+    parts = workspace.parts(T, rows, (N, G), (R,))
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, D), dtype)
-    dW_Q = np.zeros((parts, G, R, D, C), dtype)
-    dW_O = np.zeros((parts, C, G, R, D), dtype)
     
-    def dO_block(room: Room, part: int, g: int, n: int, r: int, i: slice) -> None:
-        """The rows i of a block, for one g and one n and one r."""
+    def dA_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one r and some g."""
         j = slice(0, min(T, i.stop))
-        # dO[n,g,r,i,d] = Sum_c(dy[n,i,c]*W_O[c,g,r,d])
-        dO = np.matmul(dy[n, i], W_O[:, g, r], out=room(0, i, D))
         # dA[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
-        dA = np.matmul(dO, V[n, g, j].T, out=room(1, i, j))
-        dZ_sum = np.einsum("id,id->i", O[n, g, r, i], dO)
+        dA = np.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
+        dZ_sum = np.einsum("gid,gid->gi", O[n, g, r, i], dO[n, g, r, i])
         # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d])
-        dZ = np.subtract(dA, dZ_sum[..., None], out=room(1, i, j))
+        dZ = np.subtract(dA, dZ_sum[..., None], out=room(0, g, i, j))
         dZ *= A[n, g, r, i, j]
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
-        dV_block = np.matmul(A[n, g, r, i, j].T, dO, out=room(2, j, D))
+        dV_block = np.matmul(A[n, g, r, i, j].swapaxes(-1, -2), dO[n, g, r, i], out=room(1, g, j, D))
         dV[part, n, g, j] += dV_block
-        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, i, D))
+        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(1, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-        dK_block = np.matmul(dZ.T, dK_part, out=room(2, j, D))
+        dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(2, g, j, D))
         dK[part, n, g, j] += dK_block
-        dQ_product = np.matmul(dZ, K[n, g, j], out=dQ[n, g, r, i])
-        # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)
-        np.divide(dQ_product, math.sqrt(D), out=dQ[n, g, r, i])
-        # dW_Q[g,r,d,c] = Sum_n,i(x[n,i,c]*dQ[n,g,r,i,d])
-        dW_Q_block = np.matmul(dQ[n, g, r, i].T, x[n, i], out=room(0, D, C))
-        dW_Q[part, g, r] += dW_Q_block
-        # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])
-        dW_O_block = np.matmul(dy[n, i].T, O[n, g, r, i], out=room(0, C, D))
-        dW_O[part, :, g, r] += dW_O_block
+        np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
     
-    workspace.sweep(dO_block, T, rows, (G,), (N, R), D, dtype, parts=parts)
-    dV = dV.sum(axis=0)
-    dK = dK.sum(axis=0)
-    dW_Q = dW_Q.sum(axis=0)
-    dW_O = dW_O.sum(axis=0)
-    rows = workspace.rows(T, G * R * D)
+    workspace.sweep(dA_block, T, rows, (N,), (R,), T, dtype, parts=parts, lots=G)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)   (N, G, R, T, D)
+    dQ = dQ_product / math.sqrt(D)
+    # dW_Q[g,r,d,c] = Sum_n,i(x[n,i,c]*dQ[n,g,r,i,d])   (G, R, D, C)
+    dW_Q = (dQ.transpose(1, 2, 4, 0, 3).reshape(G * R * D, N * T) @ x.reshape(N * T, C)).reshape(G, R, D, C)
+    rows = workspace.rows(T, G * R * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype)
     parts = workspace.parts(T, rows, (), (N,))
     dW_K = np.zeros((parts, G, D, C), dtype)
@@ -210,8 +215,8 @@ def self_attention_backward(
         dW_V[part] += dW_V_block
     
     workspace.sweep(dx_product_block, T, rows, (), (N,), G * R * D, dtype, parts=parts)
-    dW_K = dW_K.sum(axis=0)
-    dW_V = dW_V.sum(axis=0)
+    dW_K = dW_K[0] if parts == 1 else dW_K.sum(axis=0)
+    dW_V = dW_V[0] if parts == 1 else dW_V.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),
@@ -265,33 +270,44 @@ def self_attention_lean_forward(
     K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype)
     
-    def Z_block(room: Room, part: int, n: int, g: int, r: int, i: slice) -> None:
-        """The rows i of a block, for one n and one g and one r."""
+    def Z_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one g and some r."""
         j = slice(0, min(T, i.stop))
-        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, i, D))
+        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-        Z = np.matmul(Z_part, K[n, g, j].T, out=room(1, i, j))
+        Z = room(1, r, i, j)
+        np.copyto(
+            Z,
+            (
+                Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
+            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
+        )
         A_masked = Z
         j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         np.copyto(
-            A_masked[:, j_cut.start - j.start :],
+            A_masked[:, :, j_cut.start - j.start :],
             -math.inf,
             where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
         )
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, i, j))
+        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, r, i, j))
         np.exp(A_exp, out=A_exp)
         A_sum = np.maximum(A_exp.sum(axis=-1), 1)
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
-        A = np.divide(A_exp, A_sum[..., None], out=room(1, i, j))
+        A = np.divide(A_exp, A_sum[..., None], out=room(1, r, i, j))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
-        np.matmul(A, V[n, g, j], out=O[n, g, r, i])
+        np.copyto(
+            O[n, g, r, i],
+            (
+                A.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i.stop - i.start), D),
+        )
     
-    workspace.sweep(Z_block, T, rows, (N, G, R), (), T, dtype)
+    workspace.sweep(Z_block, T, rows, (N, G), (), T, dtype, lots=R)
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
     saved = (leading, types, C, D, G, N, R, T, x, W_Q, W_K, W_V, W_O)
@@ -327,62 +343,62 @@ def self_attention_lean_backward(
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
     # dO[n,g,r,i,d] = Sum_c(dy[n,i,c]*W_O[c,g,r,d])   (N, G, R, T, D)
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).transpose(0, 2, 3, 1, 4)
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype)
     dQ_product = workspace.empty((N, G, R, T, D), dtype)
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, D), dtype)
     
-    def Z_block(room: Room, part: int, n: int, g: int, r: int, i: slice) -> None:
-        """The rows i of a block, for one n and one g and one r."""
+    def Z_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one r and some g."""
         j = slice(0, min(T, i.stop))
-        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, i, D))
+        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-        Z = np.matmul(Z_part, K[n, g, j].T, out=room(1, i, j))
+        Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
         A_masked = Z
         j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
         np.copyto(
-            A_masked[:, j_cut.start - j.start :],
+            A_masked[:, :, j_cut.start - j.start :],
             -math.inf,
             where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
         )
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, i, j))
+        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, g, i, j))
         np.exp(A_exp, out=A_exp)
         A_sum = np.maximum(A_exp.sum(axis=-1), 1)
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
-        A = np.divide(A_exp, A_sum[..., None], out=room(1, i, j))
+        A = np.divide(A_exp, A_sum[..., None], out=room(1, g, i, j))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         np.matmul(A, V[n, g, j], out=O[n, g, r, i])
         # dA[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
-        dA = np.matmul(dO[n, g, r, i], V[n, g, j].T, out=room(0, i, j))
-        dZ_sum = np.einsum("id,id->i", O[n, g, r, i], dO[n, g, r, i])
+        dA = np.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
+        dZ_sum = np.einsum("gid,gid->gi", O[n, g, r, i], dO[n, g, r, i])
         # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d])
-        dZ = np.subtract(dA, dZ_sum[..., None], out=room(0, i, j))
+        dZ = np.subtract(dA, dZ_sum[..., None], out=room(0, g, i, j))
         dZ *= A
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
-        dV_block = np.matmul(A.T, dO[n, g, r, i], out=room(2, j, D))
+        dV_block = np.matmul(A.swapaxes(-1, -2), dO[n, g, r, i], out=room(2, g, j, D))
         dV[part, n, g, j] += dV_block
-        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(1, i, D))
+        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(1, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-        dK_block = np.matmul(dZ.T, dK_part, out=room(2, j, D))
+        dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(2, g, j, D))
         dK[part, n, g, j] += dK_block
         np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
     
-    workspace.sweep(Z_block, T, rows, (N, G), (R,), T, dtype, parts=parts)
-    dV = dV.sum(axis=0)
-    dK = dK.sum(axis=0)
+    workspace.sweep(Z_block, T, rows, (N,), (R,), T, dtype, parts=parts, lots=G)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)   (N, G, R, T, D)
     dQ = dQ_product / math.sqrt(D)
     # dW_Q[g,r,d,c] = Sum_n,i(x[n,i,c]*dQ[n,g,r,i,d])   (G, R, D, C)
     dW_Q = (dQ.transpose(1, 2, 4, 0, 3).reshape(G * R * D, N * T) @ x.reshape(N * T, C)).reshape(G, R, D, C)
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
-    rows = workspace.rows(T, G * R * D)
+    rows = workspace.rows(T, G * R * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype)
     parts = workspace.parts(T, rows, (), (N,))
     dW_K = np.zeros((parts, G, D, C), dtype)
@@ -425,8 +441,8 @@ def self_attention_lean_backward(
         dW_V[part] += dW_V_block
     
     workspace.sweep(dx_product_block, T, rows, (), (N,), G * R * D, dtype, parts=parts)
-    dW_K = dW_K.sum(axis=0)
-    dW_V = dW_V.sum(axis=0)
+    dW_K = dW_K[0] if parts == 1 else dW_K.sum(axis=0)
+    dW_V = dW_V[0] if parts == 1 else dW_V.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),

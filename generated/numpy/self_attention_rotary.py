@@ -74,7 +74,7 @@ def self_attention_rotary_forward(
     h = (x.reshape(N * T, C) @ W_K.reshape(G * A * 2, C).T).reshape(N, T, G, A, 2).transpose(0, 2, 1, 3, 4)
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
-    rows = workspace.rows(T, N * G * R * A * 2)
+    rows = workspace.rows(T, N * G * R * A * 2, matrices=True)
     turns = workspace.empty((T, A, 2, 2), dtype)
     Q = workspace.empty((N, G, R, T, A, 2), dtype)
     
@@ -117,26 +117,30 @@ def self_attention_rotary_forward(
     K = (
         h.transpose(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns.swapaxes(-1, -2)
     ).reshape(T, A, N, G, 2).transpose(2, 3, 0, 1, 4)
-    rows = workspace.rows(T, A * 2, most=256)
+    rows = workspace.rows(T, A * 2, matrices=True)
     P = workspace.empty((N, G, R, T, T), dtype)
     O = workspace.empty((N, G, R, T, D), dtype)
     
-    def Z_block(room: Room, part: int, n: int, g: int, r: int, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n and one g and one r."""
+    def Z_block(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n and one g and some r."""
         j = slice(0, min(T, i_2.stop))
-        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, i_2, A, 2))
+        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, r, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        Z = np.matmul(
-            Z_part.reshape((i_2.stop - i_2.start), A * 2),
-            K[n, g, j].reshape((j.stop - j.start), A * 2).T,
-            out=P[n, g, r, i_2, j],
+        Z = P[n, g, r, i_2, j]
+        np.copyto(
+            Z,
+            (
+                Z_part.reshape(
+                    (r.stop - r.start) * (i_2.stop - i_2.start), A * 2
+                ) @ K[n, g, j].reshape((j.stop - j.start), A * 2).T
+            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start)),
         )
         P_masked = Z
         j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
         np.copyto(
-            P_masked[:, j_cut.start - j.start :],
+            P_masked[:, :, j_cut.start - j.start :],
             -math.inf,
             where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
         )
@@ -147,9 +151,14 @@ def self_attention_rotary_forward(
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
         np.divide(P_exp, P_sum[..., None], out=P[n, g, r, i_2, j])
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
-        np.matmul(P[n, g, r, i_2, j], V[n, g, j], out=O[n, g, r, i_2])
+        np.copyto(
+            O[n, g, r, i_2],
+            (
+                P[n, g, r, i_2, j].reshape((r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D),
+        )
     
-    workspace.sweep(Z_block, T, rows, (N, G, R), (), A * 2, dtype)
+    workspace.sweep(Z_block, T, rows, (N, G), (), A * 2, dtype, lots=R)
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
     saved = (leading, types, A, C, D, G, N, R, T, rows, x, W_Q, W_K, W_V, W_O, turns, Q, K, V, P, O)
@@ -181,88 +190,103 @@ def self_attention_rotary_backward(
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).transpose(0, 2, 3, 1, 4)
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
-    dZ = np.zeros((N, G, R, T, T), dtype)
+    dQ_product = workspace.empty((N, G, R, T, A, 2), dtype)
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = np.zeros((parts, N, G, T, D), dtype)
-    
-    def dP_block(room: Room, part: int, n: int, g: int, r: int, i: slice) -> None:
-        """The rows i of a block, for one n and one g and one r."""
-        j = slice(0, min(T, i.stop))
-        # dP[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
-        dP = np.matmul(dO[n, g, r, i], V[n, g, j].T, out=dZ[n, g, r, i, j])
-        dZ_sum = np.einsum("id,id->i", O[n, g, r, i], dO[n, g, r, i])
-        # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
-        #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d])
-        np.subtract(dP, dZ_sum[..., None], out=dZ[n, g, r, i, j])
-        dZ[n, g, r, i, j] *= P[n, g, r, i, j]
-        # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
-        dV_block = np.matmul(P[n, g, r, i, j].T, dO[n, g, r, i], out=room(0, j, D))
-        dV[part, n, g, j] += dV_block
-    
-    workspace.sweep(dP_block, T, rows, (N, G), (R,), T, dtype, parts=parts)
-    dV = dV.sum(axis=0)
-    dx_product = (dV.transpose(0, 2, 1, 3).reshape(N * T, G * D) @ W_V.reshape(G * D, C)).reshape(N, T, C)
-    # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])   (G, D, C)
-    dW_V = (dV.transpose(1, 3, 0, 2).reshape(G * D, N * T) @ x.reshape(N * T, C)).reshape(G, D, C)
-    rows = workspace.rows(A, 2)
-    dq = workspace.empty((N, G, R, T, A, 2), dtype)
-    parts = workspace.parts(A, rows, (N, G), (R, T))
     dK = np.zeros((parts, N, G, T, A, 2), dtype)
     
-    def dQ_product_block(room: Room, part: int, n_2: int, g_2: int, r_2: int, i_2: int, a: slice) -> None:
-        """The rows a of a block, for one n_2 and one g_2 and one r_2 and one i_2."""
-        dK_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n_2, g_2, r_2, i_2, a], out=room(0, a, 2))
+    def dQ_product_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one r and some g."""
+        j = slice(0, min(T, i.stop))
+        # dP[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
+        dP = np.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
+        dZ_sum = np.einsum("gid,gid->gi", O[n, g, r, i], dO[n, g, r, i])
+        # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
+        #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d])
+        dZ = np.subtract(dP, dZ_sum[..., None], out=room(0, g, i, j))
+        dZ *= P[n, g, r, i, j]
+        # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
+        dV_block = np.matmul(P[n, g, r, i, j].swapaxes(-1, -2), dO[n, g, r, i], out=room(1, g, j, D))
+        dV[part, n, g, j] += dV_block
+        dK_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i], out=room(1, g, i, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        dK_block = np.multiply(dZ[n_2, g_2, r_2, i_2][..., None, None], dK_part, out=room(1, T, a, 2))
-        dK[part, n_2, g_2, :, a] += dK_block
-        dQ_product = room(0, a, 2)
-        np.copyto(dQ_product, np.einsum("j,jae->ae", dZ[n_2, g_2, r_2, i_2], K[n_2, g_2, :, a]))
-        # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))
-        dQ = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), dQ_product, out=room(0, a, 2))
-        # dq[n,g,r,i,a,f] = Sum_e(turns[i,a,e,f]*dQ[n,g,r,i,a,e])
-        np.copyto(dq[n_2, g_2, r_2, i_2, a], np.einsum("ae,aef->af", dQ, turns[i_2, a]))
+        dK_block = room(2, g, j, A, 2)
+        np.copyto(
+            dK_block,
+            (
+                dZ.swapaxes(-1, -2) @ dK_part.reshape((g.stop - g.start), (i.stop - i.start), A * 2)
+            ).reshape((g.stop - g.start), (j.stop - j.start), A, 2),
+        )
+        dK[part, n, g, j] += dK_block
+        np.copyto(
+            dQ_product[n, g, r, i],
+            (
+                dZ @ K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2)
+            ).reshape((g.stop - g.start), (i.stop - i.start), A, 2),
+        )
     
-    workspace.sweep(dQ_product_block, A, rows, (N, G), (R, T), 2, dtype, parts=parts)
-    dK = dK.sum(axis=0)
+    workspace.sweep(dQ_product_block, T, rows, (N,), (R,), A * 2, dtype, parts=parts, lots=G)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))   (N, G, R, T, A, 2)
+    dQ = 0.5 * math.sqrt(2) / math.sqrt(A) * dQ_product
     # dh[n,g,j,a,f] = Sum_e(turns[j,a,e,f]*dK[n,g,j,a,e])   (N, G, T, A, 2)
     dh = (dK.transpose(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns).reshape(T, A, N, G, 2).transpose(2, 3, 0, 1, 4)
+    # dq[n,g,r,i,a,f] = Sum_e(turns[i,a,e,f]*dQ[n,g,r,i,a,e])   (N, G, R, T, A, 2)
+    dq = (
+        dQ.transpose(3, 4, 0, 1, 2, 5).reshape(T, A, N * G * R, 2) @ turns
+    ).reshape(T, A, N, G, R, 2).transpose(2, 3, 4, 0, 1, 5)
     # dW_Q[g,r,a,f,c] = Sum_n,i(x[n,i,c]*dq[n,g,r,i,a,f])   (G, R, A, 2, C)
     dW_Q = (dq.transpose(1, 2, 4, 5, 0, 3).reshape(G * R * A * 2, N * T) @ x.reshape(N * T, C)).reshape(G, R, A, 2, C)
-    rows = workspace.rows(T, G * R * A * 2)
+    rows = workspace.rows(T, G * R * A * 2, matrices=True)
     dx = workspace.empty((N, T, C), dtype)
     parts = workspace.parts(T, rows, (), (N,))
     dW_K = np.zeros((parts, G, A, 2, C), dtype)
+    dW_V = np.zeros((parts, G, D, C), dtype)
     
-    def dW_K_block(room: Room, part: int, n_3: int, j_2: slice) -> None:
-        """The rows j_2 of a block, for one n_3."""
+    def dW_K_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
+        """The rows j_2 of a block, for one n_2."""
+        dx_product = np.matmul(
+            dV[n_2, :, j_2].transpose(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
+            W_V.reshape(G * D, C),
+            out=dx[n_2, j_2],
+        )
         dx_product_2 = np.matmul(
-            dh[n_3, :, j_2].transpose(1, 0, 2, 3).reshape((j_2.stop - j_2.start), G * A * 2),
+            dh[n_2, :, j_2].transpose(1, 0, 2, 3).reshape((j_2.stop - j_2.start), G * A * 2),
             W_K.reshape(G * A * 2, C),
-            out=dx[n_3, j_2],
+            out=room(0, j_2, C),
         )
         dx_product_3 = np.matmul(
-            dq[n_3, :, :, j_2].transpose(2, 0, 1, 3, 4).reshape((j_2.stop - j_2.start), G * R * A * 2),
+            dq[n_2, :, :, j_2].transpose(2, 0, 1, 3, 4).reshape((j_2.stop - j_2.start), G * R * A * 2),
             W_Q.reshape(G * R * A * 2, C),
-            out=room(0, j_2, C),
+            out=room(1, j_2, C),
         )
         # dx[n,j,c] = Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) + Sum_g,a,f(W_K[g,a,f,c]*dh[n,g,j,a,f]) +
         #     Sum_g,r,a,f(W_Q[g,r,a,f,c]*dq[n,g,r,j,a,f])
-        np.add(dx_product[n_3, j_2], dx_product_2, out=dx[n_3, j_2])
-        dx[n_3, j_2] += dx_product_3
+        np.add(dx_product, dx_product_2, out=dx[n_2, j_2])
+        dx[n_2, j_2] += dx_product_3
         # dW_K[g,a,f,c] = Sum_n,j(x[n,j,c]*dh[n,g,j,a,f])
         dW_K_block = room(0, G, A, 2, C)
         np.copyto(
             dW_K_block,
             (
-                dh[n_3, :, j_2].transpose(0, 2, 3, 1).reshape(G * A * 2, (j_2.stop - j_2.start)) @ x[n_3, j_2]
+                dh[n_2, :, j_2].transpose(0, 2, 3, 1).reshape(G * A * 2, (j_2.stop - j_2.start)) @ x[n_2, j_2]
             ).reshape(G, A, 2, C),
         )
         dW_K[part] += dW_K_block
+        # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])
+        dW_V_block = room(0, G, D, C)
+        np.copyto(
+            dW_V_block,
+            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C),
+        )
+        dW_V[part] += dW_V_block
     
     workspace.sweep(dW_K_block, T, rows, (), (N,), G * R * A * 2, dtype, parts=parts)
-    dW_K = dW_K.sum(axis=0)
+    dW_K = dW_K[0] if parts == 1 else dW_K.sum(axis=0)
+    dW_V = dW_V[0] if parts == 1 else dW_V.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),
@@ -316,7 +340,7 @@ def self_attention_rotary_lean_forward(
     h = (x.reshape(N * T, C) @ W_K.reshape(G * A * 2, C).T).reshape(N, T, G, A, 2).transpose(0, 2, 1, 3, 4)
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
-    rows = workspace.rows(T, N * G * R * A * 2)
+    rows = workspace.rows(T, N * G * R * A * 2, matrices=True)
     turns = workspace.empty((T, A, 2, 2), dtype)
     Q = workspace.empty((N, G, R, T, A, 2), dtype)
     
@@ -359,38 +383,47 @@ def self_attention_rotary_lean_forward(
     K = (
         h.transpose(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns.swapaxes(-1, -2)
     ).reshape(T, A, N, G, 2).transpose(2, 3, 0, 1, 4)
-    rows = workspace.rows(T, A * 2, most=256)
+    rows = workspace.rows(T, A * 2, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype)
     
-    def Z_block(room: Room, part: int, n: int, g: int, r: int, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n and one g and one r."""
+    def Z_block(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n and one g and some r."""
         j = slice(0, min(T, i_2.stop))
-        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, i_2, A, 2))
+        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, r, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        Z = np.matmul(
-            Z_part.reshape((i_2.stop - i_2.start), A * 2),
-            K[n, g, j].reshape((j.stop - j.start), A * 2).T,
-            out=room(1, i_2, j),
+        Z = room(1, r, i_2, j)
+        np.copyto(
+            Z,
+            (
+                Z_part.reshape(
+                    (r.stop - r.start) * (i_2.stop - i_2.start), A * 2
+                ) @ K[n, g, j].reshape((j.stop - j.start), A * 2).T
+            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start)),
         )
         P_masked = Z
         j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
         np.copyto(
-            P_masked[:, j_cut.start - j.start :],
+            P_masked[:, :, j_cut.start - j.start :],
             -math.inf,
             where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
         )
         P_exp_top = np.maximum(P_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        P_exp = np.subtract(P_masked, P_exp_top[..., None], out=room(1, i_2, j))
+        P_exp = np.subtract(P_masked, P_exp_top[..., None], out=room(1, r, i_2, j))
         np.exp(P_exp, out=P_exp)
         P_sum = np.maximum(P_exp.sum(axis=-1), 1)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
-        P = np.divide(P_exp, P_sum[..., None], out=room(1, i_2, j))
+        P = np.divide(P_exp, P_sum[..., None], out=room(1, r, i_2, j))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
-        np.matmul(P, V[n, g, j], out=O[n, g, r, i_2])
+        np.copyto(
+            O[n, g, r, i_2],
+            (
+                P.reshape((r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D),
+        )
     
-    workspace.sweep(Z_block, T, rows, (N, G, R), (), A * 2, dtype)
+    workspace.sweep(Z_block, T, rows, (N, G), (), A * 2, dtype, lots=R)
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
     saved = (leading, types, A, C, D, G, N, R, T, base, x, W_Q, W_K, W_V, W_O)
@@ -424,11 +457,9 @@ def self_attention_rotary_lean_backward(
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
     # dO[n,g,r,i,d] = Sum_c(dy[n,i,c]*W_O[c,g,r,d])   (N, G, R, T, D)
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).transpose(0, 2, 3, 1, 4)
-    # dP[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])   (N, G, R, T, T)
-    dP = (dO.reshape(N, G, R * T, D) @ V.swapaxes(-1, -2)).reshape(N, G, R, T, T)
-    rows = workspace.rows(T, N * G * R * A * 2)
+    rows = workspace.rows(T, N * G * R * A * 2, matrices=True)
     turns = workspace.empty((T, A, 2, 2), dtype)
-    q = workspace.empty((N, G, R, T, A, 2), dtype)
+    Q = workspace.empty((N, G, R, T, A, 2), dtype)
     
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
@@ -449,11 +480,19 @@ def self_attention_rotary_lean_backward(
             np.where(np.arange(2)[:, None] == np.arange(2), turns_part_2[..., None, None], turns_masked[..., None]),
         )
         # q[n,g,r,i,a,f] = Sum_c(x[n,i,c]*W_Q[g,r,a,f,c])
+        q = room(0, N, G, R, i, A, 2)
         np.copyto(
-            q[:, :, :, i],
+            q,
             (
                 x[:, i].reshape(N * (i.stop - i.start), C) @ W_Q.reshape(G * R * A * 2, C).T
             ).reshape(N, (i.stop - i.start), G, R, A, 2).transpose(0, 2, 3, 1, 4, 5),
+        )
+        # Q[n,g,r,i,a,e] = Sum_f(turns[i,a,e,f]*q[n,g,r,i,a,f])
+        np.copyto(
+            Q[:, :, :, i],
+            (
+                q.transpose(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns[i].swapaxes(-1, -2)
+            ).reshape((i.stop - i.start), A, N, G, R, 2).transpose(2, 3, 4, 0, 1, 5),
         )
     
     workspace.sweep(q_block, T, rows, (), (), N * G * R * A * 2, dtype)
@@ -461,75 +500,85 @@ def self_attention_rotary_lean_backward(
     K = (
         h.transpose(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns.swapaxes(-1, -2)
     ).reshape(T, A, N, G, 2).transpose(2, 3, 0, 1, 4)
-    rows = workspace.rows(T, A * 2, most=256)
-    P = np.zeros((N, G, R, T, T), dtype)
+    rows = workspace.rows(T, A * 2, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype)
-    dq = workspace.empty((N, G, R, T, A, 2), dtype)
+    dQ_product = workspace.empty((N, G, R, T, A, 2), dtype)
     parts = workspace.parts(T, rows, (N, G), (R,))
+    dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, A, 2), dtype)
     
-    def Q_block(room: Room, part: int, n: int, g: int, r: int, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n and one g and one r."""
+    def dQ_product_block(room: Room, part: int, n: int, r: int, g: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n and one r and some g."""
         j = slice(0, min(T, i_2.stop))
-        # Q[n,g,r,i,a,e] = Sum_f(turns[i,a,e,f]*q[n,g,r,i,a,f])
-        Q = room(0, i_2, A, 2)
-        np.copyto(Q, np.einsum("iaf,iaef->iae", q[n, g, r, i_2], turns[i_2]))
-        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q, out=room(1, i_2, A, 2))
+        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
         Z = np.matmul(
-            Z_part.reshape((i_2.stop - i_2.start), A * 2),
-            K[n, g, j].reshape((j.stop - j.start), A * 2).T,
-            out=P[n, g, r, i_2, j],
+            Z_part.reshape((g.stop - g.start), (i_2.stop - i_2.start), A * 2),
+            K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
+            out=room(1, g, i_2, j),
         )
         P_masked = Z
         j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
         np.copyto(
-            P_masked[:, j_cut.start - j.start :],
+            P_masked[:, :, j_cut.start - j.start :],
             -math.inf,
             where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
         )
         P_exp_top = np.maximum(P_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        P_exp = np.subtract(P_masked, P_exp_top[..., None], out=P[n, g, r, i_2, j])
+        P_exp = np.subtract(P_masked, P_exp_top[..., None], out=room(1, g, i_2, j))
         np.exp(P_exp, out=P_exp)
         P_sum = np.maximum(P_exp.sum(axis=-1), 1)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
-        np.divide(P_exp, P_sum[..., None], out=P[n, g, r, i_2, j])
+        P = np.divide(P_exp, P_sum[..., None], out=room(1, g, i_2, j))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
-        np.matmul(P[n, g, r, i_2, j], V[n, g, j], out=O[n, g, r, i_2])
-        dZ_sum = np.einsum("id,id->i", O[n, g, r, i_2], dO[n, g, r, i_2])
+        np.matmul(P, V[n, g, j], out=O[n, g, r, i_2])
+        # dP[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
+        dP = np.matmul(dO[n, g, r, i_2], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i_2, j))
+        dZ_sum = np.einsum("gid,gid->gi", O[n, g, r, i_2], dO[n, g, r, i_2])
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d])
-        dZ = np.subtract(dP[n, g, r, i_2, j], dZ_sum[..., None], out=room(1, i_2, j))
-        dZ *= P[n, g, r, i_2, j]
-        dK_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q, out=room(0, i_2, A, 2))
+        dZ = np.subtract(dP, dZ_sum[..., None], out=room(0, g, i_2, j))
+        dZ *= P
+        # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
+        dV_block = np.matmul(P.swapaxes(-1, -2), dO[n, g, r, i_2], out=room(2, g, j, D))
+        dV[part, n, g, j] += dV_block
+        dK_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(1, g, i_2, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        dK_block = room(2, j, A, 2)
-        np.copyto(dK_block, (dZ.T @ dK_part.reshape((i_2.stop - i_2.start), A * 2)).reshape((j.stop - j.start), A, 2))
-        dK[part, n, g, j] += dK_block
-        dQ_product = room(0, i_2, A, 2)
+        dK_block = room(2, g, j, A, 2)
         np.copyto(
-            dQ_product, (dZ @ K[n, g, j].reshape((j.stop - j.start), A * 2)).reshape((i_2.stop - i_2.start), A, 2)
+            dK_block,
+            (
+                dZ.swapaxes(-1, -2) @ dK_part.reshape((g.stop - g.start), (i_2.stop - i_2.start), A * 2)
+            ).reshape((g.stop - g.start), (j.stop - j.start), A, 2),
         )
-        # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))
-        dQ = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), dQ_product, out=room(0, i_2, A, 2))
-        # dq[n,g,r,i,a,f] = Sum_e(turns[i,a,e,f]*dQ[n,g,r,i,a,e])
-        np.copyto(dq[n, g, r, i_2], np.einsum("iae,iaef->iaf", dQ, turns[i_2]))
+        dK[part, n, g, j] += dK_block
+        np.copyto(
+            dQ_product[n, g, r, i_2],
+            (
+                dZ @ K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2)
+            ).reshape((g.stop - g.start), (i_2.stop - i_2.start), A, 2),
+        )
     
-    workspace.sweep(Q_block, T, rows, (N, G), (R,), A * 2, dtype, parts=parts)
-    dK = dK.sum(axis=0)
-    # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])   (N, G, T, D)
-    dV = P.reshape(N, G, R * T, T).swapaxes(-1, -2) @ dO.reshape(N, G, R * T, D)
+    workspace.sweep(dQ_product_block, T, rows, (N,), (R,), A * 2, dtype, parts=parts, lots=G)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
+    # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))   (N, G, R, T, A, 2)
+    dQ = 0.5 * math.sqrt(2) / math.sqrt(A) * dQ_product
     # dh[n,g,j,a,f] = Sum_e(turns[j,a,e,f]*dK[n,g,j,a,e])   (N, G, T, A, 2)
     dh = (dK.transpose(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns).reshape(T, A, N, G, 2).transpose(2, 3, 0, 1, 4)
+    # dq[n,g,r,i,a,f] = Sum_e(turns[i,a,e,f]*dQ[n,g,r,i,a,e])   (N, G, R, T, A, 2)
+    dq = (
+        dQ.transpose(3, 4, 0, 1, 2, 5).reshape(T, A, N * G * R, 2) @ turns
+    ).reshape(T, A, N, G, R, 2).transpose(2, 3, 4, 0, 1, 5)
     # dW_Q[g,r,a,f,c] = Sum_n,i(x[n,i,c]*dq[n,g,r,i,a,f])   (G, R, A, 2, C)
     dW_Q = (dq.transpose(1, 2, 4, 5, 0, 3).reshape(G * R * A * 2, N * T) @ x.reshape(N * T, C)).reshape(G, R, A, 2, C)
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
-    rows = workspace.rows(T, G * R * A * 2)
+    rows = workspace.rows(T, G * R * A * 2, matrices=True)
     dx = workspace.empty((N, T, C), dtype)
     parts = workspace.parts(T, rows, (), (N,))
     dW_K = np.zeros((parts, G, A, 2, C), dtype)
@@ -574,8 +623,8 @@ def self_attention_rotary_lean_backward(
         dW_V[part] += dW_V_block
     
     workspace.sweep(dW_K_block, T, rows, (), (N,), G * R * A * 2, dtype, parts=parts)
-    dW_K = dW_K.sum(axis=0)
-    dW_V = dW_V.sum(axis=0)
+    dW_K = dW_K[0] if parts == 1 else dW_K.sum(axis=0)
+    dW_V = dW_V[0] if parts == 1 else dW_V.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),

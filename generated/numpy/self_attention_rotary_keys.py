@@ -57,7 +57,7 @@ def self_attention_rotary_keys(
     workspace = workspace or Workspace()
     # V_new[n,g,s,d] = Sum_c(W_V[g,d,c]*x[n,s,c])   (N, G, S, D)
     V_new = (x.reshape(N * S, C) @ W_V.reshape(G * D, C).T).reshape(N, S, G, D).transpose(0, 2, 1, 3)
-    rows = workspace.rows(S, N * G * A * 2)
+    rows = workspace.rows(S, N * G * A * 2, matrices=True)
     K_new = workspace.empty((N, G, S, A, 2), dtype)
     
     def h_new_block(room: Room, part: int, s: slice) -> None:

@@ -72,7 +72,7 @@ def self_attention_rotary_step(
     leading = bound.leading
     dtype = x.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(S, N * G * R * A * 2)
+    rows = workspace.rows(S, N * G * R * A * 2, matrices=True)
     Q_new = workspace.empty((N, G, R, S, A, 2), dtype)
     
     def q_new_block(room: Room, part: int, s: slice) -> None:
@@ -112,30 +112,39 @@ def self_attention_rotary_step(
         )
     
     workspace.sweep(q_new_block, S, rows, (), (), N * G * R * A * 2, dtype)
-    rows = workspace.rows(S, A * 2)
+    rows = workspace.rows(S, A * 2, matrices=True)
     O_new = workspace.empty((N, G, R, S, D), dtype)
     
-    def Z_new_block(room: Room, part: int, n: int, g: int, r: int, s_2: slice) -> None:
-        """The rows s_2 of a block, for one n and one g and one r."""
-        Z_new_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q_new[n, g, r, s_2], out=room(0, s_2, A, 2))
+    def Z_new_block(room: Room, part: int, n: int, g: int, r: slice, s_2: slice) -> None:
+        """The rows s_2 of a block, for one n and one g and some r."""
+        Z_new_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q_new[n, g, r, s_2], out=room(0, r, s_2, A, 2))
         # Z_new[n,g,r,s,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q_new[n,g,r,s,a,e]/(2*sqrt(A)))
-        Z_new = np.matmul(
-            Z_new_part.reshape((s_2.stop - s_2.start), A * 2), K[n, g].reshape(T, A * 2).T, out=room(1, s_2, T)
+        Z_new = room(1, r, s_2, T)
+        np.copyto(
+            Z_new,
+            (
+                Z_new_part.reshape((r.stop - r.start) * (s_2.stop - s_2.start), A * 2) @ K[n, g].reshape(T, A * 2).T
+            ).reshape((r.stop - r.start), (s_2.stop - s_2.start), T),
         )
         P_new_masked = Z_new
         np.copyto(P_new_masked, -math.inf, where=place[s_2][..., None] < np.arange(T))
         P_new_exp_top = np.maximum(P_new_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        P_new_exp = np.subtract(P_new_masked, P_new_exp_top[..., None], out=room(1, s_2, T))
+        P_new_exp = np.subtract(P_new_masked, P_new_exp_top[..., None], out=room(1, r, s_2, T))
         np.exp(P_new_exp, out=P_new_exp)
         P_new_sum = np.maximum(P_new_exp.sum(axis=-1), 1)
         # P_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
-        P_new = np.divide(P_new_exp, P_new_sum[..., None], out=room(1, s_2, T))
+        P_new = np.divide(P_new_exp, P_new_sum[..., None], out=room(1, r, s_2, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*P_new[n,g,r,s,j])
-        np.matmul(P_new, V[n, g], out=O_new[n, g, r, s_2])
+        np.copyto(
+            O_new[n, g, r, s_2],
+            (
+                P_new.reshape((r.stop - r.start) * (s_2.stop - s_2.start), T) @ V[n, g]
+            ).reshape((r.stop - r.start), (s_2.stop - s_2.start), D),
+        )
     
-    workspace.sweep(Z_new_block, S, rows, (N, G, R), (), A * 2, dtype)
+    workspace.sweep(Z_new_block, S, rows, (N, G), (), A * 2, dtype, lots=R)
     # y_new[n,s,c] = Sum_g,r,d(W_O[c,g,r,d]*O_new[n,g,r,s,d])   (N, S, C)
     y_new = (O_new.transpose(0, 3, 1, 2, 4).reshape(N * S, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, S, C)
     return restore(y_new, leading, bound.type)

@@ -65,27 +65,38 @@ def self_attention_step(
     workspace = workspace or Workspace()
     # Q_new[n,g,r,s,d] = Sum_c(x[n,s,c]*W_Q[g,r,d,c])   (N, G, R, S, D)
     Q_new = (x.reshape(N * S, C) @ W_Q.reshape(G * R * D, C).T).reshape(N, S, G, R, D).transpose(0, 2, 3, 1, 4)
-    rows = workspace.rows(S, T)
+    rows = workspace.rows(S, T, matrices=True)
     O_new = workspace.empty((N, G, R, S, D), dtype)
     
-    def Z_new_block(room: Room, part: int, n: int, g: int, r: int, s: slice) -> None:
-        """The rows s of a block, for one n and one g and one r."""
-        Z_new_part = np.divide(Q_new[n, g, r, s], math.sqrt(D), out=room(0, s, D))
+    def Z_new_block(room: Room, part: int, n: int, g: int, r: slice, s: slice) -> None:
+        """The rows s of a block, for one n and one g and some r."""
+        Z_new_part = np.divide(Q_new[n, g, r, s], math.sqrt(D), out=room(0, r, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
-        Z_new = np.matmul(Z_new_part, K[n, g].T, out=room(1, s, T))
+        Z_new = room(1, r, s, T)
+        np.copyto(
+            Z_new,
+            (
+                Z_new_part.reshape((r.stop - r.start) * (s.stop - s.start), D) @ K[n, g].T
+            ).reshape((r.stop - r.start), (s.stop - s.start), T),
+        )
         A_new_masked = Z_new
         np.copyto(A_new_masked, -math.inf, where=place[s][..., None] < np.arange(T))
         A_new_exp_top = np.maximum(A_new_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        A_new_exp = np.subtract(A_new_masked, A_new_exp_top[..., None], out=room(1, s, T))
+        A_new_exp = np.subtract(A_new_masked, A_new_exp_top[..., None], out=room(1, r, s, T))
         np.exp(A_new_exp, out=A_new_exp)
         A_new_sum = np.maximum(A_new_exp.sum(axis=-1), 1)
         # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
-        A_new = np.divide(A_new_exp, A_new_sum[..., None], out=room(1, s, T))
+        A_new = np.divide(A_new_exp, A_new_sum[..., None], out=room(1, r, s, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*A_new[n,g,r,s,j])
-        np.matmul(A_new, V[n, g], out=O_new[n, g, r, s])
+        np.copyto(
+            O_new[n, g, r, s],
+            (
+                A_new.reshape((r.stop - r.start) * (s.stop - s.start), T) @ V[n, g]
+            ).reshape((r.stop - r.start), (s.stop - s.start), D),
+        )
     
-    workspace.sweep(Z_new_block, S, rows, (N, G, R), (), T, dtype)
+    workspace.sweep(Z_new_block, S, rows, (N, G), (), T, dtype, lots=R)
     # y_new[n,s,c] = Sum_g,r,d(W_O[c,g,r,d]*O_new[n,g,r,s,d])   (N, S, C)
     y_new = (O_new.transpose(0, 3, 1, 2, 4).reshape(N * S, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, S, C)
     return restore(y_new, leading, bound.type)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, logistic, restore
 
 
 def silu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -29,7 +29,7 @@ def silu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     leading = bound.leading
     types = bound.types
     # y[n] = x[n]/(1 + exp(-x[n]))   (N,)
-    y = x * np.exp(-np.logaddexp(-x, 0))
+    y = x * logistic(x)
     saved = (leading, types, x, y)
     return restore(y, leading, bound.type), saved
 
@@ -46,8 +46,6 @@ def silu_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     """
     leading, types, x, y = saved
     dy = incoming("silu_backward", "dy", dy, leading, (), like=x)
-    dx_part = -x
-    dx_part_2 = np.logaddexp(dx_part, 0)
     # dx[n] = (1/(1 + exp(-x[n])) + y[n]*exp(-x[n])/(1 + exp(-x[n])))*dy[n]   (N,)
-    dx = (y * np.exp(dx_part - dx_part_2) + np.exp(-dx_part_2)) * dy
+    dx = (y * logistic(-x) + logistic(x)) * dy
     return restore(dx, leading, types["x"]),

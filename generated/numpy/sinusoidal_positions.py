@@ -73,23 +73,29 @@ def sinusoidal_positions_backward(
     dE = incoming("sinusoidal_positions_backward", "dE", dE, leading, (A, 2), like=position)
     dtype = dE.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(A, 2)
+    rows = workspace.rows(N, A * 2)
     dangle = workspace.empty((N, A), dtype)
     
-    def dangle_block(room: Room, part: int, n: int, a: slice) -> None:
-        """The rows a of a block, for one n."""
-        dangle_masked = room(0, a, 2)
-        np.copyto(dangle_masked, dE[n, a])
+    def dangle_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        dangle_masked = room(0, n, A, 2)
+        np.copyto(dangle_masked, dE[n])
         np.copyto(dangle_masked, 0, where=np.arange(2) != 0)
-        dangle_masked_2 = room(1, a, 2)
-        np.copyto(dangle_masked_2, dE[n, a])
+        dangle_sum = room(1, n, A)
+        np.copyto(dangle_sum, dangle_masked.sum(axis=-1))
+        dangle_masked_2 = room(0, n, A, 2)
+        np.copyto(dangle_masked_2, dE[n])
         np.copyto(dangle_masked_2, 0, where=np.arange(2) == 0)
+        dangle_sum_2 = room(2, n, A)
+        np.copyto(dangle_sum_2, dangle_masked_2.sum(axis=-1))
         # dangle[n,a] = Sum_e(dE[n,a,e]*[Eq(e, 0)])*cos(angle[n,a]) - Sum_e(dE[n,a,e]*[Ne(e, 0)])*sin(angle[n,a])
-        dangle[n, a] = dangle_masked.sum(axis=-1) * np.cos(
-            angle[n, a]
-        ) - dangle_masked_2.sum(axis=-1) * np.sin(angle[n, a])
+        np.cos(angle[n], out=dangle[n])
+        np.multiply(dangle_sum, dangle[n], out=dangle[n])
+        part_part = np.sin(angle[n], out=room(3, n, A))
+        np.multiply(dangle_sum_2, part_part, out=part_part)
+        dangle[n] -= part_part
     
-    workspace.sweep(dangle_block, A, rows, (N,), (), 2, dtype)
+    workspace.sweep(dangle_block, N, rows, (), (), A * 2, dtype)
     # dposition[n] = Sum_a(theta[a]*dangle[n,a])   (N,)
     dposition = np.einsum("na,a->n", dangle, theta)
     # dtheta[a] = Sum_n(position[n]*dangle[n,a])   (A,)

@@ -47,7 +47,7 @@ def softmax_regression_forward(
     types = bound.types
     dtype = X.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, C)
+    rows = workspace.rows(N, C, matrices=True)
     u = workspace.empty((N, C), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
@@ -88,7 +88,7 @@ def softmax_regression_backward(
     workspace = workspace or Workspace()
     # dL[i] = dloss
     dL = dloss.copy()
-    rows = workspace.rows(N, C)
+    rows = workspace.rows(N, C, matrices=True)
     parts = workspace.parts(N, rows, (), ())
     dW = np.zeros((parts, C, d), dtype)
     
@@ -104,7 +104,7 @@ def softmax_regression_backward(
         dW[part] += dW_block
     
     workspace.sweep(du_block, N, rows, (), (), C, dtype, parts=parts)
-    dW = dW.sum(axis=0)
+    dW = dW[0] if parts == 1 else dW.sum(axis=0)
     return cast(dW, types["W"]),
 
 
@@ -135,7 +135,7 @@ def softmax_regression_lean_forward(
     types = bound.types
     dtype = X.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, C)
+    rows = workspace.rows(N, C, matrices=True)
     u = workspace.empty((N, C), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
@@ -176,7 +176,7 @@ def softmax_regression_lean_backward(
     workspace = workspace or Workspace()
     # dL[i] = dloss
     dL = dloss.copy()
-    rows = workspace.rows(N, C)
+    rows = workspace.rows(N, C, matrices=True)
     parts = workspace.parts(N, rows, (), ())
     dW = np.zeros((parts, C, d), dtype)
     
@@ -194,7 +194,7 @@ def softmax_regression_lean_backward(
         dW[part] += dW_block
     
     workspace.sweep(u_block, N, rows, (), (), C, dtype, parts=parts)
-    dW = dW.sum(axis=0)
+    dW = dW[0] if parts == 1 else dW.sum(axis=0)
     return cast(dW, types["W"]),
 
 
@@ -226,7 +226,7 @@ def softmax_regression_value_and_gradient(
     workspace = workspace or Workspace()
     # dL[i] = dloss
     dL = 1
-    rows = workspace.rows(N, C)
+    rows = workspace.rows(N, C, matrices=True)
     u = workspace.empty((N, C), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log_sum = workspace.empty((N,), dtype)
@@ -250,7 +250,7 @@ def softmax_regression_value_and_gradient(
         dW[part] += dW_block
     
     workspace.sweep(u_block, N, rows, (), (), C, dtype, parts=parts)
-    dW = dW.sum(axis=0)
+    dW = dW[0] if parts == 1 else dW.sum(axis=0)
     L_log = np.log(L_log_sum)
     # loss = Sum_i(-u[i,label[i]] + L[i])
     loss = (L_top - u[np.arange(N), label] + L_log).sum(axis=-1)

@@ -37,13 +37,13 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Works
     leading = bound.leading
     dtype = X.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, C)
+    rows = workspace.rows(N, C, matrices=True)
     mu = workspace.empty((B, N, C), dtype)
     
-    def u_block(room: Room, part: int, r: int, i: slice) -> None:
-        """The rows i of a block, for one r."""
+    def u_block(room: Room, part: int, r: slice, i: slice) -> None:
+        """The rows i of a block, for some r."""
         # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
-        u = np.matmul(X[r, i], W[r].T, out=mu[r, i])
+        u = np.matmul(X[r, i], W[r].swapaxes(-1, -2), out=mu[r, i])
         mu_exp_top = u.max(axis=-1, initial=-math.inf)
         mu_exp = np.subtract(u, mu_exp_top[..., None], out=mu[r, i])
         np.exp(mu_exp, out=mu_exp)
@@ -51,22 +51,24 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Works
         # mu[r,i,c] = softmax(u[r,i,c], over=c)
         np.divide(mu_exp, mu_sum[..., None], out=mu[r, i])
     
-    workspace.sweep(u_block, N, rows, (B,), (), C, dtype)
-    rows = workspace.rows(C, C * d * d)
+    workspace.sweep(u_block, N, rows, (), (), C, dtype, lots=B)
+    rows = workspace.rows(C, C * d * d, matrices=True)
     parts = workspace.parts(C, rows, (B,), (N,))
     H = np.zeros((parts, B, C, d, C, d), dtype)
     
-    def H_block(room: Room, part: int, r_2: int, i_2: int, c: slice) -> None:
-        """The rows c of a block, for one r_2 and one i_2."""
+    def H_block(room: Room, part: int, i_2: int, r_2: slice, c: slice) -> None:
+        """The rows c of a block, for one i_2 and some r_2."""
         # cov[r,i,c,e] = (-mu[r,i,e] + [c = e])*mu[r,i,c]
-        cov = np.multiply(mu[r_2, i_2, c][..., None], mu[r_2, i_2], out=room(0, c, C))
+        cov = np.multiply(mu[r_2, i_2, c][..., None], mu[r_2, i_2][:, None], out=room(0, r_2, c, C))
         np.negative(cov, out=cov)
-        cov[np.arange(c.stop - c.start), np.arange(c.start, c.stop)] += mu[r_2, i_2, c]
-        H_part = np.multiply(X[r_2, i_2][..., None], X[r_2, i_2], out=room(1, d, d))
+        cov[
+            np.arange(r_2.stop - r_2.start)[:, None], np.arange(c.stop - c.start), np.arange(c.start, c.stop)
+        ] += mu[r_2, i_2, c]
+        H_part = np.multiply(X[r_2, i_2][..., None], X[r_2, i_2][:, None], out=room(1, r_2, d, d))
         # H[r,c,a,e,b] = Sum_i(X[r,i,a]*X[r,i,b]*cov[r,i,c,e])
-        H_block = np.multiply(cov[:, None, :, None], H_part[:, None], out=room(2, c, d, C, d))
+        H_block = np.multiply(cov[:, :, None, :, None], H_part[:, None, :, None], out=room(2, r_2, c, d, C, d))
         H[part, r_2, c] += H_block
     
-    workspace.sweep(H_block, C, rows, (B,), (N,), C * d * d, dtype, parts=parts)
-    H = H.sum(axis=0)
+    workspace.sweep(H_block, C, rows, (), (N,), C * d * d, dtype, parts=parts, lots=B)
+    H = H[0] if parts == 1 else H.sum(axis=0)
     return restore(H, leading, bound.type)

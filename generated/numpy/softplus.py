@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, logistic, restore, softplus
 
 
 def softplus_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -29,7 +29,7 @@ def softplus_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     leading = bound.leading
     types = bound.types
     # y[n] = log(1 + exp(x[n]))   (N,)
-    y = np.logaddexp(x, 0)
+    y = softplus(x)
     saved = (leading, types, x)
     return restore(y, leading, bound.type), saved
 
@@ -47,5 +47,5 @@ def softplus_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     leading, types, x = saved
     dy = incoming("softplus_backward", "dy", dy, leading, (), like=x)
     # dx[n] = dy[n]*exp(x[n])/(1 + exp(x[n]))   (N,)
-    dx = dy * np.exp(x - np.logaddexp(x, 0))
+    dx = dy * logistic(x)
     return restore(dx, leading, types["x"]),

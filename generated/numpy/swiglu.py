@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, bind, cast, incoming, logistic, restore
 from .workspace import Room, Workspace
 
 
@@ -48,7 +48,7 @@ def swiglu_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     g = workspace.empty((N, F), dtype)
     u = workspace.empty((N, F), dtype)
     a = workspace.empty((N, F), dtype)
@@ -62,10 +62,7 @@ def swiglu_forward(
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
         np.matmul(x[n], W_u.T, out=u[n])
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
-        np.negative(g[n], out=a[n])
-        np.logaddexp(a[n], 0, out=a[n])
-        np.negative(a[n], out=a[n])
-        np.exp(a[n], out=a[n])
+        logistic(g[n], out=a[n])
         np.multiply(g[n], a[n], out=a[n])
         # h[n,f] = a[n,f]*u[n,f]
         np.multiply(a[n], u[n], out=h[n])
@@ -95,7 +92,7 @@ def swiglu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None
     dy = incoming("swiglu_backward", "dy", dy, leading, (C,), like=x)
     dtype = dy.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW_g = np.zeros((parts, F, C), dtype)
@@ -108,21 +105,19 @@ def swiglu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None
         dh = np.matmul(dy[n], W_d, out=room(0, n, F))
         # du[n,f] = a[n,f]*dh[n,f]
         du = np.multiply(a[n], dh, out=room(1, n, F))
-        dg_part = np.negative(g[n], out=room(2, n, F))
-        dg_part_2 = np.logaddexp(dg_part, 0, out=room(3, n, F))
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
         #     by da written in
-        dg = np.subtract(dg_part, dg_part_2, out=room(2, n, F))
-        np.exp(dg, out=dg)
+        dg = np.negative(g[n], out=room(2, n, F))
+        logistic(dg, out=dg)
         np.multiply(a[n], dg, out=dg)
-        dg_part_3 = np.negative(dg_part_2, out=room(4, n, F))
-        np.exp(dg_part_3, out=dg_part_3)
-        dg += dg_part_3
+        dg_part = room(3, n, F)
+        logistic(g[n], out=dg_part)
+        dg += dg_part
         dg *= dh
         dg *= u[n]
         # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
         np.matmul(dg, W_g, out=dx[n])
-        part_part = np.matmul(du, W_u, out=room(5, n, C))
+        part_part = np.matmul(du, W_u, out=room(4, n, C))
         dx[n] += part_part
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
         dW_g_block = np.matmul(dg.T, x[n], out=room(0, F, C))
@@ -135,9 +130,9 @@ def swiglu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None
         dW_d[part] += dW_d_block
     
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts=parts)
-    dW_g = dW_g.sum(axis=0)
-    dW_u = dW_u.sum(axis=0)
-    dW_d = dW_d.sum(axis=0)
+    dW_g = dW_g[0] if parts == 1 else dW_g.sum(axis=0)
+    dW_u = dW_u[0] if parts == 1 else dW_u.sum(axis=0)
+    dW_d = dW_d[0] if parts == 1 else dW_d.sum(axis=0)
     return (
         restore(dx, leading, types["x"]), cast(dW_g, types["W_g"]), cast(dW_u, types["W_u"]), cast(dW_d, types["W_d"]),
     )
@@ -172,7 +167,7 @@ def swiglu_lean_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype)
     
     def g_block(room: Room, part: int, n: slice) -> None:
@@ -182,10 +177,8 @@ def swiglu_lean_forward(
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
         u = np.matmul(x[n], W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
-        a = np.negative(g, out=room(2, n, F))
-        np.logaddexp(a, 0, out=a)
-        np.negative(a, out=a)
-        np.exp(a, out=a)
+        a = room(2, n, F)
+        logistic(g, out=a)
         np.multiply(g, a, out=a)
         # h[n,f] = a[n,f]*u[n,f]
         h = np.multiply(a, u, out=room(2, n, F))
@@ -217,7 +210,7 @@ def swiglu_lean_backward(
     dy = incoming("swiglu_lean_backward", "dy", dy, leading, (C,), like=x)
     dtype = dy.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW_g = np.zeros((parts, F, C), dtype)
@@ -231,10 +224,8 @@ def swiglu_lean_backward(
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
         u = np.matmul(x[n], W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
-        a = np.negative(g, out=room(2, n, F))
-        np.logaddexp(a, 0, out=a)
-        np.negative(a, out=a)
-        np.exp(a, out=a)
+        a = room(2, n, F)
+        logistic(g, out=a)
         np.multiply(g, a, out=a)
         # h[n,f] = a[n,f]*u[n,f]
         h = np.multiply(a, u, out=room(3, n, F))
@@ -242,16 +233,14 @@ def swiglu_lean_backward(
         dh = np.matmul(dy[n], W_d, out=room(4, n, F))
         # du[n,f] = a[n,f]*dh[n,f]
         du = np.multiply(a, dh, out=room(5, n, F))
-        dg_part = np.negative(g, out=room(0, n, F))
-        dg_part_2 = np.logaddexp(dg_part, 0, out=room(6, n, F))
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
         #     by da written in
-        dg = np.subtract(dg_part, dg_part_2, out=room(0, n, F))
-        np.exp(dg, out=dg)
+        dg = np.negative(g, out=room(6, n, F))
+        logistic(dg, out=dg)
         np.multiply(a, dg, out=dg)
-        dg_part_3 = np.negative(dg_part_2, out=room(7, n, F))
-        np.exp(dg_part_3, out=dg_part_3)
-        dg += dg_part_3
+        dg_part = room(7, n, F)
+        logistic(g, out=dg_part)
+        dg += dg_part
         dg *= dh
         dg *= u
         # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
@@ -259,7 +248,7 @@ def swiglu_lean_backward(
         part_part = np.matmul(du, W_u, out=room(8, n, C))
         dx[n] += part_part
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
-        dW_g_block = np.matmul(dg.T, x[n], out=room(1, F, C))
+        dW_g_block = np.matmul(dg.T, x[n], out=room(0, F, C))
         dW_g[part] += dW_g_block
         # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
         dW_u_block = np.matmul(du.T, x[n], out=room(0, F, C))
@@ -269,9 +258,9 @@ def swiglu_lean_backward(
         dW_d[part] += dW_d_block
     
     workspace.sweep(g_block, N, rows, (), (), F, dtype, parts=parts)
-    dW_g = dW_g.sum(axis=0)
-    dW_u = dW_u.sum(axis=0)
-    dW_d = dW_d.sum(axis=0)
+    dW_g = dW_g[0] if parts == 1 else dW_g.sum(axis=0)
+    dW_u = dW_u[0] if parts == 1 else dW_u.sum(axis=0)
+    dW_d = dW_d[0] if parts == 1 else dW_d.sum(axis=0)
     return (
         restore(dx, leading, types["x"]), cast(dW_g, types["W_g"]), cast(dW_u, types["W_u"]), cast(dW_d, types["W_d"]),
     )

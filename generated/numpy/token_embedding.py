@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, add_at, bind, cast, incoming, restore
 
 
 def token_embedding_forward(token: np.ndarray, E: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -58,7 +58,7 @@ def token_embedding_backward(dx: np.ndarray, saved: Saved) -> tuple[np.ndarray, 
     dtype = dx.dtype
     # dE[v,c] = Sum_n,t(dx[n,t,c]*[v = token[n,t]])   (V, C)
     dE = np.zeros((V, C), dtype)
-    np.add.at(dE, (token,), dx)
+    add_at(dE, (token,), dx)
     # dP[t,c] = Sum_n(dx[n,t,c])   (T, C)
     dP = dx.sum(axis=0)
     return cast(dE, types["E"]), cast(dP, types["P"])

@@ -37,7 +37,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, erf, incoming, restore
+from .runtime import Array, Saved, bind, cast, incoming, normal_cdf, restore
 from .workspace import Room, Workspace
 
 
@@ -107,20 +107,20 @@ def transformer_block_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     r_1 = workspace.empty((N, T), dtype)
     xhat_1 = workspace.empty((N, T, C), dtype)
     z_1 = workspace.empty((N, T, C), dtype)
     Q = workspace.empty((N, H, T, D), dtype)
     
-    def Q_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
+    def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n."""
         # mu_1[n,i] = mean(x[n,i,c], over=c)
         mu_1 = x[n, i].sum(axis=-1) / C
         # xc_1[n,i,c] = -mu_1[n,i] + x[n,i,c]
         xc_1 = np.subtract(x[n, i], mu_1[..., None], out=xhat_1[n, i])
         # r_1[n,i] = 1/sqrt(mean(xc_1[n,i,c]**2, over=c) + eps)
-        r_1[n, i] = 1 / np.sqrt(np.einsum("ic,ic->i", xc_1, xc_1) / C + eps)
+        r_1[n, i] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc_1, xc_1) / C + eps)
         # xhat_1[n,i,c] = r_1[n,i]*xc_1[n,i,c]
         np.multiply(r_1[n, i][..., None], xc_1, out=xhat_1[n, i])
         # z_1[n,i,c] = gamma_1[c]*xhat_1[n,i,c] + beta_1[c]
@@ -128,30 +128,33 @@ def transformer_block_forward(
         z_1[n, i] += beta_1
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z_1[n,i,c])
         np.copyto(
-            Q[n, :, i], (z_1[n, i] @ W_Q.reshape(H * D, C).T).reshape((i.stop - i.start), H, D).transpose(1, 0, 2)
+            Q[n, :, i],
+            (
+                z_1[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
+            ).reshape((n.stop - n.start), (i.stop - i.start), H, D).transpose(0, 2, 1, 3),
         )
     
-    workspace.sweep(Q_block, T, rows, (N,), (), H * D, dtype)
+    workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, lots=N)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     A = workspace.empty((N, H, T, T), dtype)
     O = workspace.empty((N, H, T, D), dtype)
     
-    def S_block(room: Room, part: int, n_2: int, h: int, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and one h."""
+    def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n_2 and some h."""
         j = slice(0, min(T, i_2.stop) if causal else T)
-        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, i_2, D))
+        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n_2, h, j].T, out=A[n_2, h, i_2, j])
+        S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A[n_2, h, i_2, j])
         A_masked = S
         if causal:
             j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
             np.copyto(
-                A_masked[:, j_cut.start - j.start :],
+                A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
@@ -164,8 +167,8 @@ def transformer_block_forward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         np.matmul(A[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
     
-    workspace.sweep(S_block, T, rows, (N, H), (), T, dtype)
-    rows = workspace.rows(T, H * D)
+    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H)
+    rows = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype)
     xhat_2 = workspace.empty((N, T, C), dtype)
     z_2 = workspace.empty((N, T, C), dtype)
@@ -174,12 +177,16 @@ def transformer_block_forward(
     g = workspace.empty((N, T, F), dtype)
     y = workspace.empty((N, T, C), dtype)
     
-    def u_product_block(room: Room, part: int, n_3: int, i_3: slice) -> None:
-        """The rows i_3 of a block, for one n_3."""
-        u_product = np.matmul(
-            O[n_3, :, i_3].transpose(1, 0, 2).reshape((i_3.stop - i_3.start), H * D),
-            W_O.reshape(C, H * D).T,
-            out=y[n_3, i_3],
+    def u_product_block(room: Room, part: int, n_3: slice, i_3: slice) -> None:
+        """The rows i_3 of a block, for some n_3."""
+        u_product = y[n_3, i_3]
+        np.copyto(
+            u_product,
+            (
+                O[n_3, :, i_3].transpose(0, 2, 1, 3).reshape(
+                    (n_3.stop - n_3.start) * (i_3.stop - i_3.start), H * D
+                ) @ W_O.reshape(C, H * D).T
+            ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), C),
         )
         # u[n,i,c] = x[n,i,c] + Sum_h,a(W_O[c,h,a]*O[n,h,i,a])
         u = np.add(x[n_3, i_3], u_product, out=y[n_3, i_3])
@@ -188,28 +195,37 @@ def transformer_block_forward(
         # xc_2[n,i,c] = -mu_2[n,i] + u[n,i,c]
         xc_2 = np.subtract(u, mu_2[..., None], out=xhat_2[n_3, i_3])
         # r_2[n,i] = 1/sqrt(mean(xc_2[n,i,c]**2, over=c) + eps)
-        r_2[n_3, i_3] = 1 / np.sqrt(np.einsum("ic,ic->i", xc_2, xc_2) / C + eps)
+        r_2[n_3, i_3] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc_2, xc_2) / C + eps)
         # xhat_2[n,i,c] = r_2[n,i]*xc_2[n,i,c]
         np.multiply(r_2[n_3, i_3][..., None], xc_2, out=xhat_2[n_3, i_3])
         # z_2[n,i,c] = gamma_2[c]*xhat_2[n,i,c] + beta_2[c]
         np.multiply(gamma_2, xhat_2[n_3, i_3], out=z_2[n_3, i_3])
         z_2[n_3, i_3] += beta_2
-        q_product = np.matmul(z_2[n_3, i_3], W_1.T, out=q[n_3, i_3])
+        q_product = q[n_3, i_3]
+        np.copyto(
+            q_product,
+            (
+                z_2[n_3, i_3].reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), C) @ W_1.T
+            ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), F),
+        )
         # q[n,i,f] = b_1[f] + Sum_c(W_1[f,c]*z_2[n,i,c])
         np.add(q_product, b_1, out=q[n_3, i_3])
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
-        np.multiply(0.5 * math.sqrt(2), q[n_3, i_3], out=Phi[n_3, i_3])
-        np.copyto(Phi[n_3, i_3], erf(Phi[n_3, i_3]))
-        np.multiply(0.5, Phi[n_3, i_3], out=Phi[n_3, i_3])
-        Phi[n_3, i_3] += 0.5
+        normal_cdf(q[n_3, i_3], out=Phi[n_3, i_3])
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
         np.multiply(Phi[n_3, i_3], q[n_3, i_3], out=g[n_3, i_3])
-        y_product = np.matmul(g[n_3, i_3], W_2.T, out=room(0, i_3, C))
+        y_product = room(0, n_3, i_3, C)
+        np.copyto(
+            y_product,
+            (
+                g[n_3, i_3].reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), F) @ W_2.T
+            ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), C),
+        )
         # y[n,i,c] = b_2[c] + u[n,i,c] + Sum_f(W_2[c,f]*g[n,i,f])
         np.add(u, y_product, out=y[n_3, i_3])
         y[n_3, i_3] += b_2
     
-    workspace.sweep(u_product_block, T, rows, (N,), (), H * D, dtype)
+    workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, lots=N)
     saved = (
         leading,
         types,
@@ -312,7 +328,7 @@ def transformer_block_backward(
     workspace = workspace or Workspace()
     # db_2[c] = Sum_n,i(dy[n,i,c])   (C,)
     db_2 = dy.sum(axis=(0, 1))
-    rows = workspace.rows(T, F)
+    rows = workspace.rows(T, F, matrices=True)
     dz_2 = workspace.empty((N, T, C), dtype)
     parts = workspace.parts(T, rows, (), (N,))
     dW_1 = np.zeros((parts, F, C), dtype)
@@ -344,18 +360,20 @@ def transformer_block_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(dg_block, T, rows, (), (N,), F, dtype, parts=parts)
-    dW_1 = dW_1.sum(axis=0)
-    db_1 = db_1.sum(axis=0)
-    dW_2 = dW_2.sum(axis=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
     # dbeta_2[c] = Sum_n,i(dz_2[n,i,c])   (C,)
     #     by Sum_n,i(dz_2[n,i,c]) = Sum_f(db_1[f]*W_1[f,c])
     dbeta_2 = np.einsum("fc,f->c", W_1, db_1)
-    rows = workspace.rows(T, C)
+    rows = workspace.rows(T, H * D, matrices=True)
     du = workspace.empty((N, T, C), dtype)
+    dO = workspace.empty((N, H, T, D), dtype)
     parts = workspace.parts(T, rows, (), (N,))
+    dW_O = np.zeros((parts, C, H, D), dtype)
     dgamma_2 = np.zeros((parts, C), dtype)
     
-    def dxhat_2_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
+    def dO_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
         # dxhat_2[n,i,c] = gamma_2[c]*dz_2[n,i,c]
         dxhat_2 = np.multiply(gamma_2, dz_2[n_2, i_2], out=room(0, i_2, C))
@@ -369,65 +387,66 @@ def transformer_block_backward(
         du[n_2, i_2] -= du_part_2[..., None]
         np.multiply(r_2[n_2, i_2][..., None], du[n_2, i_2], out=du[n_2, i_2])
         du[n_2, i_2] += dy[n_2, i_2]
+        # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*du[n,i,c])
+        np.copyto(
+            dO[n_2, :, i_2],
+            (du[n_2, i_2] @ W_O.reshape(C, H * D)).reshape((i_2.stop - i_2.start), H, D).transpose(1, 0, 2),
+        )
+        # dW_O[c,h,a] = Sum_n,i(du[n,i,c]*O[n,h,i,a])
+        dW_O_block = room(0, C, H, D)
+        np.copyto(
+            dW_O_block,
+            (
+                du[n_2, i_2].T @ O[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)
+            ).reshape(C, H, D),
+        )
+        dW_O[part] += dW_O_block
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
         dgamma_2[part] += np.einsum("ic,ic->c", dz_2[n_2, i_2], xhat_2[n_2, i_2])
     
-    workspace.sweep(dxhat_2_block, T, rows, (), (N,), C, dtype, parts=parts)
-    dgamma_2 = dgamma_2.sum(axis=0)
-    parts = workspace.parts(T, rows, (), (N, H))
+    workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, parts=parts)
+    dW_O = dW_O[0] if parts == 1 else dW_O.sum(axis=0)
+    dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(axis=0)
+    dQ = workspace.empty((N, H, T, D), dtype)
+    parts = workspace.parts(T, rows, (N, H), ())
     dV = np.zeros((parts, N, H, T, D), dtype)
     dK = np.zeros((parts, N, H, T, D), dtype)
-    dz_1_product_2 = np.zeros((parts, N, T, C), dtype)
-    dW_Q = np.zeros((parts, H, D, C), dtype)
-    dW_O = np.zeros((parts, C, H, D), dtype)
     
-    def dO_block(room: Room, part: int, n_3: int, h: int, i_3: slice) -> None:
-        """The rows i_3 of a block, for one n_3 and one h."""
+    def dA_block(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
+        """The rows i_3 of a block, for one n_3 and some h."""
         j = slice(0, min(T, i_3.stop) if causal else T)
-        # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*du[n,i,c])
-        dO = np.matmul(du[n_3, i_3], W_O[:, h], out=room(0, i_3, D))
         # dA[n,h,i,j] = Sum_a(V[n,h,j,a]*dO[n,h,i,a])
-        dA = np.matmul(dO, V[n_3, h, j].T, out=room(1, i_3, j))
-        dS_sum = np.einsum("ia,ia->i", O[n_3, h, i_3], dO)
+        dA = np.matmul(dO[n_3, h, i_3], V[n_3, h, j].swapaxes(-1, -2), out=room(0, h, i_3, j))
+        dS_sum = np.einsum("hia,hia->hi", O[n_3, h, i_3], dO[n_3, h, i_3])
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(1, i_3, j))
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, h, i_3, j))
         dS *= A[n_3, h, i_3, j]
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-        dV_block = np.matmul(A[n_3, h, i_3, j].T, dO, out=room(2, j, D))
+        dV_block = np.matmul(A[n_3, h, i_3, j].swapaxes(-1, -2), dO[n_3, h, i_3], out=room(1, h, j, D))
         dV[part, n_3, h, j] += dV_block
-        dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, i_3, D))
+        dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(1, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = np.matmul(dS.T, dK_part, out=room(2, j, D))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, h, j, D))
         dK[part, n_3, h, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        dQ = np.matmul(dS, K[n_3, h, j], out=room(0, i_3, D))
-        dQ /= math.sqrt(D)
-        dz_1_product_2_block = np.matmul(dQ, W_Q[h], out=room(1, i_3, C))
-        dz_1_product_2[part, n_3, i_3] += dz_1_product_2_block
-        # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
-        dW_Q_block = np.matmul(dQ.T, z_1[n_3, i_3], out=room(1, D, C))
-        dW_Q[part, h] += dW_Q_block
-        # dW_O[c,h,a] = Sum_n,i(du[n,i,c]*O[n,h,i,a])
-        dW_O_block = np.matmul(du[n_3, i_3].T, O[n_3, h, i_3], out=room(0, C, D))
-        dW_O[part, :, h] += dW_O_block
+        np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
+        dQ[n_3, h, i_3] /= math.sqrt(D)
     
-    workspace.sweep(dO_block, T, rows, (), (N, H), D, dtype, parts=parts)
-    dV = dV.sum(axis=0)
-    dK = dK.sum(axis=0)
-    dz_1_product_2 = dz_1_product_2.sum(axis=0)
-    dW_Q = dW_Q.sum(axis=0)
-    dW_O = dW_O.sum(axis=0)
+    workspace.sweep(dA_block, T, rows, (N,), (), T, dtype, parts=parts, lots=H)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dW_K[h,a,c] = Sum_n,j(z_1[n,j,c]*dK[n,h,j,a])   (H, D, C)
     dW_K = (dK.transpose(1, 3, 0, 2).reshape(H * D, N * T) @ z_1.reshape(N * T, C)).reshape(H, D, C)
     # dW_V[h,a,c] = Sum_n,j(z_1[n,j,c]*dV[n,h,j,a])   (H, D, C)
     dW_V = (dV.transpose(1, 3, 0, 2).reshape(H * D, N * T) @ z_1.reshape(N * T, C)).reshape(H, D, C)
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype)
     parts = workspace.parts(T, rows, (), (N,))
     dgamma_1 = np.zeros((parts, C), dtype)
     dbeta_1 = np.zeros((parts, C), dtype)
+    dW_Q = np.zeros((parts, H, D, C), dtype)
     
     def dz_1_product_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
         """The rows i_4 of a block, for one n_4."""
@@ -436,14 +455,19 @@ def transformer_block_backward(
             W_K.reshape(H * D, C),
             out=room(0, i_4, C),
         )
+        dz_1_product_2 = np.matmul(
+            dQ[n_4, :, i_4].transpose(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
+            W_Q.reshape(H * D, C),
+            out=room(1, i_4, C),
+        )
         dz_1_product_3 = np.matmul(
             dV[n_4, :, i_4].transpose(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
             W_V.reshape(H * D, C),
-            out=room(1, i_4, C),
+            out=room(2, i_4, C),
         )
         # dz_1[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
-        dz_1 = np.add(dz_1_product, dz_1_product_2[n_4, i_4], out=room(0, i_4, C))
+        dz_1 = np.add(dz_1_product, dz_1_product_2, out=room(0, i_4, C))
         dz_1 += dz_1_product_3
         # dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c]
         dxhat_1 = np.multiply(gamma_1, dz_1, out=room(1, i_4, C))
@@ -461,10 +485,18 @@ def transformer_block_backward(
         dgamma_1[part] += np.einsum("ic,ic->c", dz_1, xhat_1[n_4, i_4])
         # dbeta_1[c] = Sum_n,i(dz_1[n,i,c])
         dbeta_1[part] += dz_1.sum(axis=0)
+        # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
+        dW_Q_block = room(0, H, D, C)
+        np.copyto(
+            dW_Q_block,
+            (dQ[n_4, :, i_4].swapaxes(-1, -2).reshape(H * D, (i_4.stop - i_4.start)) @ z_1[n_4, i_4]).reshape(H, D, C),
+        )
+        dW_Q[part] += dW_Q_block
     
     workspace.sweep(dz_1_product_block, T, rows, (), (N,), H * D, dtype, parts=parts)
-    dgamma_1 = dgamma_1.sum(axis=0)
-    dbeta_1 = dbeta_1.sum(axis=0)
+    dgamma_1 = dgamma_1[0] if parts == 1 else dgamma_1.sum(axis=0)
+    dbeta_1 = dbeta_1[0] if parts == 1 else dbeta_1.sum(axis=0)
+    dW_Q = dW_Q[0] if parts == 1 else dW_Q.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dgamma_1, types["gamma_1"]),
@@ -548,20 +580,20 @@ def transformer_block_lean_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     r_1 = workspace.empty((N, T), dtype)
     xhat_1 = workspace.empty((N, T, C), dtype)
     z_1 = workspace.empty((N, T, C), dtype)
     Q = workspace.empty((N, H, T, D), dtype)
     
-    def Q_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
+    def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n."""
         # mu_1[n,i] = mean(x[n,i,c], over=c)
         mu_1 = x[n, i].sum(axis=-1) / C
         # xc_1[n,i,c] = -mu_1[n,i] + x[n,i,c]
         xc_1 = np.subtract(x[n, i], mu_1[..., None], out=xhat_1[n, i])
         # r_1[n,i] = 1/sqrt(mean(xc_1[n,i,c]**2, over=c) + eps)
-        r_1[n, i] = 1 / np.sqrt(np.einsum("ic,ic->i", xc_1, xc_1) / C + eps)
+        r_1[n, i] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc_1, xc_1) / C + eps)
         # xhat_1[n,i,c] = r_1[n,i]*xc_1[n,i,c]
         np.multiply(r_1[n, i][..., None], xc_1, out=xhat_1[n, i])
         # z_1[n,i,c] = gamma_1[c]*xhat_1[n,i,c] + beta_1[c]
@@ -569,54 +601,61 @@ def transformer_block_lean_forward(
         z_1[n, i] += beta_1
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z_1[n,i,c])
         np.copyto(
-            Q[n, :, i], (z_1[n, i] @ W_Q.reshape(H * D, C).T).reshape((i.stop - i.start), H, D).transpose(1, 0, 2)
+            Q[n, :, i],
+            (
+                z_1[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
+            ).reshape((n.stop - n.start), (i.stop - i.start), H, D).transpose(0, 2, 1, 3),
         )
     
-    workspace.sweep(Q_block, T, rows, (N,), (), H * D, dtype)
+    workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, lots=N)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, H, T, D), dtype)
     
-    def S_block(room: Room, part: int, n_2: int, h: int, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and one h."""
+    def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n_2 and some h."""
         j = slice(0, min(T, i_2.stop) if causal else T)
-        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, i_2, D))
+        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n_2, h, j].T, out=room(1, i_2, j))
+        S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
         A_masked = S
         if causal:
             j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
             np.copyto(
-                A_masked[:, j_cut.start - j.start :],
+                A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, i_2, j))
+        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, h, i_2, j))
         np.exp(A_exp, out=A_exp)
         A_sum = np.maximum(A_exp.sum(axis=-1), 1)
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i))
-        A = np.divide(A_exp, A_sum[..., None], out=room(1, i_2, j))
+        A = np.divide(A_exp, A_sum[..., None], out=room(1, h, i_2, j))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         np.matmul(A, V[n_2, h, j], out=O[n_2, h, i_2])
     
-    workspace.sweep(S_block, T, rows, (N, H), (), T, dtype)
-    rows = workspace.rows(T, H * D)
+    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H)
+    rows = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype)
     xhat_2 = workspace.empty((N, T, C), dtype)
     z_2 = workspace.empty((N, T, C), dtype)
     y = workspace.empty((N, T, C), dtype)
     
-    def u_product_block(room: Room, part: int, n_3: int, i_3: slice) -> None:
-        """The rows i_3 of a block, for one n_3."""
-        u_product = np.matmul(
-            O[n_3, :, i_3].transpose(1, 0, 2).reshape((i_3.stop - i_3.start), H * D),
-            W_O.reshape(C, H * D).T,
-            out=y[n_3, i_3],
+    def u_product_block(room: Room, part: int, n_3: slice, i_3: slice) -> None:
+        """The rows i_3 of a block, for some n_3."""
+        u_product = y[n_3, i_3]
+        np.copyto(
+            u_product,
+            (
+                O[n_3, :, i_3].transpose(0, 2, 1, 3).reshape(
+                    (n_3.stop - n_3.start) * (i_3.stop - i_3.start), H * D
+                ) @ W_O.reshape(C, H * D).T
+            ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), C),
         )
         # u[n,i,c] = x[n,i,c] + Sum_h,a(W_O[c,h,a]*O[n,h,i,a])
         u = np.add(x[n_3, i_3], u_product, out=y[n_3, i_3])
@@ -625,28 +664,38 @@ def transformer_block_lean_forward(
         # xc_2[n,i,c] = -mu_2[n,i] + u[n,i,c]
         xc_2 = np.subtract(u, mu_2[..., None], out=xhat_2[n_3, i_3])
         # r_2[n,i] = 1/sqrt(mean(xc_2[n,i,c]**2, over=c) + eps)
-        r_2[n_3, i_3] = 1 / np.sqrt(np.einsum("ic,ic->i", xc_2, xc_2) / C + eps)
+        r_2[n_3, i_3] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc_2, xc_2) / C + eps)
         # xhat_2[n,i,c] = r_2[n,i]*xc_2[n,i,c]
         np.multiply(r_2[n_3, i_3][..., None], xc_2, out=xhat_2[n_3, i_3])
         # z_2[n,i,c] = gamma_2[c]*xhat_2[n,i,c] + beta_2[c]
         np.multiply(gamma_2, xhat_2[n_3, i_3], out=z_2[n_3, i_3])
         z_2[n_3, i_3] += beta_2
-        q_product = np.matmul(z_2[n_3, i_3], W_1.T, out=room(0, i_3, F))
+        q_product = room(0, n_3, i_3, F)
+        np.copyto(
+            q_product,
+            (
+                z_2[n_3, i_3].reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), C) @ W_1.T
+            ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), F),
+        )
         # q[n,i,f] = b_1[f] + Sum_c(W_1[f,c]*z_2[n,i,c])
-        q = np.add(q_product, b_1, out=room(0, i_3, F))
+        q = np.add(q_product, b_1, out=room(0, n_3, i_3, F))
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
-        Phi = np.multiply(0.5 * math.sqrt(2), q, out=room(1, i_3, F))
-        np.copyto(Phi, erf(Phi))
-        np.multiply(0.5, Phi, out=Phi)
-        Phi += 0.5
+        Phi = room(1, n_3, i_3, F)
+        normal_cdf(q, out=Phi)
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
-        g = np.multiply(Phi, q, out=room(1, i_3, F))
-        y_product = np.matmul(g, W_2.T, out=room(0, i_3, C))
+        g = np.multiply(Phi, q, out=room(1, n_3, i_3, F))
+        y_product = room(0, n_3, i_3, C)
+        np.copyto(
+            y_product,
+            (
+                g.reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), F) @ W_2.T
+            ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), C),
+        )
         # y[n,i,c] = b_2[c] + u[n,i,c] + Sum_f(W_2[c,f]*g[n,i,f])
         np.add(u, y_product, out=y[n_3, i_3])
         y[n_3, i_3] += b_2
     
-    workspace.sweep(u_product_block, T, rows, (N,), (), H * D, dtype)
+    workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, lots=N)
     saved = (
         leading,
         types,
@@ -739,7 +788,7 @@ def transformer_block_lean_backward(
     V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
     # db_2[c] = Sum_n,i(dy[n,i,c])   (C,)
     db_2 = dy.sum(axis=(0, 1))
-    rows = workspace.rows(T, F)
+    rows = workspace.rows(T, F, matrices=True)
     dz_2 = workspace.empty((N, T, C), dtype)
     parts = workspace.parts(T, rows, (), (N,))
     dW_1 = np.zeros((parts, F, C), dtype)
@@ -752,10 +801,8 @@ def transformer_block_lean_backward(
         # q[n,i,f] = b_1[f] + Sum_c(W_1[f,c]*z_2[n,i,c])
         q = np.add(q_product, b_1, out=room(0, i, F))
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
-        Phi = np.multiply(0.5 * math.sqrt(2), q, out=room(1, i, F))
-        np.copyto(Phi, erf(Phi))
-        np.multiply(0.5, Phi, out=Phi)
-        Phi += 0.5
+        Phi = room(1, i, F)
+        normal_cdf(q, out=Phi)
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
         g = np.multiply(Phi, q, out=room(2, i, F))
         # dg[n,i,f] = Sum_c(W_2[c,f]*dy[n,i,c])
@@ -781,13 +828,13 @@ def transformer_block_lean_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(q_product_block, T, rows, (), (N,), F, dtype, parts=parts)
-    dW_1 = dW_1.sum(axis=0)
-    db_1 = db_1.sum(axis=0)
-    dW_2 = dW_2.sum(axis=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
     # dbeta_2[c] = Sum_n,i(dz_2[n,i,c])   (C,)
     #     by Sum_n,i(dz_2[n,i,c]) = Sum_f(db_1[f]*W_1[f,c])
     dbeta_2 = np.einsum("fc,f->c", W_1, db_1)
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     du = workspace.empty((N, T, C), dtype)
     dO = workspace.empty((N, H, T, D), dtype)
     parts = workspace.parts(T, rows, (), (N,))
@@ -816,64 +863,64 @@ def transformer_block_lean_backward(
         dgamma_2[part] += np.einsum("ic,ic->c", dz_2[n_2, i_2], xhat_2[n_2, i_2])
     
     workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, parts=parts)
-    dgamma_2 = dgamma_2.sum(axis=0)
-    rows = workspace.rows(T, T, most=256)
+    dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(axis=0)
+    rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, H, T, D), dtype)
     dQ = workspace.empty((N, H, T, D), dtype)
     parts = workspace.parts(T, rows, (N, H), ())
     dV = np.zeros((parts, N, H, T, D), dtype)
     dK = np.zeros((parts, N, H, T, D), dtype)
     
-    def S_block(room: Room, part: int, n_3: int, h: int, i_3: slice) -> None:
-        """The rows i_3 of a block, for one n_3 and one h."""
+    def S_block(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
+        """The rows i_3 of a block, for one n_3 and some h."""
         j = slice(0, min(T, i_3.stop) if causal else T)
-        S_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, i_3, D))
+        S_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, h, i_3, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n_3, h, j].T, out=room(1, i_3, j))
+        S = np.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, h, i_3, j))
         A_masked = S
         if causal:
             j_cut = slice(min(max(j.start, i_3.start + 1), j.stop), j.stop)
             np.copyto(
-                A_masked[:, j_cut.start - j.start :],
+                A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i_3.start, i_3.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, i_3, j))
+        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, h, i_3, j))
         np.exp(A_exp, out=A_exp)
         A_sum = np.maximum(A_exp.sum(axis=-1), 1)
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i))
-        A = np.divide(A_exp, A_sum[..., None], out=room(1, i_3, j))
+        A = np.divide(A_exp, A_sum[..., None], out=room(1, h, i_3, j))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         np.matmul(A, V[n_3, h, j], out=O[n_3, h, i_3])
         # dA[n,h,i,j] = Sum_a(V[n,h,j,a]*dO[n,h,i,a])
-        dA = np.matmul(dO[n_3, h, i_3], V[n_3, h, j].T, out=room(0, i_3, j))
-        dS_sum = np.einsum("ia,ia->i", O[n_3, h, i_3], dO[n_3, h, i_3])
+        dA = np.matmul(dO[n_3, h, i_3], V[n_3, h, j].swapaxes(-1, -2), out=room(0, h, i_3, j))
+        dS_sum = np.einsum("hia,hia->hi", O[n_3, h, i_3], dO[n_3, h, i_3])
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, i_3, j))
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, h, i_3, j))
         dS *= A
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-        dV_block = np.matmul(A.T, dO[n_3, h, i_3], out=room(2, j, D))
+        dV_block = np.matmul(A.swapaxes(-1, -2), dO[n_3, h, i_3], out=room(2, h, j, D))
         dV[part, n_3, h, j] += dV_block
-        dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(1, i_3, D))
+        dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(1, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = np.matmul(dS.T, dK_part, out=room(2, j, D))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, h, j, D))
         dK[part, n_3, h, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
         dQ[n_3, h, i_3] /= math.sqrt(D)
     
-    workspace.sweep(S_block, T, rows, (N, H), (), T, dtype, parts=parts)
-    dV = dV.sum(axis=0)
-    dK = dK.sum(axis=0)
+    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, parts=parts, lots=H)
+    dV = dV[0] if parts == 1 else dV.sum(axis=0)
+    dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dW_K[h,a,c] = Sum_n,j(z_1[n,j,c]*dK[n,h,j,a])   (H, D, C)
     dW_K = (dK.transpose(1, 3, 0, 2).reshape(H * D, N * T) @ z_1.reshape(N * T, C)).reshape(H, D, C)
     # dW_V[h,a,c] = Sum_n,j(z_1[n,j,c]*dV[n,h,j,a])   (H, D, C)
     dW_V = (dV.transpose(1, 3, 0, 2).reshape(H * D, N * T) @ z_1.reshape(N * T, C)).reshape(H, D, C)
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype)
     parts = workspace.parts(T, rows, (), (N,))
     dgamma_1 = np.zeros((parts, C), dtype)
@@ -936,10 +983,10 @@ def transformer_block_lean_backward(
         dW_O[part] += dW_O_block
     
     workspace.sweep(dz_1_product_block, T, rows, (), (N,), H * D, dtype, parts=parts)
-    dgamma_1 = dgamma_1.sum(axis=0)
-    dbeta_1 = dbeta_1.sum(axis=0)
-    dW_Q = dW_Q.sum(axis=0)
-    dW_O = dW_O.sum(axis=0)
+    dgamma_1 = dgamma_1[0] if parts == 1 else dgamma_1.sum(axis=0)
+    dbeta_1 = dbeta_1[0] if parts == 1 else dbeta_1.sum(axis=0)
+    dW_Q = dW_Q[0] if parts == 1 else dW_Q.sum(axis=0)
+    dW_O = dW_O[0] if parts == 1 else dW_O.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dgamma_1, types["gamma_1"]),

@@ -44,57 +44,46 @@ def truncated_softmax(
     leading = bound.leading
     dtype = z.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, V)
-    p_part = workspace.empty((N, V), dtype)
-    p = workspace.empty((N, V), dtype)
+    p_part = z / temperature
+    rows = workspace.rows(N, V * V)
+    likelier = workspace.empty((N, V), dtype)
+    weight = workspace.empty((N, V), dtype)
     
-    def p_part_block(room: Room, part: int, n: slice) -> None:
+    def p_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        np.divide(z[n], temperature, out=p_part[n])
         p_exp_top = p_part[n].max(axis=-1, initial=-math.inf)
-        p_exp = np.subtract(p_part[n], p_exp_top[..., None], out=p[n])
+        p_exp = np.subtract(p_part[n], p_exp_top[..., None], out=room(0, n, V))
         np.exp(p_exp, out=p_exp)
         p_sum = p_exp.sum(axis=-1)
         # p[n,v] = softmax(z[n,v]/temperature, over=v)
-        np.divide(p_exp, p_sum[..., None], out=p[n])
-    
-    workspace.sweep(p_part_block, N, rows, (), (), V, dtype)
-    rows = workspace.rows(V, V)
-    parts = workspace.parts(V, rows, (N,), ())
-    likelier = np.zeros((parts, N, V), dtype)
-    weight = np.zeros((parts, N, V), dtype)
-    
-    def likelier_block(room: Room, part: int, n_2: int, u: slice) -> None:
-        """The rows u of a block, for one n_2."""
-        likelier_masked = room(0, u, V)
+        p = np.divide(p_exp, p_sum[..., None], out=room(0, n, V))
+        likelier_masked = room(1, n, V, V)
         likelier_masked.fill(1)
-        np.copyto(likelier_masked, 0, where=p[n_2, u][..., None] <= p[n_2])
+        np.copyto(likelier_masked, 0, where=p[..., None] <= p[:, None])
         # likelier[n,v] = Sum_u([p[n,u] > p[n,v]])
-        likelier[part, n_2] += likelier_masked.sum(axis=0)
-        weight_masked = room(0, u, V)
-        np.copyto(weight_masked, p[n_2, u][..., None])
-        np.copyto(weight_masked, 0, where=p[n_2, u][..., None] <= p[n_2])
+        np.copyto(likelier[n], likelier_masked.sum(axis=1))
+        weight_masked = room(1, n, V, V)
+        np.copyto(weight_masked, p[..., None])
+        np.copyto(weight_masked, 0, where=p[..., None] <= p[:, None])
         # weight[n,v] = Sum_u(p[n,u]*[p[n,u] > p[n,v]])
-        weight[part, n_2] += weight_masked.sum(axis=0)
+        np.copyto(weight[n], weight_masked.sum(axis=1))
     
-    workspace.sweep(likelier_block, V, rows, (N,), (), V, dtype, parts=parts)
-    likelier = likelier.sum(axis=0)
-    weight = weight.sum(axis=0)
+    workspace.sweep(p_exp_block, N, rows, (), (), V * V, dtype)
     rows = workspace.rows(N, V)
     q = workspace.empty((N, V), dtype)
     
-    def q_masked_block(room: Room, part: int, n_3: slice) -> None:
-        """The rows n_3 of a block."""
-        q_masked = q[n_3]
-        np.copyto(q_masked, p_part[n_3])
-        np.copyto(q_masked, -math.inf, where=likelier[n_3] >= most)
-        np.copyto(q_masked, -math.inf, where=weight[n_3] >= mass)
+    def q_masked_block(room: Room, part: int, n_2: slice) -> None:
+        """The rows n_2 of a block."""
+        q_masked = q[n_2]
+        np.copyto(q_masked, p_part[n_2])
+        np.copyto(q_masked, -math.inf, where=likelier[n_2] >= most)
+        np.copyto(q_masked, -math.inf, where=weight[n_2] >= mass)
         q_exp_top = np.maximum(q_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        q_exp = np.subtract(q_masked, q_exp_top[..., None], out=q[n_3])
+        q_exp = np.subtract(q_masked, q_exp_top[..., None], out=q[n_2])
         np.exp(q_exp, out=q_exp)
         q_sum = np.maximum(q_exp.sum(axis=-1), 1)
         # q[n,v] = softmax(z[n,v]/temperature, over=v, where=(likelier[n,v] < most) & (weight[n,v] < mass))
-        np.divide(q_exp, q_sum[..., None], out=q[n_3])
+        np.divide(q_exp, q_sum[..., None], out=q[n_2])
     
     workspace.sweep(q_masked_block, N, rows, (), (), V, dtype)
     return restore(q, leading, bound.type)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming
+from .runtime import Array, Saved, add_at, bind, cast, incoming
 from .workspace import Room, Workspace
 
 
@@ -56,7 +56,7 @@ def weight_tying_forward(
     x = E[token]
     # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
     h = x @ W
-    rows = workspace.rows(N, V)
+    rows = workspace.rows(N, V, matrices=True)
     z = workspace.empty((N, V), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
@@ -98,7 +98,7 @@ def weight_tying_backward(
     workspace = workspace or Workspace()
     # dL[n] = dloss/N
     dL = dloss / N
-    rows = workspace.rows(N, V)
+    rows = workspace.rows(N, V, matrices=True)
     dz = workspace.empty((N, V), dtype)
     dh = workspace.empty((N, C), dtype)
     dx = workspace.empty((N, C), dtype)
@@ -118,7 +118,7 @@ def weight_tying_backward(
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
     dE = dz.T @ h
-    np.add.at(dE, (token,), dx)
+    add_at(dE, (token,), dx)
     # dW[c,d] = Sum_n(dh[n,d]*x[n,c])   (C, C)
     dW = x.T @ dh
     return cast(dE, types["E"]), cast(dW, types["W"])
@@ -157,7 +157,7 @@ def weight_tying_lean_forward(
     x = E[token]
     # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
     h = x @ W
-    rows = workspace.rows(N, V)
+    rows = workspace.rows(N, V, matrices=True)
     z = workspace.empty((N, V), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
@@ -203,7 +203,7 @@ def weight_tying_lean_backward(
     h = x @ W
     # dL[n] = dloss/N
     dL = dloss / N
-    rows = workspace.rows(N, V)
+    rows = workspace.rows(N, V, matrices=True)
     dz = workspace.empty((N, V), dtype)
     dh = workspace.empty((N, C), dtype)
     dx = workspace.empty((N, C), dtype)
@@ -225,7 +225,7 @@ def weight_tying_lean_backward(
     workspace.sweep(z_block, N, rows, (), (), V, dtype)
     # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
     dE = dz.T @ h
-    np.add.at(dE, (token,), dx)
+    add_at(dE, (token,), dx)
     # dW[c,d] = Sum_n(dh[n,d]*x[n,c])   (C, C)
     dW = x.T @ dh
     return cast(dE, types["E"]), cast(dW, types["W"])
@@ -266,7 +266,7 @@ def weight_tying_value_and_gradient(
     h = x @ W
     # dL[n] = dloss/N
     dL = 1 / N
-    rows = workspace.rows(N, V)
+    rows = workspace.rows(N, V, matrices=True)
     z = workspace.empty((N, V), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log_sum = workspace.empty((N,), dtype)
@@ -297,7 +297,7 @@ def weight_tying_value_and_gradient(
     loss = (L_top - z[np.arange(N), target] + L_log).sum(axis=-1) / N
     # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
     dE = dz.T @ h
-    np.add.at(dE, (token,), dx)
+    add_at(dE, (token,), dx)
     # dW[c,d] = Sum_n(dh[n,d]*x[n,c])   (C, C)
     dW = x.T @ dh
     return cast(loss, bound.type), cast(dE, bound.type), cast(dW, bound.type)

@@ -24,6 +24,7 @@ import numpy as np
 
 BLOCK = 2**18  # entries of a block: a few of them fit in the cache
 ROWS = 2048  # at most, however short they are
+MATRIX = 128, 256  # rows, at least and at most, of a block that is a factor of a matrix product
 PARTS = 4  # in which sums over blocks are gathered, at least, where the outer sizes are smaller
 SMALL = 2**17  # entries of all blocks together below which a second thread costs more than it saves
 LARGE = 2**18  # entries from which on fresh memory is dear: every page of it is cleared by the system first
@@ -51,8 +52,8 @@ class Room:
 class Workspace:
     """Memory and threads; one that is passed to several calls is reused by them.
 
-    What a kernel returns or saves is the caller's for as long as the caller refers to it; then its memory is used again.
-    It is not shared by threads: each has one of its own.
+    What a kernel returns or saves is the caller's for as long as the caller refers to it; then its memory is used
+    again. It is not shared by threads: each has one of its own.
 
     Args:
         threads: how many compute blocks, at most; None for one for each core that this process may use
@@ -81,12 +82,16 @@ class Workspace:
         pieces.append(np.empty(size, dtype))
         return pieces[-1].reshape(shape)
 
-    def rows(self, size: int, columns: int, most: int = ROWS) -> int:
-        """How many of `size` rows make a block, if each has so many columns: a power of two, at least 8."""
+    def rows(self, size: int, columns: int, *, matrices: bool = False) -> int:
+        """How many of `size` rows make a block, if each has so many columns: a power of two.
+
+        With `matrices` the blocks are factors of matrix products, which are slow if they are low.
+        """
         if self.given_rows is not None:
             return self.given_rows
-        wanted = max(8, min(most, size, BLOCK // max(1, columns)))
-        return 1 << (wanted - 1).bit_length() if wanted >= size else 1 << (wanted.bit_length() - 1)
+        least, most = MATRIX if matrices else (1, ROWS)
+        wanted = max(least, min(most, BLOCK // max(1, columns)))
+        return 1 << (min(wanted, size).bit_length() - 1) if size > wanted else max(1, size)
 
     def parts(self, size: int, rows: int, own: tuple[int, ...], shared: tuple[int, ...]) -> int:
         """In how many parts the sums over blocks are gathered; it depends on the sizes alone."""
@@ -114,7 +119,7 @@ class Workspace:
         """
         spans = [slice(start, min(start + rows, size)) for start in range(0, size, rows)]
         together = range(lots) if lots is not None else range(1)
-        lot = max(1, min(-(-len(together) // self.threads), BLOCK // max(1, rows * columns)))
+        lot = max(1, min(-(-len(together) // PARTS), BLOCK // max(1, rows * columns)))
         stacks = [(slice(start, min(start + lot, lots)),) for start in together[::lot]] if lots is not None else [()]
         inner = list(itertools.product(*map(range, shared), spans))
         count = parts if parts is not None else max(1, len(inner))
@@ -137,23 +142,20 @@ class Workspace:
             rooms.append(room)
 
         helpers = min(self.threads, len(tasks)) - 1
-        if helpers < 1 or len(together) * math.prod(own) * math.prod(shared) * size * columns < SMALL or not CORES.can_be_shared(dtype):
+        if not CORES.can_be_shared(dtype):
             work()
             return
+        if len(together) * math.prod(own) * math.prod(shared) * size * columns < SMALL:
+            helpers = 0
         with CORES:
-            others = pool(self.threads)
-            running = [others.submit(context.run, work) for context in map(copied_context, range(helpers))]
+            contexts = [contextvars.copy_context() for _ in range(helpers)]  # how errors are treated, for one
+            running = [pool(self.threads).submit(context.run, work) for context in contexts]
             try:
                 work()
             finally:
                 tasks.clear()
                 for other in running:
                     other.result()
-
-
-def copied_context(_number: int) -> contextvars.Context:
-    """The settings of the calling thread, such as how floating-point errors are treated, for another thread."""
-    return contextvars.copy_context()
 
 
 def available_cores() -> int:

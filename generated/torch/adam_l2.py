@@ -67,12 +67,15 @@ def adam_l2_forward(
     s_next = (1 - beta_2) * torch.square(total) + beta_2 * s
     # moved[n] = -m_next[n]*lr/((1 - beta_1**count)*(sqrt(s_next[n]/(1 - beta_2**count)) + eps)) + theta[n]   (N,)
     moved = theta - lr / (1 - beta_1**count) * (m_next / (torch.sqrt(s_next / (1 - beta_2**count)) + eps))
-    return restore(moved, leading, bound.type), restore(m_next, leading, bound.type), restore(s_next, leading, bound.type)
+    return (
+        restore(moved, leading, bound.type), restore(m_next, leading, bound.type), restore(s_next, leading, bound.type),
+    )
 
 
 _operator = Operator(
     "adam_l2",
     adam_l2_forward,
+    version="vaaac5190",
     arrays=("theta: N...", "g: N...", "m: N...", "s: N..."),
     outputs=("moved: N...", "m_next: N...", "s_next: N..."),
     options=("float count", "float lr", "float beta_1", "float beta_2", "float eps", "float decay"),

@@ -70,12 +70,17 @@ def adamw_forward(
     v_hat = v_next / (1 - beta_2**t)
     # theta_next[n] = -m_hat[n]*lr/(sqrt(v_hat[n]) + eps) - theta[n]*lr*weight_decay + theta[n]   (N,)
     theta_next = theta - lr * (m_hat / (torch.sqrt(v_hat) + eps)) - lr * weight_decay * theta
-    return restore(theta_next, leading, bound.type), restore(m_next, leading, bound.type), restore(v_next, leading, bound.type)
+    return (
+        restore(theta_next, leading, bound.type),
+        restore(m_next, leading, bound.type),
+        restore(v_next, leading, bound.type),
+    )
 
 
 _operator = Operator(
     "adamw",
     adamw_forward,
+    version="vb876271c",
     arrays=("theta: N...", "g: N...", "m: N...", "v: N..."),
     outputs=("theta_next: N...", "m_next: N...", "v_next: N..."),
     options=("float t", "float lr", "float beta_1", "float beta_2", "float eps", "float weight_decay"),

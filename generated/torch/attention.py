@@ -53,7 +53,7 @@ def attention_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((N, T_q, T_k), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
     
@@ -135,8 +135,8 @@ def attention_backward(
         dV[part, b, :, j] += dV_block
     
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
-    dK = dK.sum(dim=0)
-    dV = dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
     dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -172,7 +172,7 @@ def attention_lean_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A_exp_top = workspace.empty((N, T_q), dtype, device)
     A_sum = workspace.empty((N, T_q), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
@@ -227,7 +227,7 @@ def attention_lean_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
@@ -273,8 +273,8 @@ def attention_lean_backward(
         dV[part, b, :, j] += dV_block
     
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
-    dK = dK.sum(dim=0)
-    dV = dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
     dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -284,6 +284,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
+    version="v4262fc15",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -316,6 +317,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
+    version="ve4dc5262",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

@@ -54,7 +54,7 @@ def attention_alibi_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     A = torch.zeros((N, H, T, T), dtype=dtype, device=device)
     O = workspace.empty((N, H, T, d_v), dtype, device)
     
@@ -115,7 +115,7 @@ def attention_alibi_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T)
+    rows = workspace.rows(T, T, matrices=True)
     dQ = workspace.empty((N, H, T, d_k), dtype, device)
     parts = workspace.parts(T, rows, (H,), (N,))
     dK = torch.zeros((parts, N, H, T, d_k), dtype=dtype, device=device)
@@ -151,9 +151,9 @@ def attention_alibi_backward(
         dslope[part, h] += -torch.einsum("hij,ij->h", dS, dslope_part)
     
     workspace.sweep(dA_block, T, rows, (), (N,), T, dtype, device, parts=parts, lots=H)
-    dK = dK.sum(dim=0)
-    dV = dV.sum(dim=0)
-    dslope = dslope.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
+    dslope = dslope[0] if parts == 1 else dslope.sum(dim=0)
     return (
         restore(dQ, leading, types["Q"]),
         restore(dK, leading, types["K"]),
@@ -193,7 +193,7 @@ def attention_alibi_lean_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     A_exp_top = workspace.empty((N, H, T), dtype, device)
     A_sum = workspace.empty((N, H, T), dtype, device)
     O = workspace.empty((N, H, T, d_v), dtype, device)
@@ -255,7 +255,7 @@ def attention_alibi_lean_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T)
+    rows = workspace.rows(T, T, matrices=True)
     dQ = workspace.empty((N, H, T, d_k), dtype, device)
     parts = workspace.parts(T, rows, (H,), (N,))
     dK = torch.zeros((parts, N, H, T, d_k), dtype=dtype, device=device)
@@ -310,9 +310,9 @@ def attention_alibi_lean_backward(
         dslope[part, h] += -torch.einsum("hij,ij->h", dS, dslope_part)
     
     workspace.sweep(S_block, T, rows, (), (N,), T, dtype, device, parts=parts, lots=H)
-    dK = dK.sum(dim=0)
-    dV = dV.sum(dim=0)
-    dslope = dslope.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
+    dslope = dslope[0] if parts == 1 else dslope.sum(dim=0)
     return (
         restore(dQ, leading, types["Q"]),
         restore(dK, leading, types["K"]),
@@ -325,6 +325,7 @@ _operator = Operator(
     "attention_alibi",
     attention_alibi_forward,
     attention_alibi_backward,
+    version="v331a8667",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "A", "O"),
@@ -355,6 +356,7 @@ _lean_operator = Operator(
     "attention_alibi_lean",
     attention_alibi_lean_forward,
     attention_alibi_lean_backward,
+    version="v60443909",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "slope", "O", "A_exp_top", "A_sum"),

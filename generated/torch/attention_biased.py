@@ -54,7 +54,7 @@ def attention_biased_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((N, T_q, T_k), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
     
@@ -100,7 +100,7 @@ def attention_biased_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
     dbias = workspace.empty((N, T_q, T_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
@@ -131,8 +131,8 @@ def attention_biased_backward(
         dbias[b, i].copy_(dS)
     
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
-    dK = dK.sum(dim=0)
-    dV = dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
     return (
         restore(dQ, leading, types["Q"]),
         restore(dK, leading, types["K"]),
@@ -145,6 +145,7 @@ _operator = Operator(
     "attention_biased",
     attention_biased_forward,
     attention_biased_backward,
+    version="v170be3a7",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "bias: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "A", "O"),

@@ -82,7 +82,7 @@ def attention_block_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     r = workspace.empty((N, T), dtype, device)
     xhat = workspace.empty((N, T, C), dtype, device)
     z = workspace.empty((N, T, C), dtype, device)
@@ -113,7 +113,7 @@ def attention_block_forward(
     K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z[n,j,c])   (N, H, T, D)
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     A = workspace.empty((N, H, T, T), dtype, device)
     O = workspace.empty((N, H, T, D), dtype, device)
     
@@ -175,63 +175,52 @@ def attention_block_backward(
     dtype = dy.dtype
     device = dy.device
     workspace = workspace or Workspace()
-    parts = workspace.parts(T, rows, (), (N, H))
+    # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*dy[n,i,c])   (N, H, T, D)
+    dO = (dy.reshape(N * T, C) @ W_O.reshape(C, H * D)).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    # dW_O[c,h,a] = Sum_n,i(dy[n,i,c]*O[n,h,i,a])   (C, H, D)
+    dW_O = (dy.reshape(N * T, C).T @ O.permute(0, 2, 1, 3).reshape(N * T, H * D)).reshape(C, H, D)
+    dQ = workspace.empty((N, H, T, D), dtype, device)
+    parts = workspace.parts(T, rows, (N, H), ())
     dV = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
-    dz_product_2 = torch.zeros((parts, N, C, T), dtype=dtype, device=device)
-    dW_Q = torch.zeros((parts, H, D, C), dtype=dtype, device=device)
-    dW_O = torch.zeros((parts, C, H, D), dtype=dtype, device=device)
     
-    def dO_block(room: Room, part: int, n: int, h: int, i: slice) -> None:
-        """The rows i of a block, for one n and one h."""
+    def dA_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
+        """The rows i of a block, for one n and some h."""
         j = slice(0, min(T, i.stop) if causal else T)
-        # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*dy[n,i,c])
-        dO = torch.matmul(dy[n, i], W_O[:, h], out=room(0, i, D))
         # dA[n,h,i,j] = Sum_a(V[n,h,j,a]*dO[n,h,i,a])
-        dA = torch.matmul(dO, V[n, h, j].T, out=room(1, i, j))
-        dS_sum = (O[n, h, i] * dO).sum(dim=1)
+        dA = torch.matmul(dO[n, h, i], V[n, h, j].swapaxes(-1, -2), out=room(0, h, i, j))
+        dS_sum = (O[n, h, i] * dO[n, h, i]).sum(dim=2)
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a])
-        dS = torch.sub(dA, dS_sum[..., None], out=room(1, i, j))
+        dS = torch.sub(dA, dS_sum[..., None], out=room(0, h, i, j))
         dS *= A[n, h, i, j]
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-        dV_block = torch.matmul(dO.T, A[n, h, i, j], out=room(2, D, j))
+        dV_block = torch.matmul(dO[n, h, i].swapaxes(-1, -2), A[n, h, i, j], out=room(1, h, D, j))
         dV[part, n, h, :, j] += dV_block
-        dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, i, D))
+        dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(1, h, i, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.T, dS, out=room(2, D, j))
+        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(2, h, D, j))
         dK[part, n, h, :, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        dQ = torch.matmul(dS, K[n, h, j], out=room(0, i, D))
-        dQ /= math.sqrt(D)
-        dz_product_2_block = torch.matmul(W_Q[h].T, dQ.T, out=room(1, C, i))
-        dz_product_2[part, n, :, i] += dz_product_2_block
-        # dW_Q[h,a,c] = Sum_n,i(z[n,i,c]*dQ[n,h,i,a])
-        dW_Q_block = torch.matmul(dQ.T, z[n, i], out=room(1, D, C))
-        dW_Q[part, h] += dW_Q_block
-        # dW_O[c,h,a] = Sum_n,i(dy[n,i,c]*O[n,h,i,a])
-        dW_O_block = torch.matmul(dy[n, i].T, O[n, h, i], out=room(0, C, D))
-        dW_O[part, :, h] += dW_O_block
+        torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
+        dQ[n, h, i] /= math.sqrt(D)
     
-    workspace.sweep(dO_block, T, rows, (), (N, H), D, dtype, device, parts=parts)
-    dV = dV.sum(dim=0)
-    dK = dK.sum(dim=0)
-    dz_product_2 = dz_product_2.sum(dim=0)
-    dW_Q = dW_Q.sum(dim=0)
-    dW_O = dW_O.sum(dim=0)
+    workspace.sweep(dA_block, T, rows, (N,), (), T, dtype, device, parts=parts, lots=H)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV.swapaxes(-1, -2).contiguous()
     dK = dK.swapaxes(-1, -2).contiguous()
-    dz_product_2 = dz_product_2.swapaxes(-1, -2).contiguous()
     # dW_K[h,a,c] = Sum_n,j(z[n,j,c]*dK[n,h,j,a])   (H, D, C)
     dW_K = (dK.permute(1, 3, 0, 2).reshape(H * D, N * T) @ z.reshape(N * T, C)).reshape(H, D, C)
     # dW_V[h,a,c] = Sum_n,j(z[n,j,c]*dV[n,h,j,a])   (H, D, C)
     dW_V = (dV.permute(1, 3, 0, 2).reshape(H * D, N * T) @ z.reshape(N * T, C)).reshape(H, D, C)
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
     dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
+    dW_Q = torch.zeros((parts, H, D, C), dtype=dtype, device=device)
     
     def dz_product_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
@@ -240,14 +229,19 @@ def attention_block_backward(
             W_K.reshape(H * D, C),
             out=room(0, i_2, C),
         )
+        dz_product_2 = torch.matmul(
+            dQ[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
+            W_Q.reshape(H * D, C),
+            out=room(1, i_2, C),
+        )
         dz_product_3 = torch.matmul(
             dV[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
             W_V.reshape(H * D, C),
-            out=room(1, i_2, C),
+            out=room(2, i_2, C),
         )
         # dz[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
-        dz = torch.add(dz_product, dz_product_2[n_2, i_2], out=room(0, i_2, C))
+        dz = torch.add(dz_product, dz_product_2, out=room(0, i_2, C))
         dz += dz_product_3
         # dxhat[n,i,c] = gamma[c]*dz[n,i,c]
         dxhat = torch.mul(gamma, dz, out=room(1, i_2, C))
@@ -265,10 +259,17 @@ def attention_block_backward(
         dgamma[part] += (dz * xhat[n_2, i_2]).sum(dim=0)
         # dbeta[c] = Sum_n,i(dz[n,i,c])
         dbeta[part] += dz.sum(dim=0)
+        # dW_Q[h,a,c] = Sum_n,i(z[n,i,c]*dQ[n,h,i,a])
+        dW_Q_block = room(0, H, D, C)
+        dW_Q_block.copy_(
+            (dQ[n_2, :, i_2].swapaxes(-1, -2).reshape(H * D, (i_2.stop - i_2.start)) @ z[n_2, i_2]).reshape(H, D, C)
+        )
+        dW_Q[part] += dW_Q_block
     
     workspace.sweep(dz_product_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
-    dgamma = dgamma.sum(dim=0)
-    dbeta = dbeta.sum(dim=0)
+    dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
+    dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
+    dW_Q = dW_Q[0] if parts == 1 else dW_Q.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dgamma, types["gamma"]),
@@ -329,7 +330,7 @@ def attention_block_lean_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     r = workspace.empty((N, T), dtype, device)
     xhat = workspace.empty((N, T, C), dtype, device)
     z = workspace.empty((N, T, C), dtype, device)
@@ -360,7 +361,7 @@ def attention_block_lean_forward(
     K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z[n,j,c])   (N, H, T, D)
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, H, T, D), dtype, device)
     
     def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
@@ -429,7 +430,7 @@ def attention_block_lean_backward(
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
     # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*dy[n,i,c])   (N, H, T, D)
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, H * D)).reshape(N, T, H, D).permute(0, 2, 1, 3)
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, H, T, D), dtype, device)
     dQ = workspace.empty((N, H, T, D), dtype, device)
     parts = workspace.parts(T, rows, (N, H), ())
@@ -480,15 +481,15 @@ def attention_block_lean_backward(
         dQ[n, h, i] /= math.sqrt(D)
     
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, parts=parts, lots=H)
-    dV = dV.sum(dim=0)
-    dK = dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV.swapaxes(-1, -2).contiguous()
     dK = dK.swapaxes(-1, -2).contiguous()
     # dW_K[h,a,c] = Sum_n,j(z[n,j,c]*dK[n,h,j,a])   (H, D, C)
     dW_K = (dK.permute(1, 3, 0, 2).reshape(H * D, N * T) @ z.reshape(N * T, C)).reshape(H, D, C)
     # dW_V[h,a,c] = Sum_n,j(z[n,j,c]*dV[n,h,j,a])   (H, D, C)
     dW_V = (dV.permute(1, 3, 0, 2).reshape(H * D, N * T) @ z.reshape(N * T, C)).reshape(H, D, C)
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
@@ -547,10 +548,10 @@ def attention_block_lean_backward(
         dW_O[part] += dW_O_block
     
     workspace.sweep(dz_product_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
-    dgamma = dgamma.sum(dim=0)
-    dbeta = dbeta.sum(dim=0)
-    dW_Q = dW_Q.sum(dim=0)
-    dW_O = dW_O.sum(dim=0)
+    dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
+    dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
+    dW_Q = dW_Q[0] if parts == 1 else dW_Q.sum(dim=0)
+    dW_O = dW_O[0] if parts == 1 else dW_O.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dgamma, types["gamma"]),
@@ -566,6 +567,7 @@ _operator = Operator(
     "attention_block",
     attention_block_forward,
     attention_block_backward,
+    version="v7167506c",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),
@@ -646,6 +648,7 @@ _lean_operator = Operator(
     "attention_block_lean",
     attention_block_lean_forward,
     attention_block_lean_backward,
+    version="ve6bec2ee",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),

@@ -53,7 +53,7 @@ def attention_grouped_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((N, G, R, T_q, T_k), dtype, device)
     O = workspace.empty((N, G, R, T_q, d_v), dtype, device)
     
@@ -142,8 +142,8 @@ def attention_grouped_backward(
         dV[part, n, g, :, j] += dV_block
     
     workspace.sweep(dA_block, T_q, rows, (N,), (R,), T_k, dtype, device, parts=parts, lots=G)
-    dK = dK.sum(dim=0)
-    dV = dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
     dV = dV.swapaxes(-1, -2).contiguous()
     # dQ[n,g,r,i,a] = Sum_j(K[n,g,j,a]*dS[n,g,r,i,j])/sqrt(d_k)   (N, G, R, T_q, d_k)
@@ -181,7 +181,7 @@ def attention_grouped_lean_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A_exp_top = workspace.empty((N, G, R, T_q), dtype, device)
     A_sum = workspace.empty((N, G, R, T_q), dtype, device)
     O = workspace.empty((N, G, R, T_q, d_v), dtype, device)
@@ -245,7 +245,7 @@ def attention_grouped_lean_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     dQ_product = workspace.empty((N, G, R, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N, G), (R,))
     dK = torch.zeros((parts, N, G, d_k, T_k), dtype=dtype, device=device)
@@ -289,8 +289,8 @@ def attention_grouped_lean_backward(
         dV[part, n, g, :, j] += dV_block
     
     workspace.sweep(S_block, T_q, rows, (N,), (R,), T_k, dtype, device, parts=parts, lots=G)
-    dK = dK.sum(dim=0)
-    dV = dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
     dV = dV.swapaxes(-1, -2).contiguous()
     # dQ[n,g,r,i,a] = Sum_j(K[n,g,j,a]*dS[n,g,r,i,j])/sqrt(d_k)   (N, G, R, T_q, d_k)
@@ -302,6 +302,7 @@ _operator = Operator(
     "attention_grouped",
     attention_grouped_forward,
     attention_grouped_backward,
+    version="v3dda7f05",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),
@@ -333,6 +334,7 @@ _lean_operator = Operator(
     "attention_grouped_lean",
     attention_grouped_lean_forward,
     attention_grouped_lean_backward,
+    version="v2d2c2a8d",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),

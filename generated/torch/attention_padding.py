@@ -55,7 +55,7 @@ def attention_padding_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((B, H, T_q, T_k), dtype, device)
     O = workspace.empty((B, H, T_q, d_v), dtype, device)
     
@@ -101,7 +101,7 @@ def attention_padding_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     dQ = workspace.empty((B, H, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (B, H), ())
     dK = torch.zeros((parts, B, H, T_k, d_k), dtype=dtype, device=device)
@@ -129,8 +129,8 @@ def attention_padding_backward(
         dV[part, b, h] += dV_block
     
     workspace.sweep(dA_block, T_q, rows, (B,), (), T_k, dtype, device, parts=parts, lots=H)
-    dK = dK.sum(dim=0)
-    dV = dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -166,7 +166,7 @@ def attention_padding_lean_forward(
     device = Q.device
     workspace = workspace or Workspace()
     A_mask = keep > 0
-    rows = workspace.rows(T_q, T_k)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A_exp_top = workspace.empty((B, H, T_q), dtype, device)
     A_sum = workspace.empty((B, H, T_q), dtype, device)
     O = workspace.empty((B, H, T_q, d_v), dtype, device)
@@ -213,7 +213,7 @@ def attention_padding_lean_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     dQ = workspace.empty((B, H, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (B, H), ())
     dK = torch.zeros((parts, B, H, T_k, d_k), dtype=dtype, device=device)
@@ -251,8 +251,8 @@ def attention_padding_lean_backward(
         dV[part, b, h] += dV_block
     
     workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, device, parts=parts, lots=H)
-    dK = dK.sum(dim=0)
-    dV = dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -260,6 +260,7 @@ _operator = Operator(
     "attention_padding",
     attention_padding_forward,
     attention_padding_backward,
+    version="vc8e664f8",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "keep: B... T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "A", "O"),
@@ -290,6 +291,7 @@ _lean_operator = Operator(
     "attention_padding_lean",
     attention_padding_lean_forward,
     attention_padding_lean_backward,
+    version="vd953388e",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "keep: B... T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=(

@@ -62,15 +62,14 @@ def attention_scaled_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((N, T_q, T_k), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
     
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
-        S_part = room(0, b, i, d_k)
-        S_part.copy_(scale * Q[b, i])
+        S_part = torch.mul(Q[b, i], scale, out=room(0, b, i, d_k))
         # S[b,i,j] = scale*Sum_a(K[b,j,a]*Q[b,i,a])
         #     by scale*Sum_a(K[b,j,a]*Q[b,i,a]) = Sum_a(K[b,j,a]*Q[b,i,a]*scale)
         S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A[b, i, j])
@@ -135,9 +134,8 @@ def attention_scaled_backward(
         dS *= A[b, i, j]
         # dQ[b,i,a] = scale*Sum_j(K[b,j,a]*dS[b,i,j])
         torch.matmul(dS, K[b, j], out=dQ[b, i])
-        dQ[b, i].copy_(scale * dQ[b, i])
-        dK_part = room(1, b, i, d_k)
-        dK_part.copy_(scale * Q[b, i])
+        torch.mul(dQ[b, i], scale, out=dQ[b, i])
+        dK_part = torch.mul(Q[b, i], scale, out=room(1, b, i, d_k))
         # dK[b,j,a] = scale*Sum_i(Q[b,i,a]*dS[b,i,j])
         #     by scale*Sum_i(Q[b,i,a]*dS[b,i,j]) = Sum_i(Q[b,i,a]*dS[b,i,j]*scale)
         dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(2, b, d_k, j))
@@ -147,8 +145,8 @@ def attention_scaled_backward(
         dV[part, b, :, j] += dV_block
     
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
-    dK = dK.sum(dim=0)
-    dV = dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
     dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -158,6 +156,7 @@ _operator = Operator(
     "attention_scaled",
     attention_scaled_forward,
     attention_scaled_backward,
+    version="v55ebb401",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "mask: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     options=("float scale", "bool causal"),

@@ -62,7 +62,7 @@ def attention_softcap_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     t = workspace.empty((N, T_q, T_k), dtype, device)
     A = workspace.empty((N, T_q, T_k), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
@@ -77,8 +77,7 @@ def attention_softcap_forward(
         torch.div(U, cap, out=t[n, i])
         torch.tanh(t[n, i], out=t[n, i])
         # S[n,i,j] = t[n,i,j]*cap
-        S = A[n, i]
-        S.copy_(cap * t[n, i])
+        S = torch.mul(t[n, i], cap, out=A[n, i])
         A_masked = S
         if causal:
             A_masked.masked_fill_(
@@ -118,7 +117,7 @@ def attention_softcap_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
@@ -150,8 +149,8 @@ def attention_softcap_backward(
         dV[part, n, :, j] += dV_block
     
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
-    dK = dK.sum(dim=0)
-    dV = dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
     dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -194,7 +193,7 @@ def attention_softcap_lean_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     A_exp_top = workspace.empty((N, T_q), dtype, device)
     A_sum = workspace.empty((N, T_q), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
@@ -210,8 +209,7 @@ def attention_softcap_lean_forward(
         t = torch.div(U, cap, out=room(1, n, i, j))
         torch.tanh(t, out=t)
         # S[n,i,j] = t[n,i,j]*cap
-        S = room(1, n, i, j)
-        S.copy_(cap * t)
+        S = torch.mul(t, cap, out=room(1, n, i, j))
         A_masked = S
         if causal:
             j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
@@ -255,7 +253,7 @@ def attention_softcap_lean_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, most=256)
+    rows = workspace.rows(T_q, T_k, matrices=True)
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
@@ -272,8 +270,7 @@ def attention_softcap_lean_backward(
         t = torch.div(U, cap, out=room(1, n, i, j))
         torch.tanh(t, out=t)
         # S[n,i,j] = t[n,i,j]*cap
-        S = room(0, n, i, j)
-        S.copy_(cap * t)
+        S = torch.mul(t, cap, out=room(0, n, i, j))
         A_masked = S
         if causal:
             j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
@@ -310,8 +307,8 @@ def attention_softcap_lean_backward(
         dV[part, n, :, j] += dV_block
     
     workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
-    dK = dK.sum(dim=0)
-    dV = dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
     dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -321,6 +318,7 @@ _operator = Operator(
     "attention_softcap",
     attention_softcap_forward,
     attention_softcap_backward,
+    version="vf999096b",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),
@@ -354,6 +352,7 @@ _lean_operator = Operator(
     "attention_softcap_lean",
     attention_softcap_lean_forward,
     attention_softcap_lean_backward,
+    version="v60eecb39",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),

@@ -53,7 +53,7 @@ def attention_window_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     A = workspace.empty((N, T, T), dtype, device)
     O = workspace.empty((N, T, d_v), dtype, device)
     
@@ -141,8 +141,8 @@ def attention_window_backward(
         dV[part, n, :, j] += dV_block
     
     workspace.sweep(dA_block, T, rows, (), (), T, dtype, device, parts=parts, lots=N)
-    dK = dK.sum(dim=0)
-    dV = dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
     dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -178,7 +178,7 @@ def attention_window_lean_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     A_exp_top = workspace.empty((N, T), dtype, device)
     A_sum = workspace.empty((N, T), dtype, device)
     O = workspace.empty((N, T, d_v), dtype, device)
@@ -239,7 +239,7 @@ def attention_window_lean_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     dQ = workspace.empty((N, T, d_k), dtype, device)
     parts = workspace.parts(T, rows, (N,), ())
     dK = torch.zeros((parts, N, d_k, T), dtype=dtype, device=device)
@@ -291,8 +291,8 @@ def attention_window_lean_backward(
         dV[part, n, :, j] += dV_block
     
     workspace.sweep(S_block, T, rows, (), (), T, dtype, device, parts=parts, lots=N)
-    dK = dK.sum(dim=0)
-    dV = dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
     dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -302,6 +302,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
+    version="v4b44b0be",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -334,6 +335,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
+    version="v8339e93f",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

@@ -90,6 +90,7 @@ _operator = Operator(
     "batch_norm",
     batch_norm_forward,
     batch_norm_backward,
+    version="vf9fac666",
     arrays=("x: N... C", "gamma: C", "beta: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -46,7 +46,7 @@ def clip_loss_forward(
     dtype = A.dtype
     device = A.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype, device)
     R_top = workspace.empty((N,), dtype, device)
     R_log = workspace.empty((N,), dtype, device)
@@ -105,7 +105,7 @@ def clip_loss_backward(
     dC = dcolumns / N
     # dR[i] = drows/N
     dR = drows / N
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     dA = workspace.empty((N, d), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dB = torch.zeros((parts, N, d), dtype=dtype, device=device)
@@ -137,8 +137,8 @@ def clip_loss_backward(
         dtau[part] += -((S[i] * dS).sum(dim=(0, 1)) / tau)
     
     workspace.sweep(dS_block, N, rows, (), (), N, dtype, device, parts=parts)
-    dB = dB.sum(dim=0)
-    dtau = dtau.sum(dim=0)
+    dB = dB[0] if parts == 1 else dB.sum(dim=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     return cast(dA, types["A"]), cast(dB, types["B"]), dtau
 
 
@@ -166,7 +166,7 @@ def clip_loss_lean_forward(
     dtype = A.dtype
     device = A.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype, device)
     R_top = workspace.empty((N,), dtype, device)
     R_log = workspace.empty((N,), dtype, device)
@@ -225,7 +225,7 @@ def clip_loss_lean_backward(
     dC = dcolumns / N
     # dR[i] = drows/N
     dR = drows / N
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     dA = workspace.empty((N, d), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dB = torch.zeros((parts, N, d), dtype=dtype, device=device)
@@ -261,8 +261,8 @@ def clip_loss_lean_backward(
         dtau[part] += -((S * dS).sum(dim=(0, 1)) / tau)
     
     workspace.sweep(S_block, N, rows, (), (), N, dtype, device, parts=parts)
-    dB = dB.sum(dim=0)
-    dtau = dtau.sum(dim=0)
+    dB = dB[0] if parts == 1 else dB.sum(dim=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     return cast(dA, types["A"]), cast(dB, types["B"]), dtau
 
 
@@ -334,6 +334,7 @@ _operator = Operator(
     "clip_loss",
     clip_loss_forward,
     clip_loss_backward,
+    version="va3a7f053",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -363,6 +364,7 @@ _lean_operator = Operator(
     "clip_loss_lean",
     clip_loss_lean_forward,
     clip_loss_lean_backward,
+    version="v73f68290",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

@@ -139,6 +139,7 @@ _operator = Operator(
     "cosine_similarity",
     cosine_similarity_forward,
     cosine_similarity_backward,
+    version="v41bc830c",
     arrays=("v: N... d", "w: N... d"),
     outputs=("y: N...",),
     options=("float eps",),

@@ -157,6 +157,7 @@ _operator = Operator(
     "cross_entropy",
     cross_entropy_forward,
     cross_entropy_backward,
+    version="vf4145f20",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "L_top", "L_log"),

@@ -113,9 +113,8 @@ def cross_entropy_masked_backward(
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*[keep[n] > 0]
         torch.sub(z[n], row_top[n][..., None], out=dz[n])
         torch.exp(dz[n], out=dz[n])
-        dz[n] /= row_sum[n][..., None]
+        torch.mul((drow / row_sum[n])[..., None], dz[n], out=dz[n])
         dz[n].masked_fill_(keep[n][..., None] <= 0, 0)
-        torch.mul(drow, dz[n], out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep[n] > 0, drow, 0)
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
@@ -170,9 +169,8 @@ def cross_entropy_masked_value_and_gradient(
         torch.exp(row_exp, out=row_exp)
         row_sum[n] = torch.clamp(row_exp.sum(dim=-1), min=1)
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*[keep[n] > 0]
-        torch.div(row_exp, row_sum[n][..., None], out=dz[n])
+        torch.mul((drow / row_sum[n])[..., None], row_exp, out=dz[n])
         dz[n].masked_fill_(keep[n][..., None] <= 0, 0)
-        torch.mul(drow, dz[n], out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep[n] > 0, drow, 0)
     
     workspace.sweep(row_exp_block, N, rows, (), (), V, dtype, device)
@@ -191,6 +189,7 @@ _operator = Operator(
     "cross_entropy_masked",
     cross_entropy_masked_forward,
     cross_entropy_masked_backward,
+    version="vf42735ed",
     arrays=("z: N... V", "target: N...", "keep: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "row_top", "row_sum", "M"),

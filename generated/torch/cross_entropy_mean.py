@@ -128,9 +128,8 @@ def cross_entropy_mean_backward(
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*w[target[n]]*[keep[n] > 0]
         torch.sub(z[n], row_top[n][..., None], out=dz[n])
         torch.exp(dz[n], out=dz[n])
-        dz[n] /= row_sum[n][..., None]
+        torch.mul((dz_part[n] / row_sum[n])[..., None], dz[n], out=dz[n])
         dz[n].masked_fill_(keep[n][..., None] <= 0, 0)
-        torch.mul(dz_part[n][..., None], dz[n], out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep[n] > 0, dz_part[n], 0)
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
@@ -194,9 +193,8 @@ def cross_entropy_mean_value_and_gradient(
         row_sum[n] = torch.clamp(row_exp.sum(dim=-1), min=1)
         dz_part = drow * row_part[n]
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*w[target[n]]*[keep[n] > 0]
-        torch.div(row_exp, row_sum[n][..., None], out=dz[n])
+        torch.mul((dz_part / row_sum[n])[..., None], row_exp, out=dz[n])
         dz[n].masked_fill_(keep[n][..., None] <= 0, 0)
-        torch.mul(dz_part[..., None], dz[n], out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep[n] > 0, dz_part, 0)
     
     workspace.sweep(row_exp_block, N, rows, (), (), V, dtype, device)
@@ -223,6 +221,7 @@ _operator = Operator(
     "cross_entropy_mean",
     cross_entropy_mean_forward,
     cross_entropy_mean_backward,
+    version="vdffe58a4",
     arrays=("z: N... V", "target: N...", "keep: N...", "w: V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "w", "row_top", "row_sum", "W"),

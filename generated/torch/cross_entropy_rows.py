@@ -113,9 +113,8 @@ def cross_entropy_rows_backward(
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*w[target[n]]*[keep[n] > 0]
         torch.sub(z[n], row_top[n][..., None], out=dz[n])
         torch.exp(dz[n], out=dz[n])
-        dz[n] /= row_sum[n][..., None]
+        torch.mul((dz_part[n] / row_sum[n])[..., None], dz[n], out=dz[n])
         dz[n].masked_fill_(keep[n][..., None] <= 0, 0)
-        torch.mul(dz_part[n][..., None], dz[n], out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep[n] > 0, dz_part[n], 0)
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
@@ -126,6 +125,7 @@ _operator = Operator(
     "cross_entropy_rows",
     cross_entropy_rows_forward,
     cross_entropy_rows_backward,
+    version="v757862fb",
     arrays=("z: N... V", "target: N...", "keep: N...", "w: V"),
     outputs=("row: N...",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "w", "row_top", "row_sum"),

@@ -68,7 +68,7 @@ def cross_entropy_soft_forward(
         loss[part] += (y[n] * loss_masked).sum(dim=(0, 1)) / N
     
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device, parts=parts)
-    loss = loss.sum(dim=0)
+    loss = loss[0] if parts == 1 else loss.sum(dim=0)
     saved = (leading, types, N, V, z, y, L_top, L_log)
     return cast(loss, bound.type), saved
 
@@ -174,7 +174,7 @@ def cross_entropy_soft_value_and_gradient(
         torch.div(loss_part, N, out=dy[n])
     
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device, parts=parts)
-    loss = loss.sum(dim=0)
+    loss = loss[0] if parts == 1 else loss.sum(dim=0)
     return cast(loss, bound.type), restore(dz, leading, bound.type), restore(dy, leading, bound.type)
 
 
@@ -182,6 +182,7 @@ _operator = Operator(
     "cross_entropy_soft",
     cross_entropy_soft_forward,
     cross_entropy_soft_backward,
+    version="vcb6be704",
     arrays=("z: N... V", "y: N... V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "y", "L_top", "L_log"),

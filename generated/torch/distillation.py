@@ -196,7 +196,7 @@ def distillation_value_and_gradient(
         #     temperature*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature))
         torch.exp(log_p[n_2], out=dz[n_2])
         torch.sub(q[n_2], dz[n_2], out=dz[n_2])
-        dz[n_2].copy_(temperature / N * dz[n_2])
+        torch.mul(dz[n_2], temperature / N, out=dz[n_2])
         torch.neg(dz[n_2], out=dz[n_2])
     
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
@@ -207,6 +207,7 @@ _operator = Operator(
     "distillation",
     distillation_forward,
     distillation_backward,
+    version="v1f7b815c",
     arrays=("z: N... V", "t: N... V"),
     outputs=("loss:",),
     options=("float temperature",),

@@ -61,7 +61,7 @@ def dpo_forward(
     # h[n] = -r_l[n] + r_w[n]   (N,)
     h = r_w - r_l
     # loss = Sum_n(log(1 + exp(-h[n])))/N
-    loss = torch.nn.functional.softplus(-h).sum(dim=-1) / N
+    loss = (-torch.nn.functional.logsigmoid(--h)).sum(dim=-1) / N
     saved = (leading, types, N, beta, h)
     return cast(loss, bound.type), saved
 
@@ -79,10 +79,9 @@ def dpo_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     """
     leading, types, N, beta, h = saved
     dloss = incoming("dpo_backward", "dloss", dloss, None, (), like=h)
-    drejected_part = -h
     # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
     #     by dr_l, dh written in
-    drejected = beta / N * dloss * torch.exp(drejected_part - torch.nn.functional.softplus(drejected_part))
+    drejected = beta / N * dloss * torch.sigmoid(-h)
     # dchosen[n] = -drejected[n]   (N,)
     #     by dr_w written in
     dchosen = -drejected
@@ -129,12 +128,11 @@ def dpo_value_and_gradient(
     # h[n] = -r_l[n] + r_w[n]   (N,)
     h = r_w - r_l
     loss_part = -h
-    loss_part_2 = torch.nn.functional.softplus(loss_part)
     # loss = Sum_n(log(1 + exp(-h[n])))/N
-    loss = loss_part_2.sum(dim=-1) / N
+    loss = (-torch.nn.functional.logsigmoid(-loss_part)).sum(dim=-1) / N
     # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
     #     by dr_l, dh written in
-    drejected = beta / N * torch.exp(loss_part - loss_part_2)
+    drejected = beta / N * torch.sigmoid(loss_part)
     # dchosen[n] = -drejected[n]   (N,)
     #     by dr_w written in
     dchosen = -drejected
@@ -145,6 +143,7 @@ _operator = Operator(
     "dpo",
     dpo_forward,
     dpo_backward,
+    version="ve4975039",
     arrays=("chosen: N...", "rejected: N...", "ref_chosen: N...", "ref_rejected: N..."),
     outputs=("loss:",),
     options=("float beta",),

@@ -58,6 +58,7 @@ _operator = Operator(
     "dropout",
     dropout_forward,
     dropout_backward,
+    version="v820797a7",
     arrays=("x: N...", "keep: N..."),
     outputs=("y: N...",),
     options=("float p",),

@@ -17,7 +17,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, bind, cast, incoming, normal_cdf, restore
 from .workspace import Room, Workspace
 
 
@@ -59,7 +59,7 @@ def feed_forward_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     u = workspace.empty((N, F), dtype, device)
     Phi = workspace.empty((N, F), dtype, device)
     h = workspace.empty((N, F), dtype, device)
@@ -71,10 +71,7 @@ def feed_forward_forward(
         torch.matmul(x[n], W_1.T, out=u[n])
         u[n] += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        Phi[n].copy_(0.5 * math.sqrt(2) * u[n])
-        torch.erf(Phi[n], out=Phi[n])
-        Phi[n].copy_(0.5 * Phi[n])
-        Phi[n] += 0.5
+        normal_cdf(u[n], out=Phi[n])
         # h[n,f] = Phi[n,f]*u[n,f]
         torch.mul(Phi[n], u[n], out=h[n])
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
@@ -110,7 +107,7 @@ def feed_forward_backward(
     workspace = workspace or Workspace()
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(dim=0)
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
@@ -124,10 +121,10 @@ def feed_forward_backward(
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
         du = torch.square(u[n], out=room(1, n, F))
-        du.copy_(-0.5 * du)
+        torch.mul(du, -0.5, out=du)
         torch.exp(du, out=du)
         torch.mul(u[n], du, out=du)
-        du.copy_(0.5 * math.sqrt(2) / math.sqrt(math.pi) * du)
+        torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
         du += Phi[n]
         du *= dh
         # dx[n,c] = Sum_f(W_1[f,c]*du[n,f])
@@ -142,9 +139,9 @@ def feed_forward_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
-    dW_1 = dW_1.sum(dim=0)
-    db_1 = db_1.sum(dim=0)
-    dW_2 = dW_2.sum(dim=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_1, types["W_1"]),
@@ -192,7 +189,7 @@ def feed_forward_lean_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype, device)
     
     def u_block(room: Room, part: int, n: slice) -> None:
@@ -202,10 +199,7 @@ def feed_forward_lean_forward(
         u += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         Phi = room(1, n, F)
-        Phi.copy_(0.5 * math.sqrt(2) * u)
-        torch.erf(Phi, out=Phi)
-        Phi.copy_(0.5 * Phi)
-        Phi += 0.5
+        normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
         h = torch.mul(Phi, u, out=room(1, n, F))
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
@@ -241,7 +235,7 @@ def feed_forward_lean_backward(
     workspace = workspace or Workspace()
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(dim=0)
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
@@ -255,10 +249,7 @@ def feed_forward_lean_backward(
         u += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         Phi = room(1, n, F)
-        Phi.copy_(0.5 * math.sqrt(2) * u)
-        torch.erf(Phi, out=Phi)
-        Phi.copy_(0.5 * Phi)
-        Phi += 0.5
+        normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
         h = torch.mul(Phi, u, out=room(2, n, F))
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
@@ -266,10 +257,10 @@ def feed_forward_lean_backward(
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
         du = torch.square(u, out=room(4, n, F))
-        du.copy_(-0.5 * du)
+        torch.mul(du, -0.5, out=du)
         torch.exp(du, out=du)
         torch.mul(u, du, out=du)
-        du.copy_(0.5 * math.sqrt(2) / math.sqrt(math.pi) * du)
+        torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
         du += Phi
         du *= dh
         # dx[n,c] = Sum_f(W_1[f,c]*du[n,f])
@@ -284,9 +275,9 @@ def feed_forward_lean_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device, parts=parts)
-    dW_1 = dW_1.sum(dim=0)
-    db_1 = db_1.sum(dim=0)
-    dW_2 = dW_2.sum(dim=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_1, types["W_1"]),
@@ -300,6 +291,7 @@ _operator = Operator(
     "feed_forward",
     feed_forward_forward,
     feed_forward_backward,
+    version="v3828ad75",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "W_2", "u", "Phi", "h"),
@@ -333,6 +325,7 @@ _lean_operator = Operator(
     "feed_forward_lean",
     feed_forward_lean_forward,
     feed_forward_lean_backward,
+    version="v7fbee58f",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "b_1", "W_2"),

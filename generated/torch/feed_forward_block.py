@@ -25,7 +25,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, bind, cast, incoming, normal_cdf, restore
 from .workspace import Room, Workspace
 
 
@@ -76,7 +76,7 @@ def feed_forward_block_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, C)
+    rows = workspace.rows(N, C, matrices=True)
     r = workspace.empty((N,), dtype, device)
     xhat = workspace.empty((N, C), dtype, device)
     z = workspace.empty((N, C), dtype, device)
@@ -102,10 +102,7 @@ def feed_forward_block_forward(
         torch.matmul(z[n], W_1.T, out=u[n])
         u[n] += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        Phi[n].copy_(0.5 * math.sqrt(2) * u[n])
-        torch.erf(Phi[n], out=Phi[n])
-        Phi[n].copy_(0.5 * Phi[n])
-        Phi[n] += 0.5
+        normal_cdf(u[n], out=Phi[n])
         # h[n,f] = Phi[n,f]*u[n,f]
         torch.mul(Phi[n], u[n], out=h[n])
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
@@ -145,7 +142,7 @@ def feed_forward_block_backward(
     workspace = workspace or Workspace()
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(dim=0)
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     dz = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
@@ -159,10 +156,10 @@ def feed_forward_block_backward(
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
         du = torch.square(u[n], out=room(1, n, F))
-        du.copy_(-0.5 * du)
+        torch.mul(du, -0.5, out=du)
         torch.exp(du, out=du)
         torch.mul(u[n], du, out=du)
-        du.copy_(0.5 * math.sqrt(2) / math.sqrt(math.pi) * du)
+        torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
         du += Phi[n]
         du *= dh
         # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
@@ -177,9 +174,9 @@ def feed_forward_block_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
-    dW_1 = dW_1.sum(dim=0)
-    db_1 = db_1.sum(dim=0)
-    dW_2 = dW_2.sum(dim=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
     rows = workspace.rows(N, C)
     dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
@@ -206,8 +203,8 @@ def feed_forward_block_backward(
         dbeta[part] += dz[n_2].sum(dim=0)
     
     workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
-    dgamma = dgamma.sum(dim=0)
-    dbeta = dbeta.sum(dim=0)
+    dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
+    dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dgamma, types["gamma"]),
@@ -286,7 +283,7 @@ def feed_forward_block_lean_forward(
         z[n] += beta
     
     workspace.sweep(xc_block, N, rows, (), (), C, dtype, device)
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype, device)
     
     def u_block(room: Room, part: int, n_2: slice) -> None:
@@ -296,10 +293,7 @@ def feed_forward_block_lean_forward(
         u += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         Phi = room(1, n_2, F)
-        Phi.copy_(0.5 * math.sqrt(2) * u)
-        torch.erf(Phi, out=Phi)
-        Phi.copy_(0.5 * Phi)
-        Phi += 0.5
+        normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
         h = torch.mul(Phi, u, out=room(1, n_2, F))
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
@@ -339,7 +333,7 @@ def feed_forward_block_lean_backward(
     workspace = workspace or Workspace()
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(dim=0)
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     dz = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
@@ -353,10 +347,7 @@ def feed_forward_block_lean_backward(
         u += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         Phi = room(1, n, F)
-        Phi.copy_(0.5 * math.sqrt(2) * u)
-        torch.erf(Phi, out=Phi)
-        Phi.copy_(0.5 * Phi)
-        Phi += 0.5
+        normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
         h = torch.mul(Phi, u, out=room(2, n, F))
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
@@ -364,10 +355,10 @@ def feed_forward_block_lean_backward(
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
         du = torch.square(u, out=room(4, n, F))
-        du.copy_(-0.5 * du)
+        torch.mul(du, -0.5, out=du)
         torch.exp(du, out=du)
         torch.mul(u, du, out=du)
-        du.copy_(0.5 * math.sqrt(2) / math.sqrt(math.pi) * du)
+        torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
         du += Phi
         du *= dh
         # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
@@ -382,9 +373,9 @@ def feed_forward_block_lean_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device, parts=parts)
-    dW_1 = dW_1.sum(dim=0)
-    db_1 = db_1.sum(dim=0)
-    dW_2 = dW_2.sum(dim=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
     rows = workspace.rows(N, C)
     dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
@@ -411,8 +402,8 @@ def feed_forward_block_lean_backward(
         dbeta[part] += dz[n_2].sum(dim=0)
     
     workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
-    dgamma = dgamma.sum(dim=0)
-    dbeta = dbeta.sum(dim=0)
+    dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
+    dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dgamma, types["gamma"]),
@@ -428,6 +419,7 @@ _operator = Operator(
     "feed_forward_block",
     feed_forward_block_forward,
     feed_forward_block_backward,
+    version="v7506d89c",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),
@@ -473,6 +465,7 @@ _lean_operator = Operator(
     "feed_forward_block_lean",
     feed_forward_block_lean_forward,
     feed_forward_block_lean_backward,
+    version="vabf53539",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -35,7 +35,7 @@ def focal_forward(x: torch.Tensor, y: torch.Tensor, *, gamma: float = 2.0) -> tu
     # u[n] = x[n]*y[n]   (N,)
     u = x * y
     # FL[n] = log(1 + exp(-u[n]))/(1 + exp(u[n]))**gamma   (N,)
-    FL = torch.nn.functional.softplus(-u) * torch.exp(-(gamma * torch.nn.functional.softplus(u)))
+    FL = -torch.nn.functional.logsigmoid(--u) * torch.exp(-(gamma * -torch.nn.functional.logsigmoid(-u)))
     saved = (leading, types, gamma, y, u)
     return restore(FL, leading, bound.type), saved
 
@@ -53,8 +53,8 @@ def focal_backward(dFL: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     leading, types, gamma, y, u = saved
     dFL = incoming("focal_backward", "dFL", dFL, leading, (), like=y)
     dx_part = -u
-    dx_part_2 = torch.nn.functional.softplus(dx_part)
-    dx_part_3 = torch.nn.functional.softplus(u)
+    dx_part_2 = -torch.nn.functional.logsigmoid(-dx_part)
+    dx_part_3 = -torch.nn.functional.logsigmoid(-u)
     # dx[n] = (-exp(-u[n])/((1 + exp(-u[n]))*(1 + exp(u[n]))**gamma) - (1 + exp(u[n]))**(-1 -
     #     gamma)*gamma*exp(u[n])*log(1 + exp(-u[n])))*dFL[n]*y[n]   (N,)
     #     by du written in
@@ -74,6 +74,7 @@ _operator = Operator(
     "focal",
     focal_forward,
     focal_backward,
+    version="v57bbb103",
     arrays=("x: N...", "y: N..."),
     outputs=("FL: N...",),
     options=("float gamma",),

@@ -15,7 +15,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, normal_cdf, restore
 
 
 def gelu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -33,7 +33,7 @@ def gelu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     leading = bound.leading
     types = bound.types
     # Phi[n] = 1/2 + erf(sqrt(2)*x[n]/2)/2   (N,)
-    Phi = 0.5 * torch.erf(0.5 * math.sqrt(2) * x) + 0.5
+    Phi = normal_cdf(x)
     # y[n] = Phi[n]*x[n]   (N,)
     y = Phi * x
     saved = (leading, types, x, Phi)
@@ -62,6 +62,7 @@ _operator = Operator(
     "gelu",
     gelu_forward,
     gelu_backward,
+    version="v8b8e2519",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x", "Phi"),

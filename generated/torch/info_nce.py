@@ -43,7 +43,7 @@ def info_nce_forward(
     dtype = A.dtype
     device = A.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
@@ -89,7 +89,7 @@ def info_nce_backward(
     workspace = workspace or Workspace()
     # dL[i] = dloss/N
     dL = dloss / N
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     dA = workspace.empty((N, d), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dB = torch.zeros((parts, N, d), dtype=dtype, device=device)
@@ -114,8 +114,8 @@ def info_nce_backward(
         dtau[part] += -((S[i] * dS).sum(dim=(0, 1)) / tau)
     
     workspace.sweep(dS_block, N, rows, (), (), N, dtype, device, parts=parts)
-    dB = dB.sum(dim=0)
-    dtau = dtau.sum(dim=0)
+    dB = dB[0] if parts == 1 else dB.sum(dim=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     return cast(dA, types["A"]), cast(dB, types["B"]), dtau
 
 
@@ -141,7 +141,7 @@ def info_nce_lean_forward(
     dtype = A.dtype
     device = A.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
@@ -187,7 +187,7 @@ def info_nce_lean_backward(
     workspace = workspace or Workspace()
     # dL[i] = dloss/N
     dL = dloss / N
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     dA = workspace.empty((N, d), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dB = torch.zeros((parts, N, d), dtype=dtype, device=device)
@@ -216,8 +216,8 @@ def info_nce_lean_backward(
         dtau[part] += -((S * dS).sum(dim=(0, 1)) / tau)
     
     workspace.sweep(S_block, N, rows, (), (), N, dtype, device, parts=parts)
-    dB = dB.sum(dim=0)
-    dtau = dtau.sum(dim=0)
+    dB = dB[0] if parts == 1 else dB.sum(dim=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     return cast(dA, types["A"]), cast(dB, types["B"]), dtau
 
 
@@ -248,7 +248,7 @@ def info_nce_value_and_gradient(
     workspace = workspace or Workspace()
     # dL[i] = dloss/N
     dL = 1 / N
-    rows = workspace.rows(N, d)
+    rows = workspace.rows(N, d, matrices=True)
     S = workspace.empty((N, N), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log_sum = workspace.empty((N,), dtype, device)
@@ -282,8 +282,8 @@ def info_nce_value_and_gradient(
         dtau[part] += -((S[i] * dS).sum(dim=(0, 1)) / tau)
     
     workspace.sweep(S_part_block, N, rows, (), (), d, dtype, device, parts=parts)
-    dB = dB.sum(dim=0)
-    dtau = dtau.sum(dim=0)
+    dB = dB[0] if parts == 1 else dB.sum(dim=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     L_log = torch.log(L_log_sum)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[torch.arange(N, device=device), torch.arange(N, device=device)] + L_log).sum(dim=-1) / N
@@ -294,6 +294,7 @@ _operator = Operator(
     "info_nce",
     info_nce_forward,
     info_nce_backward,
+    version="ve052046e",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -322,6 +323,7 @@ _lean_operator = Operator(
     "info_nce_lean",
     info_nce_lean_forward,
     info_nce_lean_backward,
+    version="v60255124",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

@@ -48,7 +48,7 @@ def info_nce_paired_forward(
     dtype = Z.dtype
     device = Z.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
@@ -109,7 +109,7 @@ def info_nce_paired_backward(
         dtau[part] += -((S[i] * dS[i]).sum(dim=(0, 1)) / tau)
     
     workspace.sweep(dS_block, N, rows, (), (), N, dtype, device, parts=parts)
-    dtau = dtau.sum(dim=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     # dZ[i,c] = Sum_i_1(Z[i_1,c]*Sum_j(dS[i_1,j]*[i = partner[j]]))/tau + Sum_j(Z[partner[j],c]*dS[i,j])/tau   (N,
     #     d)
     dZ = dS @ Z[partner] / tau
@@ -144,7 +144,7 @@ def info_nce_paired_lean_forward(
     dtype = Z.dtype
     device = Z.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
@@ -189,7 +189,7 @@ def info_nce_paired_lean_backward(
     workspace = workspace or Workspace()
     # dL[i] = dloss/N
     dL = dloss / N
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     dS = workspace.empty((N, N), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dtau = torch.zeros((parts,), dtype=dtype, device=device)
@@ -209,7 +209,7 @@ def info_nce_paired_lean_backward(
         dtau[part] += -((S * dS[i]).sum(dim=(0, 1)) / tau)
     
     workspace.sweep(S_block, N, rows, (), (), N, dtype, device, parts=parts)
-    dtau = dtau.sum(dim=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     # dZ[i,c] = Sum_i_1(Z[i_1,c]*Sum_j(dS[i_1,j]*[i = partner[j]]))/tau + Sum_j(Z[partner[j],c]*dS[i,j])/tau   (N,
     #     d)
     dZ = dS @ Z[partner] / tau
@@ -247,7 +247,7 @@ def info_nce_paired_value_and_gradient(
     S_part = Z[partner]
     # dL[i] = dloss/N
     dL = 1 / N
-    rows = workspace.rows(N, N)
+    rows = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log_sum = workspace.empty((N,), dtype, device)
@@ -273,7 +273,7 @@ def info_nce_paired_value_and_gradient(
         dtau[part] += -((S[i] * dS[i]).sum(dim=(0, 1)) / tau)
     
     workspace.sweep(S_block, N, rows, (), (), N, dtype, device, parts=parts)
-    dtau = dtau.sum(dim=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     L_log = torch.log(L_log_sum)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[torch.arange(N, device=device), torch.arange(N, device=device)] + L_log).sum(dim=-1) / N
@@ -288,6 +288,7 @@ _operator = Operator(
     "info_nce_paired",
     info_nce_paired_forward,
     info_nce_paired_backward,
+    version="v2fc73b49",
     arrays=("Z: N d", "partner: N"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -317,6 +318,7 @@ _lean_operator = Operator(
     "info_nce_paired_lean",
     info_nce_paired_lean_forward,
     info_nce_paired_lean_backward,
+    version="vecf6673e",
     arrays=("Z: N d", "partner: N"),
     outputs=("loss:",),
     options=("Tensor tau",),

@@ -51,10 +51,10 @@ def jensen_shannon_forward(
         # log_M[n,v] = log((1 - b)*exp(X[n,v]) + b*exp(Y[n,v]))
         torch.sub(X[n], log_M_masked, out=log_M[n])
         torch.exp(log_M[n], out=log_M[n])
-        log_M[n].copy_((1 - b) * log_M[n])
+        torch.mul(log_M[n], 1 - b, out=log_M[n])
         part_part = torch.sub(Y[n], log_M_masked, out=room(4, n, V))
         torch.exp(part_part, out=part_part)
-        part_part.copy_(b * part_part)
+        torch.mul(part_part, b, out=part_part)
         log_M[n] += part_part
         torch.log(log_M[n], out=log_M[n])
         torch.add(log_M_masked, log_M[n], out=log_M[n])
@@ -125,6 +125,7 @@ _operator = Operator(
     "jensen_shannon",
     jensen_shannon_forward,
     jensen_shannon_backward,
+    version="ve84e2bf1",
     arrays=("X: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

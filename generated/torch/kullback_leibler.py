@@ -78,6 +78,7 @@ _operator = Operator(
     "kullback_leibler",
     kullback_leibler_forward,
     kullback_leibler_backward,
+    version="v47fa4c6e",
     arrays=("P: V", "Q: V"),
     outputs=("D:",),
     saved=("types", "P", "Q"),

@@ -185,6 +185,7 @@ _operator = Operator(
     "label_smoothing",
     label_smoothing_forward,
     label_smoothing_backward,
+    version="vc5114f52",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float eps",),

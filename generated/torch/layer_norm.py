@@ -126,8 +126,8 @@ def layer_norm_backward(
         dbeta[part] += dy[n].sum(dim=0)
     
     workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
-    dgamma = dgamma.sum(dim=0)
-    dbeta = dbeta.sum(dim=0)
+    dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
+    dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"]), cast(dbeta, types["beta"])
 
 
@@ -135,6 +135,7 @@ _operator = Operator(
     "layer_norm",
     layer_norm_forward,
     layer_norm_backward,
+    version="v271aeb50",
     arrays=("x: N... C", "gamma: C", "beta: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -112,6 +112,7 @@ _operator = Operator(
     "layer_norm_std",
     layer_norm_std_forward,
     layer_norm_std_backward,
+    version="vd5662753",
     arrays=("x: N... C",),
     outputs=("y: N... C",),
     options=("float eps",),

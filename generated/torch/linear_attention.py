@@ -58,7 +58,7 @@ def linear_attention_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_k, d_k)
+    rows = workspace.rows(T_k, d_k, matrices=True)
     phi_k = workspace.empty((N, T_k, d_k), dtype, device)
     parts = workspace.parts(T_k, rows, (N,), ())
     S = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
@@ -77,9 +77,9 @@ def linear_attention_forward(
         z[part, n] += z_block
     
     workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, device, parts=parts, lots=N)
-    S = S.sum(dim=0)
-    z = z.sum(dim=0)
-    rows = workspace.rows(T_q, d_k)
+    S = S[0] if parts == 1 else S.sum(dim=0)
+    z = z[0] if parts == 1 else z.sum(dim=0)
+    rows = workspace.rows(T_q, d_k, matrices=True)
     phi_q = workspace.empty((N, T_q, d_k), dtype, device)
     norm = workspace.empty((N, T_q), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
@@ -121,7 +121,7 @@ def linear_attention_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, d_v)
+    rows = workspace.rows(T_q, d_v, matrices=True)
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
     dz = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
@@ -157,9 +157,9 @@ def linear_attention_backward(
         dQ[n, i] *= part_part_2
     
     workspace.sweep(dS_block, T_q, rows, (), (), d_v, dtype, device, parts=parts, lots=N)
-    dz = dz.sum(dim=0)
-    dS = dS.sum(dim=0)
-    rows = workspace.rows(T_k, d_k)
+    dz = dz[0] if parts == 1 else dz.sum(dim=0)
+    dS = dS[0] if parts == 1 else dS.sum(dim=0)
+    rows = workspace.rows(T_k, d_k, matrices=True)
     dK = workspace.empty((N, T_k, d_k), dtype, device)
     dV = workspace.empty((N, T_k, d_v), dtype, device)
     
@@ -213,7 +213,7 @@ def linear_attention_lean_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_k, d_k)
+    rows = workspace.rows(T_k, d_k, matrices=True)
     phi_k = workspace.empty((N, T_k, d_k), dtype, device)
     parts = workspace.parts(T_k, rows, (N,), ())
     S = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
@@ -232,9 +232,9 @@ def linear_attention_lean_forward(
         z[part, n] += z_block
     
     workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, device, parts=parts, lots=N)
-    S = S.sum(dim=0)
-    z = z.sum(dim=0)
-    rows = workspace.rows(T_q, d_k)
+    S = S[0] if parts == 1 else S.sum(dim=0)
+    z = z[0] if parts == 1 else z.sum(dim=0)
+    rows = workspace.rows(T_q, d_k, matrices=True)
     phi_q = workspace.empty((N, T_q, d_k), dtype, device)
     norm = workspace.empty((N, T_q), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
@@ -278,7 +278,7 @@ def linear_attention_lean_backward(
     workspace = workspace or Workspace()
     # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])   (N, d_k, d_v)
     S = phi_k.swapaxes(-1, -2) @ V
-    rows = workspace.rows(T_q, d_v)
+    rows = workspace.rows(T_q, d_v, matrices=True)
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
     dz = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
@@ -314,9 +314,9 @@ def linear_attention_lean_backward(
         dQ[n, i] *= part_part_2
     
     workspace.sweep(dS_block, T_q, rows, (), (), d_v, dtype, device, parts=parts, lots=N)
-    dz = dz.sum(dim=0)
-    dS = dS.sum(dim=0)
-    rows = workspace.rows(T_k, d_k)
+    dz = dz[0] if parts == 1 else dz.sum(dim=0)
+    dS = dS[0] if parts == 1 else dS.sum(dim=0)
+    rows = workspace.rows(T_k, d_k, matrices=True)
     dK = workspace.empty((N, T_k, d_k), dtype, device)
     dV = workspace.empty((N, T_k, d_v), dtype, device)
     
@@ -345,6 +345,7 @@ _operator = Operator(
     "linear_attention",
     linear_attention_forward,
     linear_attention_backward,
+    version="vd35df488",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "S", "z", "norm", "O"),
@@ -373,6 +374,7 @@ _lean_operator = Operator(
     "linear_attention_lean",
     linear_attention_lean_forward,
     linear_attention_lean_backward,
+    version="v67b2c95b",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "z", "norm", "O"),

@@ -30,7 +30,7 @@ def log_sigmoid_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     leading = bound.leading
     types = bound.types
     # y[n] = log(1/(1 + exp(-x[n])))   (N,)
-    y = -torch.nn.functional.softplus(-x)
+    y = --torch.nn.functional.logsigmoid(--x)
     saved = (leading, types, x)
     return restore(y, leading, bound.type), saved
 
@@ -47,9 +47,8 @@ def log_sigmoid_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, 
     """
     leading, types, x = saved
     dy = incoming("log_sigmoid_backward", "dy", dy, leading, (), like=x)
-    dx_part = -x
     # dx[n] = dy[n]*exp(-x[n])/(1 + exp(-x[n]))   (N,)
-    dx = dy * torch.exp(dx_part - torch.nn.functional.softplus(dx_part))
+    dx = dy * torch.sigmoid(-x)
     return restore(dx, leading, types["x"]),
 
 
@@ -57,6 +56,7 @@ _operator = Operator(
     "log_sigmoid",
     log_sigmoid_forward,
     log_sigmoid_backward,
+    version="vbb56f4fe",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x"),

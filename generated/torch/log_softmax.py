@@ -89,6 +89,7 @@ _operator = Operator(
     "log_softmax",
     log_softmax_forward,
     log_softmax_backward,
+    version="v9df2a2d5",
     arrays=("z: N... V",),
     outputs=("y: N... V",),
     saved=("leading", "types", "N", "V", "y"),

@@ -34,7 +34,7 @@ def logistic_forward(X: torch.Tensor, y: torch.Tensor, theta: torch.Tensor) -> t
     # u[i] = Sum_a(theta[a]*X[i,a])   (N,)
     u = torch.einsum("ia,a->i", X, theta)
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
-    loss = torch.nn.functional.softplus(u).sum(dim=-1) - (u * y).sum(dim=0)
+    loss = (-torch.nn.functional.logsigmoid(-u)).sum(dim=-1) - (u * y).sum(dim=0)
     saved = (types, X, y, u)
     return cast(loss, bound.type), saved
 
@@ -52,7 +52,7 @@ def logistic_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, 
     types, X, y, u = saved
     dloss = incoming("logistic_backward", "dloss", dloss, None, (), like=X)
     # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
-    du = dloss * (torch.exp(u - torch.nn.functional.softplus(u)) - y)
+    du = dloss * (torch.sigmoid(u) - y)
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
     dtheta = torch.einsum("ia,i->a", X, du)
     return cast(dtheta, types["theta"]),
@@ -76,11 +76,10 @@ def logistic_value_and_gradient(
     X, y, theta = bound.arrays
     # u[i] = Sum_a(theta[a]*X[i,a])   (N,)
     u = torch.einsum("ia,a->i", X, theta)
-    loss_part = torch.nn.functional.softplus(u)
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
-    loss = loss_part.sum(dim=-1) - (u * y).sum(dim=0)
+    loss = (-torch.nn.functional.logsigmoid(-u)).sum(dim=-1) - (u * y).sum(dim=0)
     # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
-    du = torch.exp(u - loss_part) - y
+    du = torch.sigmoid(u) - y
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
     dtheta = torch.einsum("ia,i->a", X, du)
     return cast(loss, bound.type), cast(dtheta, bound.type)
@@ -90,6 +89,7 @@ _operator = Operator(
     "logistic",
     logistic_forward,
     logistic_backward,
+    version="v1da31785",
     arrays=("X: N d", "y: N", "theta: d"),
     outputs=("loss:",),
     saved=("types", "X", "y", "u"),

@@ -38,7 +38,7 @@ def logistic_hessian_forward(
     dtype = X.dtype
     device = X.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(B, N * d)
+    rows = workspace.rows(B, N * d, matrices=True)
     H = workspace.empty((B, d, d), dtype, device)
     
     def H_block(room: Room, part: int, r: slice) -> None:
@@ -47,10 +47,7 @@ def logistic_hessian_forward(
         u = room(0, r, N)
         u.copy_(torch.einsum("ria,ra->ri", X[r], theta[r]))
         # s[r,i] = 1/(1 + exp(-u[r,i]))
-        s = torch.neg(u, out=room(0, r, N))
-        s.copy_(torch.nn.functional.softplus(s))
-        torch.neg(s, out=s)
-        torch.exp(s, out=s)
+        s = torch.sigmoid(u, out=room(0, r, N))
         H_part_2 = room(1, r, N)
         H_part_2.copy_(1 - s)
         H_part_2 *= s
@@ -65,6 +62,7 @@ def logistic_hessian_forward(
 _operator = Operator(
     "logistic_hessian",
     logistic_hessian_forward,
+    version="vbbe43815",
     arrays=("X: B... N d", "theta: B... d"),
     outputs=("H: B... d d",),
     independent=(True, False),

@@ -94,6 +94,7 @@ _operator = Operator(
     "logsumexp",
     logsumexp_forward,
     logsumexp_backward,
+    version="ve15c8f47",
     arrays=("z: N... V",),
     outputs=("L: N...",),
     saved=("leading", "types", "N", "V", "z", "L_top", "L_log"),

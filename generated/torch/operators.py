@@ -21,6 +21,7 @@ import torch
 from .runtime import common_type, widened
 
 NAMESPACE = "gradproof"
+REGISTRY: Any = torch.library  # its functions carry no types
 
 
 class Spec(NamedTuple):
@@ -58,28 +59,31 @@ class Operator:
     """The operators of one kernel; called, the kernel's output as a differentiable function of its arguments.
 
     Args:
-        name: What the operators are called; a number is added while another module holds the name.
+        name: What the operators are called.
         forward: The forward kernel: arrays and options -> output, and with a backward kernel what that one needs.
         backward: The backward kernel, or None where nothing is differentiated.
+        version: The name of their overload: other kernels of the same name have another one. A number is added while
+            another module holds it.
         layout: What else `Rules` is told.
     """
 
     def __init__(
-        self, name: str, forward: Callable[..., Any], backward: Callable[..., Any] | None = None, **layout: Any
+        self, name: str, forward: Callable[..., Any], backward: Callable[..., Any] | None = None, *, version: str,
+        **layout: Any,
     ) -> None:
         # What is registered knows the rules and not this object: the library lives as long as the module that it
         # stands in, and takes its operators along.
         self.rules = rules = Rules(name, forward, backward, **layout)
-        self.library = torch.library.Library(NAMESPACE, "FRAGMENT")
-        free = _free_name(name)
+        self.library = REGISTRY.Library(NAMESPACE, "FRAGMENT")
+        free = _free_overload(name, version)
         rules.operator = self._defined(
-            free, rules.arrays, rules.options, rules.results, rules.compute, rules.imagine, rules.over_batch
+            name, free, rules.arrays, rules.options, rules.results, rules.compute, rules.imagine, rules.over_batch
         )
         rules.function = _function(name, rules, rules.operator, rules.save, rules.pull_back)
         self._differentiated(rules.operator, rules.save_closed, rules.pull_back_once)
         if backward is not None:
             rules.backward_operator = self._defined(
-                f"{free}_backward", rules.pulled, rules.numbers, rules.gradients,
+                f"{name}_backward", free, rules.pulled, rules.numbers, rules.gradients,
                 rules.compute_backward, rules.imagine_backward, rules.over_batch_backward,
             )
             rules.backward_function = _function(name, rules, rules.backward_operator, _save_nothing, rules.refuse_twice)
@@ -87,19 +91,20 @@ class Operator:
         self.recorded, self.unrecorded = rules.function, _function(name, rules, rules.operator, _save_nothing, None)
 
     def _defined(
-        self, name: str, tensors: Sequence[Spec], numbers: Sequence[Number], results: Sequence[Spec],
+        self, name: str, overload: str, tensors: Sequence[Spec], numbers: Sequence[Number], results: Sequence[Spec],
         compute: Callable[..., Any], imagine: Callable[..., Any], over_batch: Callable[..., Any],
     ) -> Any:
         takes = [*(f"Tensor {made.name}" for made in tensors), *(f"{number.type} {number.name}" for number in numbers)]
         gives = "Tensor" if len(results) == 1 else f"({', '.join('Tensor' for _ in results)})"
-        self.library.define(f"{name}({', '.join(takes)}) -> {gives}", tags=(torch.Tag.pt2_compliant_tag,))
-        self.library.impl(name, compute, "CompositeExplicitAutograd")
-        torch.library.register_fake(f"{NAMESPACE}::{name}", imagine, lib=self.library)
-        torch.library.register_vmap(f"{NAMESPACE}::{name}", over_batch, lib=self.library)
-        return getattr(getattr(torch.ops, NAMESPACE), name).default
+        full = f"{name}.{overload}"
+        self.library.define(f"{full}({', '.join(takes)}) -> {gives}", tags=(torch.Tag.pt2_compliant_tag,))
+        self.library.impl(full, compute, "CompositeExplicitAutograd")
+        REGISTRY.register_fake(f"{NAMESPACE}::{full}", imagine, lib=self.library)
+        REGISTRY.register_vmap(f"{NAMESPACE}::{full}", over_batch, lib=self.library)
+        return getattr(getattr(getattr(torch.ops, NAMESPACE), name), overload)
 
     def _differentiated(self, operator: Any, save: Callable[..., Any], pull_back: Callable[..., Any]) -> None:
-        torch.library.register_autograd(operator, pull_back, setup_context=save, lib=self.library)
+        REGISTRY.register_autograd(operator, pull_back, setup_context=save, lib=self.library)
 
     def __call__(self, *values: Any) -> Any:
         """The output, a tensor; or a tuple of them where there are several."""
@@ -115,10 +120,10 @@ class Operator:
         return results[0] if len(rules.outputs) == 1 else results[: len(rules.outputs)]
 
 
-def _free_name(name: str) -> str:
-    taken = getattr(torch.ops, NAMESPACE)
-    names = (name if number == 1 else f"{name}_{number}" for number in count(1))
-    return next(free for free in names if not hasattr(taken, free) and not hasattr(taken, f"{free}_backward"))
+def _free_overload(name: str, version: str) -> str:
+    taken = getattr(getattr(torch.ops, NAMESPACE), name, None)
+    names = (version if number == 1 else f"{version}_{number}" for number in count(1))
+    return next(free for free in names if taken is None or free not in taken.overloads())
 
 
 def _function(name: str, rules: Rules, operator: Any, save: Callable[..., Any], pull_back: Any) -> Any:
@@ -208,6 +213,7 @@ class Rules:
     # -- what is computed ----------------------------------------------------------------------------------------------
 
     def compute(self, *values: Any) -> Any:
+        """What the forward operator returns: the output, then what is kept for the backward operator."""
         arrays = [value.detach() for value in values[: len(self.arrays)]]
         options = {option.name: _number(value) for option, value in zip(self.options, values[len(self.arrays) :])}
         returned = _alive(self.kernel, self.name)(*arrays, **options)
@@ -235,6 +241,7 @@ class Rules:
         return _single((*outputs, *kept, *counted))
 
     def compute_backward(self, *values: Any) -> Any:
+        """What the backward operator returns: the gradients, in the type that is computed in."""
         upstream, *tensors = (value.detach() for value in values[: len(self.pulled)])
         wide = _wide(upstream, *tensors)
         given: dict[str, Any] = dict(zip((number.name for number in self.numbers), values[len(self.pulled) :]))
@@ -261,7 +268,12 @@ class Rules:
     # -- autograd ------------------------------------------------------------------------------------------------------
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        names = [made.name for made in (*self.arrays, *self.options)]
+        """Save what the backward operator takes.
+
+        Raises:
+            NotImplementedError: an input requires grad for which no gradient is derived.
+        """
+        names = [*(made.name for made in self.arrays), *(option.name for option in self.options)]
         for name, needed in zip(names, ctx.needs_input_grad):
             if needed and name not in self.variables:
                 raise NotImplementedError(self._without_derivative(name))
@@ -278,15 +290,21 @@ class Rules:
         ctx.mark_non_differentiable(*_tuple(output)[len(self.outputs) :])
 
     def pull_back_once(self, ctx: Any, *upstream: Any) -> Any:
-        # Not through what is kept, hence not through the gradient either.
+        """What `pull_back` does, for the operator on its own; its gradient is not to be differentiated.
+
+        Raises:
+            NotImplementedError: it is.
+        """
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             self.refuse_twice(ctx)
         return self.pull_back(ctx, upstream[0])
 
     def pull_back(self, ctx: Any, upstream: torch.Tensor | None, *others: Any) -> Any:
+        """A gradient for each argument, None for those that have none."""
         if any(other is not None for other in others):
             raise NotImplementedError(f"{self.name}: only the gradient of {self.outputs[0].name} is derived")
-        places: dict[str, Any] = {made.name: None for made in (*self.arrays, *self.options)}
+        names = [*(made.name for made in self.arrays), *(option.name for option in self.options)]
+        places: dict[str, Any] = dict.fromkeys(names)
         if upstream is not None:
             values = (upstream, *ctx.saved_tensors, *ctx.numbers)
             traced = torch.compiler.is_compiling()
@@ -303,20 +321,24 @@ class Rules:
         )
 
     def refuse_twice(self, ctx: Any, *upstream: Any) -> Any:
-        raise NotImplementedError(f"{self.name}: second derivatives are not derived; its gradient is differentiable once")
+        """Raises NotImplementedError: second derivatives are not derived."""
+        raise NotImplementedError(f"{self.name}: second derivatives are not derived; this gradient is a value only")
 
     def refuse_tangents(self, ctx: Any, *tangents: Any) -> Any:
+        """Raises NotImplementedError: forward-mode derivatives are not derived."""
         raise NotImplementedError(f"{self.name}: forward-mode derivatives are not derived; use reverse mode")
 
     # -- vmap ----------------------------------------------------------------------------------------------------------
 
     def over_batch(self, info: Any, places: tuple[Any, ...], *values: Any) -> Any:
-        takes = [*self.arrays, *self.options]
+        """The forward operator over a batch, for vmap."""
+        takes: list[Spec | Number] = [*self.arrays, *self.options]
         together = self.independent[0]
         return _mapped(self.operator, self.imagine, takes, self.results, together, info.batch_size, places, values)
 
     def over_batch_backward(self, info: Any, places: tuple[Any, ...], *values: Any) -> Any:
-        takes = [*self.pulled, *self.numbers]
+        """The backward operator over a batch, for vmap."""
+        takes: list[Spec | Number] = [*self.pulled, *self.numbers]
         operator, imagine, together = self.backward_operator, self.imagine_backward, self.independent[1]
         return _mapped(operator, imagine, takes, self.gradients, together, info.batch_size, places, values)
 
@@ -325,7 +347,7 @@ def _mapped(
     operator: Any, imagine: Callable[..., Any], takes: Sequence[Spec | Number], results: Sequence[Spec],
     independent: bool, size: int, places: Sequence[Any], values: Sequence[Any],
 ) -> Any:
-    """An operator over a batch: as one more leading dimension where it may be that, else one entry after the other."""
+    """An operator over a batch: one more leading dimension where it may be that, else one entry after the other."""
     batched = [isinstance(place, int) for place in places]
     alone = [many and not (isinstance(made, Spec) and made.leading) for made, many in zip(takes, batched)]
     if independent and not any(alone):

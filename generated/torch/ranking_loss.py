@@ -119,7 +119,7 @@ def ranking_loss_backward(
         dtau_masked = room(1, M, q)
         dtau_masked.copy_(s[q].T)
         dtau_masked.masked_fill_(~((torch.arange(M, device=device)[:, None] == target[q]) | (valid[q].T > 0)), 0)
-        dtau_exp = torch.sub(ds_part.T, Z_log[q], out=room(0, M, q))
+        dtau_exp = torch.sub(ds_part.T, Z_log[q], out=room(2, M, q))
         dtau_exp.masked_fill_(~((torch.arange(M, device=device)[:, None] == target[q]) | (valid[q].T > 0)), -math.inf)
         torch.exp(dtau_exp, out=dtau_exp)
         dtau_sum = (dtau_masked * dtau_exp).sum(dim=0)
@@ -130,7 +130,7 @@ def ranking_loss_backward(
         ) / tau**2
     
     workspace.sweep(ds_part_block, N, rows, (), (), M, dtype, device, parts=parts)
-    dtau = dtau.sum(dim=0)
+    dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     return restore(ds, leading, types["s"]), dtau
 
 
@@ -138,6 +138,7 @@ _operator = Operator(
     "ranking_loss",
     ranking_loss_forward,
     ranking_loss_backward,
+    version="v88feb452",
     arrays=("s: N... M", "target: N...", "valid: N... M"),
     outputs=("L: N...",),
     options=("Tensor tau",),

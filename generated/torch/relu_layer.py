@@ -59,7 +59,7 @@ def relu_layer_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, Hidden)
+    rows = workspace.rows(N, Hidden, matrices=True)
     z = workspace.empty((N, Hidden), dtype, device)
     hidden = workspace.empty((N, Hidden), dtype, device)
     y = workspace.empty((N, C_out), dtype, device)
@@ -104,7 +104,7 @@ def relu_layer_backward(
     workspace = workspace or Workspace()
     # db_2[o] = Sum_row(dy[row,o])   (C_out,)
     db_2 = dy.sum(dim=0)
-    rows = workspace.rows(N, Hidden)
+    rows = workspace.rows(N, Hidden, matrices=True)
     dx = workspace.empty((N, C_in), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = torch.zeros((parts, Hidden, C_in), dtype=dtype, device=device)
@@ -130,9 +130,9 @@ def relu_layer_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(dhidden_block, N, rows, (), (), Hidden, dtype, device, parts=parts)
-    dW_1 = dW_1.sum(dim=0)
-    db_1 = db_1.sum(dim=0)
-    dW_2 = dW_2.sum(dim=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_1, types["W_1"]),
@@ -180,7 +180,7 @@ def relu_layer_lean_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, Hidden)
+    rows = workspace.rows(N, Hidden, matrices=True)
     y = workspace.empty((N, C_out), dtype, device)
     
     def z_block(room: Room, part: int, row: slice) -> None:
@@ -224,7 +224,7 @@ def relu_layer_lean_backward(
     workspace = workspace or Workspace()
     # db_2[o] = Sum_row(dy[row,o])   (C_out,)
     db_2 = dy.sum(dim=0)
-    rows = workspace.rows(N, Hidden)
+    rows = workspace.rows(N, Hidden, matrices=True)
     dx = workspace.empty((N, C_in), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW_1 = torch.zeros((parts, Hidden, C_in), dtype=dtype, device=device)
@@ -256,9 +256,9 @@ def relu_layer_lean_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device, parts=parts)
-    dW_1 = dW_1.sum(dim=0)
-    db_1 = db_1.sum(dim=0)
-    dW_2 = dW_2.sum(dim=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_1, types["W_1"]),
@@ -272,6 +272,7 @@ _operator = Operator(
     "relu_layer",
     relu_layer_forward,
     relu_layer_backward,
+    version="v623c898d",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "W_2", "z", "hidden"),
@@ -305,6 +306,7 @@ _lean_operator = Operator(
     "relu_layer_lean",
     relu_layer_lean_forward,
     relu_layer_lean_backward,
+    version="v52b1662e",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "b_1", "W_2"),

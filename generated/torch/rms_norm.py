@@ -100,7 +100,7 @@ def rms_norm_backward(
         dgamma[part] += (x[n] * dgamma_part).sum(dim=0)
     
     workspace.sweep(dx_block, N, rows, (), (), C, dtype, device, parts=parts)
-    dgamma = dgamma.sum(dim=0)
+    dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"])
 
 
@@ -108,6 +108,7 @@ _operator = Operator(
     "rms_norm",
     rms_norm_forward,
     rms_norm_backward,
+    version="ve9d82c43",
     arrays=("x: N... C", "gamma: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -41,7 +41,7 @@ def rotary_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, A * 2 * 2)
+    rows = workspace.rows(T, A * 2 * 2, matrices=True)
     R = workspace.empty((T, A, 2, 2), dtype, device)
     y = workspace.empty((N, T, A, 2), dtype, device)
     
@@ -114,7 +114,7 @@ def rotary_lean_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, A * 2 * 2)
+    rows = workspace.rows(T, A * 2 * 2, matrices=True)
     angle = workspace.empty((T, A), dtype, device)
     R_part = workspace.empty((T, A), dtype, device)
     y = workspace.empty((N, T, A, 2), dtype, device)
@@ -167,7 +167,7 @@ def rotary_lean_backward(
     dtype = dy.dtype
     device = dy.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, A * 2 * 2)
+    rows = workspace.rows(T, A * 2 * 2, matrices=True)
     dx = workspace.empty((N, T, A, 2), dtype, device)
     
     def R_block(room: Room, part: int, t: slice) -> None:
@@ -196,6 +196,7 @@ _operator = Operator(
     "rotary",
     rotary_forward,
     rotary_backward,
+    version="v8a4bb0ad",
     arrays=("x: N... T A 2",),
     outputs=("y: N... T A 2",),
     options=("float base", "float start"),
@@ -225,6 +226,7 @@ _lean_operator = Operator(
     "rotary_lean",
     rotary_lean_forward,
     rotary_lean_backward,
+    version="v9bac0cc6",
     arrays=("x: N... T A 2",),
     outputs=("y: N... T A 2",),
     options=("float base", "float start"),

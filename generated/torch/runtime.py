@@ -169,5 +169,20 @@ def largest(value: torch.Tensor, axis: int | tuple[int, ...]) -> torch.Tensor:
     return value.amax(dim=axis) if value.numel() else torch.full_like(value.sum(dim=axis), -math.inf)
 
 
+def normal_cdf(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """(1 + erf(x / sqrt(2))) / 2 of each entry, in `out` if that is given, which may be x.
+
+    In float32 the error is below 3 units in the last place. There the rounding of u = -x / sqrt(2) is made good, which
+    the tail magnifies: with d = -x / sqrt(2) - u, erfc(u + d) = erfc(u) exp(u^2 - x^2 / 2) to first order in d.
+    """
+    u = x * -math.sqrt(0.5)
+    if x.dtype != torch.float32:
+        return torch.erfc(u, out=out).mul_(0.5)
+    # Beyond 20 the tail is 0, and for x > 0 it is not small.
+    half_square = x.clamp(min=-20, max=0).double().square_().mul_(0.5)
+    change = u.clamp(min=0, max=15).double().square_().sub_(half_square).float()
+    return torch.erfc(u, out=out).mul_(change.mul_(0.5).add_(0.5))
+
+
 def _shown(axes: list[str]) -> str:
     return ", ".join("..." if axis.endswith("...") else axis for axis in axes)

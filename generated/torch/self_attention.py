@@ -72,7 +72,7 @@ def self_attention_forward(
     K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     A = workspace.empty((N, G, R, T, T), dtype, device)
     O = workspace.empty((N, G, R, T, D), dtype, device)
     
@@ -138,66 +138,45 @@ def self_attention_backward(
     dtype = dy.dtype
     device = dy.device
     workspace = workspace or Workspace()
-    dQ = workspace.empty((N, G, R, T, D), dtype, device)
-    parts = workspace.parts(T, rows, (G,), (N, R))
+    # dO[n,g,r,i,d] = Sum_c(dy[n,i,c]*W_O[c,g,r,d])   (N, G, R, T, D)
+    dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4)
+    # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
+    dW_O = (dy.reshape(N * T, C).T @ O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
+    dQ_product = workspace.empty((N, G, R, T, D), dtype, device)
+    parts = workspace.parts(T, rows, (N, G), (R,))
     dV = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
-    dW_Q = torch.zeros((parts, G, R, D, C), dtype=dtype, device=device)
-    dW_O = torch.zeros((parts, C, G, R, D), dtype=dtype, device=device)
     
-    def dO_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
+    def dA_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n and one r and some g."""
         j = slice(0, min(T, i.stop))
-        # dO[n,g,r,i,d] = Sum_c(dy[n,i,c]*W_O[c,g,r,d])
-        dO = room(0, g, i, D)
-        dO.copy_(
-            (
-                dy[n, i] @ W_O[:, g, r].reshape(C, (g.stop - g.start) * D)
-            ).reshape((i.stop - i.start), (g.stop - g.start), D).permute(1, 0, 2)
-        )
         # dA[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
-        dA = torch.matmul(dO, V[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
-        dZ_sum = (O[n, g, r, i] * dO).sum(dim=2)
+        dA = torch.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
+        dZ_sum = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=2)
         # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d])
-        dZ = torch.sub(dA, dZ_sum[..., None], out=room(1, g, i, j))
+        dZ = torch.sub(dA, dZ_sum[..., None], out=room(0, g, i, j))
         dZ *= A[n, g, r, i, j]
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
-        dV_block = torch.matmul(dO.swapaxes(-1, -2), A[n, g, r, i, j], out=room(2, g, D, j))
+        dV_block = torch.matmul(dO[n, g, r, i].swapaxes(-1, -2), A[n, g, r, i, j], out=room(1, g, D, j))
         dV[part, n, g, :, j] += dV_block
-        dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
+        dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(1, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
         dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(2, g, D, j))
         dK[part, n, g, :, j] += dK_block
-        dQ_product = torch.matmul(dZ, K[n, g, j], out=dQ[n, g, r, i])
-        # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)
-        torch.div(dQ_product, math.sqrt(D), out=dQ[n, g, r, i])
-        # dW_Q[g,r,d,c] = Sum_n,i(x[n,i,c]*dQ[n,g,r,i,d])
-        dW_Q_block = room(0, g, D, C)
-        dW_Q_block.copy_(
-            (
-                dQ[n, g, r, i].swapaxes(-1, -2).reshape((g.stop - g.start) * D, (i.stop - i.start)) @ x[n, i]
-            ).reshape((g.stop - g.start), D, C)
-        )
-        dW_Q[part, g, r] += dW_Q_block
-        # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])
-        dW_O_block = room(0, C, g, D)
-        dW_O_block.copy_(
-            (
-                dy[n, i].T @ O[n, g, r, i].permute(1, 0, 2).reshape((i.stop - i.start), (g.stop - g.start) * D)
-            ).reshape(C, (g.stop - g.start), D)
-        )
-        dW_O[part, :, g, r] += dW_O_block
+        torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
     
-    workspace.sweep(dO_block, T, rows, (), (N, R), D, dtype, device, parts=parts, lots=G)
-    dV = dV.sum(dim=0)
-    dK = dK.sum(dim=0)
-    dW_Q = dW_Q.sum(dim=0)
-    dW_O = dW_O.sum(dim=0)
+    workspace.sweep(dA_block, T, rows, (N,), (R,), T, dtype, device, parts=parts, lots=G)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV.swapaxes(-1, -2).contiguous()
     dK = dK.swapaxes(-1, -2).contiguous()
-    rows = workspace.rows(T, G * R * D)
+    # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)   (N, G, R, T, D)
+    dQ = dQ_product / math.sqrt(D)
+    # dW_Q[g,r,d,c] = Sum_n,i(x[n,i,c]*dQ[n,g,r,i,d])   (G, R, D, C)
+    dW_Q = (dQ.permute(1, 2, 4, 0, 3).reshape(G * R * D, N * T) @ x.reshape(N * T, C)).reshape(G, R, D, C)
+    rows = workspace.rows(T, G * R * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
     dW_K = torch.zeros((parts, G, D, C), dtype=dtype, device=device)
@@ -238,8 +217,8 @@ def self_attention_backward(
         dW_V[part] += dW_V_block
     
     workspace.sweep(dx_product_block, T, rows, (), (N,), G * R * D, dtype, device, parts=parts)
-    dW_K = dW_K.sum(dim=0)
-    dW_V = dW_V.sum(dim=0)
+    dW_K = dW_K[0] if parts == 1 else dW_K.sum(dim=0)
+    dW_V = dW_V[0] if parts == 1 else dW_V.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),
@@ -294,7 +273,7 @@ def self_attention_lean_forward(
     K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype, device)
     
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
@@ -367,7 +346,7 @@ def self_attention_lean_backward(
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
     # dO[n,g,r,i,d] = Sum_c(dy[n,i,c]*W_O[c,g,r,d])   (N, G, R, T, D)
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4)
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype, device)
     dQ_product = workspace.empty((N, G, R, T, D), dtype, device)
     parts = workspace.parts(T, rows, (N, G), (R,))
@@ -415,8 +394,8 @@ def self_attention_lean_backward(
         torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
     
     workspace.sweep(Z_block, T, rows, (N,), (R,), T, dtype, device, parts=parts, lots=G)
-    dV = dV.sum(dim=0)
-    dK = dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV.swapaxes(-1, -2).contiguous()
     dK = dK.swapaxes(-1, -2).contiguous()
     # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)   (N, G, R, T, D)
@@ -425,7 +404,7 @@ def self_attention_lean_backward(
     dW_Q = (dQ.permute(1, 2, 4, 0, 3).reshape(G * R * D, N * T) @ x.reshape(N * T, C)).reshape(G, R, D, C)
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
-    rows = workspace.rows(T, G * R * D)
+    rows = workspace.rows(T, G * R * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
     dW_K = torch.zeros((parts, G, D, C), dtype=dtype, device=device)
@@ -466,8 +445,8 @@ def self_attention_lean_backward(
         dW_V[part] += dW_V_block
     
     workspace.sweep(dx_product_block, T, rows, (), (N,), G * R * D, dtype, device, parts=parts)
-    dW_K = dW_K.sum(dim=0)
-    dW_V = dW_V.sum(dim=0)
+    dW_K = dW_K[0] if parts == 1 else dW_K.sum(dim=0)
+    dW_V = dW_V[0] if parts == 1 else dW_V.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),
@@ -481,6 +460,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
+    version="vfb0124be",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -535,6 +515,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
+    version="v80b35d0f",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

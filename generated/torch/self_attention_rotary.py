@@ -76,7 +76,7 @@ def self_attention_rotary_forward(
     h = (x.reshape(N * T, C) @ W_K.reshape(G * A * 2, C).T).reshape(N, T, G, A, 2).permute(0, 2, 1, 3, 4)
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
-    rows = workspace.rows(T, N * G * R * A * 2)
+    rows = workspace.rows(T, N * G * R * A * 2, matrices=True)
     turns = workspace.empty((T, A, 2, 2), dtype, device)
     Q = workspace.empty((N, G, R, T, A, 2), dtype, device)
     
@@ -122,15 +122,14 @@ def self_attention_rotary_forward(
     K = (
         h.permute(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns.swapaxes(-1, -2)
     ).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4)
-    rows = workspace.rows(T, A * 2, most=256)
+    rows = workspace.rows(T, A * 2, matrices=True)
     P = workspace.empty((N, G, R, T, T), dtype, device)
     O = workspace.empty((N, G, R, T, D), dtype, device)
     
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n and one g and some r."""
         j = slice(0, min(T, i_2.stop))
-        Z_part = room(0, r, i_2, A, 2)
-        Z_part.copy_(0.5 * math.sqrt(2) / math.sqrt(A) * Q[n, g, r, i_2])
+        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
@@ -196,90 +195,100 @@ def self_attention_rotary_backward(
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4)
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
-    dZ = torch.zeros((N, G, R, T, T), dtype=dtype, device=device)
+    dQ_product = workspace.empty((N, G, R, T, A, 2), dtype, device)
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, G, T, A, 2), dtype=dtype, device=device)
     
-    def dP_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
+    def dQ_product_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n and one r and some g."""
         j = slice(0, min(T, i.stop))
         # dP[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
-        dP = torch.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=dZ[n, g, r, i, j])
+        dP = torch.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
         dZ_sum = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=2)
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d])
-        torch.sub(dP, dZ_sum[..., None], out=dZ[n, g, r, i, j])
-        dZ[n, g, r, i, j] *= P[n, g, r, i, j]
+        dZ = torch.sub(dP, dZ_sum[..., None], out=room(0, g, i, j))
+        dZ *= P[n, g, r, i, j]
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
-        dV_block = torch.matmul(dO[n, g, r, i].swapaxes(-1, -2), P[n, g, r, i, j], out=room(0, g, D, j))
+        dV_block = torch.matmul(dO[n, g, r, i].swapaxes(-1, -2), P[n, g, r, i, j], out=room(1, g, D, j))
         dV[part, n, g, :, j] += dV_block
-    
-    workspace.sweep(dP_block, T, rows, (N,), (R,), T, dtype, device, parts=parts, lots=G)
-    dV = dV.sum(dim=0)
-    dV = dV.swapaxes(-1, -2).contiguous()
-    dx_product = (dV.permute(0, 2, 1, 3).reshape(N * T, G * D) @ W_V.reshape(G * D, C)).reshape(N, T, C)
-    # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])   (G, D, C)
-    dW_V = (dV.permute(1, 3, 0, 2).reshape(G * D, N * T) @ x.reshape(N * T, C)).reshape(G, D, C)
-    rows = workspace.rows(A, 2)
-    dq = workspace.empty((N, G, R, T, A, 2), dtype, device)
-    parts = workspace.parts(A, rows, (N, G), (R, T))
-    dK = torch.zeros((parts, N, G, T, A, 2), dtype=dtype, device=device)
-    
-    def dQ_product_block(room: Room, part: int, n_2: int, r_2: int, i_2: int, g_2: slice, a: slice) -> None:
-        """The rows a of a block, for one n_2 and one r_2 and one i_2 and some g_2."""
-        dK_part = room(0, g_2, a, 2)
-        dK_part.copy_(0.5 * math.sqrt(2) / math.sqrt(A) * Q[n_2, g_2, r_2, i_2, a])
+        dK_part = torch.mul(Q[n, g, r, i], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(1, g, i, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        dK_block = torch.mul(dZ[n_2, g_2, r_2, i_2][..., None, None], dK_part[:, None], out=room(1, g_2, T, a, 2))
-        dK[part, n_2, g_2, :, a] += dK_block
-        dQ_product = room(0, g_2, a, 2)
-        dQ_product.copy_(torch.einsum("gj,gjae->gae", dZ[n_2, g_2, r_2, i_2], K[n_2, g_2, :, a]))
-        # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))
-        dQ = room(0, g_2, a, 2)
-        dQ.copy_(0.5 * math.sqrt(2) / math.sqrt(A) * dQ_product)
-        # dq[n,g,r,i,a,f] = Sum_e(turns[i,a,e,f]*dQ[n,g,r,i,a,e])
-        dq[n_2, g_2, r_2, i_2, a].copy_((dQ.permute(1, 0, 2) @ turns[i_2, a]).permute(1, 0, 2))
+        dK_block = room(2, g, j, A, 2)
+        dK_block.copy_(
+            (
+                dZ.swapaxes(-1, -2) @ dK_part.reshape((g.stop - g.start), (i.stop - i.start), A * 2)
+            ).reshape((g.stop - g.start), (j.stop - j.start), A, 2)
+        )
+        dK[part, n, g, j] += dK_block
+        dQ_product[n, g, r, i].copy_(
+            (
+                dZ @ K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2)
+            ).reshape((g.stop - g.start), (i.stop - i.start), A, 2)
+        )
     
-    workspace.sweep(dQ_product_block, A, rows, (N,), (R, T), 2, dtype, device, parts=parts, lots=G)
-    dK = dK.sum(dim=0)
+    workspace.sweep(dQ_product_block, T, rows, (N,), (R,), A * 2, dtype, device, parts=parts, lots=G)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dV = dV.swapaxes(-1, -2).contiguous()
+    # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))   (N, G, R, T, A, 2)
+    dQ = 0.5 * math.sqrt(2) / math.sqrt(A) * dQ_product
     # dh[n,g,j,a,f] = Sum_e(turns[j,a,e,f]*dK[n,g,j,a,e])   (N, G, T, A, 2)
     dh = (dK.permute(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4)
+    # dq[n,g,r,i,a,f] = Sum_e(turns[i,a,e,f]*dQ[n,g,r,i,a,e])   (N, G, R, T, A, 2)
+    dq = (
+        dQ.permute(3, 4, 0, 1, 2, 5).reshape(T, A, N * G * R, 2) @ turns
+    ).reshape(T, A, N, G, R, 2).permute(2, 3, 4, 0, 1, 5)
     # dW_Q[g,r,a,f,c] = Sum_n,i(x[n,i,c]*dq[n,g,r,i,a,f])   (G, R, A, 2, C)
     dW_Q = (dq.permute(1, 2, 4, 5, 0, 3).reshape(G * R * A * 2, N * T) @ x.reshape(N * T, C)).reshape(G, R, A, 2, C)
-    rows = workspace.rows(T, G * R * A * 2)
+    rows = workspace.rows(T, G * R * A * 2, matrices=True)
     dx = workspace.empty((N, T, C), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
     dW_K = torch.zeros((parts, G, A, 2, C), dtype=dtype, device=device)
+    dW_V = torch.zeros((parts, G, D, C), dtype=dtype, device=device)
     
-    def dW_K_block(room: Room, part: int, n_3: int, j_2: slice) -> None:
-        """The rows j_2 of a block, for one n_3."""
+    def dW_K_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
+        """The rows j_2 of a block, for one n_2."""
+        dx_product = torch.matmul(
+            dV[n_2, :, j_2].permute(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
+            W_V.reshape(G * D, C),
+            out=dx[n_2, j_2],
+        )
         dx_product_2 = torch.matmul(
-            dh[n_3, :, j_2].permute(1, 0, 2, 3).reshape((j_2.stop - j_2.start), G * A * 2),
+            dh[n_2, :, j_2].permute(1, 0, 2, 3).reshape((j_2.stop - j_2.start), G * A * 2),
             W_K.reshape(G * A * 2, C),
-            out=dx[n_3, j_2],
+            out=room(0, j_2, C),
         )
         dx_product_3 = torch.matmul(
-            dq[n_3, :, :, j_2].permute(2, 0, 1, 3, 4).reshape((j_2.stop - j_2.start), G * R * A * 2),
+            dq[n_2, :, :, j_2].permute(2, 0, 1, 3, 4).reshape((j_2.stop - j_2.start), G * R * A * 2),
             W_Q.reshape(G * R * A * 2, C),
-            out=room(0, j_2, C),
+            out=room(1, j_2, C),
         )
         # dx[n,j,c] = Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) + Sum_g,a,f(W_K[g,a,f,c]*dh[n,g,j,a,f]) +
         #     Sum_g,r,a,f(W_Q[g,r,a,f,c]*dq[n,g,r,j,a,f])
-        torch.add(dx_product[n_3, j_2], dx_product_2, out=dx[n_3, j_2])
-        dx[n_3, j_2] += dx_product_3
+        torch.add(dx_product, dx_product_2, out=dx[n_2, j_2])
+        dx[n_2, j_2] += dx_product_3
         # dW_K[g,a,f,c] = Sum_n,j(x[n,j,c]*dh[n,g,j,a,f])
         dW_K_block = room(0, G, A, 2, C)
         dW_K_block.copy_(
             (
-                dh[n_3, :, j_2].permute(0, 2, 3, 1).reshape(G * A * 2, (j_2.stop - j_2.start)) @ x[n_3, j_2]
+                dh[n_2, :, j_2].permute(0, 2, 3, 1).reshape(G * A * 2, (j_2.stop - j_2.start)) @ x[n_2, j_2]
             ).reshape(G, A, 2, C)
         )
         dW_K[part] += dW_K_block
+        # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])
+        dW_V_block = room(0, G, D, C)
+        dW_V_block.copy_(
+            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
+        )
+        dW_V[part] += dW_V_block
     
     workspace.sweep(dW_K_block, T, rows, (), (N,), G * R * A * 2, dtype, device, parts=parts)
-    dW_K = dW_K.sum(dim=0)
+    dW_K = dW_K[0] if parts == 1 else dW_K.sum(dim=0)
+    dW_V = dW_V[0] if parts == 1 else dW_V.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),
@@ -334,7 +343,7 @@ def self_attention_rotary_lean_forward(
     h = (x.reshape(N * T, C) @ W_K.reshape(G * A * 2, C).T).reshape(N, T, G, A, 2).permute(0, 2, 1, 3, 4)
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
-    rows = workspace.rows(T, N * G * R * A * 2)
+    rows = workspace.rows(T, N * G * R * A * 2, matrices=True)
     turns = workspace.empty((T, A, 2, 2), dtype, device)
     Q = workspace.empty((N, G, R, T, A, 2), dtype, device)
     
@@ -380,14 +389,13 @@ def self_attention_rotary_lean_forward(
     K = (
         h.permute(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns.swapaxes(-1, -2)
     ).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4)
-    rows = workspace.rows(T, A * 2, most=256)
+    rows = workspace.rows(T, A * 2, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype, device)
     
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n and one g and some r."""
         j = slice(0, min(T, i_2.stop))
-        Z_part = room(0, r, i_2, A, 2)
-        Z_part.copy_(0.5 * math.sqrt(2) / math.sqrt(A) * Q[n, g, r, i_2])
+        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
@@ -455,11 +463,9 @@ def self_attention_rotary_lean_backward(
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
     # dO[n,g,r,i,d] = Sum_c(dy[n,i,c]*W_O[c,g,r,d])   (N, G, R, T, D)
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4)
-    # dP[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])   (N, G, R, T, T)
-    dP = (dO.reshape(N, G, R * T, D) @ V.swapaxes(-1, -2)).reshape(N, G, R, T, T)
-    rows = workspace.rows(T, N * G * R * A * 2)
+    rows = workspace.rows(T, N * G * R * A * 2, matrices=True)
     turns = workspace.empty((T, A, 2, 2), dtype, device)
-    q = workspace.empty((N, G, R, T, A, 2), dtype, device)
+    Q = workspace.empty((N, G, R, T, A, 2), dtype, device)
     
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
@@ -485,10 +491,17 @@ def self_attention_rotary_lean_backward(
             )
         )
         # q[n,g,r,i,a,f] = Sum_c(x[n,i,c]*W_Q[g,r,a,f,c])
-        q[:, :, :, i].copy_(
+        q = room(0, N, G, R, i, A, 2)
+        q.copy_(
             (
                 x[:, i].reshape(N * (i.stop - i.start), C) @ W_Q.reshape(G * R * A * 2, C).T
             ).reshape(N, (i.stop - i.start), G, R, A, 2).permute(0, 2, 3, 1, 4, 5)
+        )
+        # Q[n,g,r,i,a,e] = Sum_f(turns[i,a,e,f]*q[n,g,r,i,a,f])
+        Q[:, :, :, i].copy_(
+            (
+                q.permute(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns[i].swapaxes(-1, -2)
+            ).reshape((i.stop - i.start), A, N, G, R, 2).permute(2, 3, 4, 0, 1, 5)
         )
     
     workspace.sweep(q_block, T, rows, (), (), N * G * R * A * 2, dtype, device)
@@ -496,28 +509,24 @@ def self_attention_rotary_lean_backward(
     K = (
         h.permute(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns.swapaxes(-1, -2)
     ).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4)
-    rows = workspace.rows(T, A * 2, most=256)
-    P = torch.zeros((N, G, R, T, T), dtype=dtype, device=device)
+    rows = workspace.rows(T, A * 2, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype, device)
-    dq = workspace.empty((N, G, R, T, A, 2), dtype, device)
+    dQ_product = workspace.empty((N, G, R, T, A, 2), dtype, device)
     parts = workspace.parts(T, rows, (N, G), (R,))
+    dV = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, G, T, A, 2), dtype=dtype, device=device)
     
-    def Q_block(room: Room, part: int, n: int, r: int, g: slice, i_2: slice) -> None:
+    def dQ_product_block(room: Room, part: int, n: int, r: int, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n and one r and some g."""
         j = slice(0, min(T, i_2.stop))
-        # Q[n,g,r,i,a,e] = Sum_f(turns[i,a,e,f]*q[n,g,r,i,a,f])
-        Q = room(0, g, i_2, A, 2)
-        Q.copy_((q[n, g, r, i_2].permute(1, 2, 0, 3) @ turns[i_2].swapaxes(-1, -2)).permute(2, 0, 1, 3))
-        Z_part = room(1, g, i_2, A, 2)
-        Z_part.copy_(0.5 * math.sqrt(2) / math.sqrt(A) * Q)
+        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
         Z = torch.matmul(
             Z_part.reshape((g.stop - g.start), (i_2.stop - i_2.start), A * 2),
             K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
-            out=P[n, g, r, i_2, j],
+            out=room(1, g, i_2, j),
         )
         P_masked = Z
         j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
@@ -528,20 +537,24 @@ def self_attention_rotary_lean_backward(
             -math.inf,
         )
         P_exp_top = torch.clamp(largest(P_masked, -1), min=torch.finfo(dtype).min)
-        P_exp = torch.sub(P_masked, P_exp_top[..., None], out=P[n, g, r, i_2, j])
+        P_exp = torch.sub(P_masked, P_exp_top[..., None], out=room(1, g, i_2, j))
         torch.exp(P_exp, out=P_exp)
         P_sum = torch.clamp(P_exp.sum(dim=-1), min=1)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
-        torch.div(P_exp, P_sum[..., None], out=P[n, g, r, i_2, j])
+        P = torch.div(P_exp, P_sum[..., None], out=room(1, g, i_2, j))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
-        torch.matmul(P[n, g, r, i_2, j], V[n, g, j], out=O[n, g, r, i_2])
+        torch.matmul(P, V[n, g, j], out=O[n, g, r, i_2])
+        # dP[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
+        dP = torch.matmul(dO[n, g, r, i_2], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i_2, j))
         dZ_sum = (O[n, g, r, i_2] * dO[n, g, r, i_2]).sum(dim=2)
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d])
-        dZ = torch.sub(dP[n, g, r, i_2, j], dZ_sum[..., None], out=room(1, g, i_2, j))
-        dZ *= P[n, g, r, i_2, j]
-        dK_part = room(0, g, i_2, A, 2)
-        dK_part.copy_(0.5 * math.sqrt(2) / math.sqrt(A) * Q)
+        dZ = torch.sub(dP, dZ_sum[..., None], out=room(0, g, i_2, j))
+        dZ *= P
+        # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
+        dV_block = torch.matmul(dO[n, g, r, i_2].swapaxes(-1, -2), P, out=room(2, g, D, j))
+        dV[part, n, g, :, j] += dV_block
+        dK_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(1, g, i_2, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
@@ -552,29 +565,29 @@ def self_attention_rotary_lean_backward(
             ).reshape((g.stop - g.start), (j.stop - j.start), A, 2)
         )
         dK[part, n, g, j] += dK_block
-        dQ_product = room(0, g, i_2, A, 2)
-        dQ_product.copy_(
+        dQ_product[n, g, r, i_2].copy_(
             (
                 dZ @ K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2)
             ).reshape((g.stop - g.start), (i_2.stop - i_2.start), A, 2)
         )
-        # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))
-        dQ = room(0, g, i_2, A, 2)
-        dQ.copy_(0.5 * math.sqrt(2) / math.sqrt(A) * dQ_product)
-        # dq[n,g,r,i,a,f] = Sum_e(turns[i,a,e,f]*dQ[n,g,r,i,a,e])
-        dq[n, g, r, i_2].copy_((dQ.permute(1, 2, 0, 3) @ turns[i_2]).permute(2, 0, 1, 3))
     
-    workspace.sweep(Q_block, T, rows, (N,), (R,), A * 2, dtype, device, parts=parts, lots=G)
-    dK = dK.sum(dim=0)
-    # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])   (N, G, T, D)
-    dV = P.reshape(N, G, R * T, T).swapaxes(-1, -2) @ dO.reshape(N, G, R * T, D)
+    workspace.sweep(dQ_product_block, T, rows, (N,), (R,), A * 2, dtype, device, parts=parts, lots=G)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dV = dV.swapaxes(-1, -2).contiguous()
+    # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))   (N, G, R, T, A, 2)
+    dQ = 0.5 * math.sqrt(2) / math.sqrt(A) * dQ_product
     # dh[n,g,j,a,f] = Sum_e(turns[j,a,e,f]*dK[n,g,j,a,e])   (N, G, T, A, 2)
     dh = (dK.permute(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4)
+    # dq[n,g,r,i,a,f] = Sum_e(turns[i,a,e,f]*dQ[n,g,r,i,a,e])   (N, G, R, T, A, 2)
+    dq = (
+        dQ.permute(3, 4, 0, 1, 2, 5).reshape(T, A, N * G * R, 2) @ turns
+    ).reshape(T, A, N, G, R, 2).permute(2, 3, 4, 0, 1, 5)
     # dW_Q[g,r,a,f,c] = Sum_n,i(x[n,i,c]*dq[n,g,r,i,a,f])   (G, R, A, 2, C)
     dW_Q = (dq.permute(1, 2, 4, 5, 0, 3).reshape(G * R * A * 2, N * T) @ x.reshape(N * T, C)).reshape(G, R, A, 2, C)
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
-    rows = workspace.rows(T, G * R * A * 2)
+    rows = workspace.rows(T, G * R * A * 2, matrices=True)
     dx = workspace.empty((N, T, C), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
     dW_K = torch.zeros((parts, G, A, 2, C), dtype=dtype, device=device)
@@ -617,8 +630,8 @@ def self_attention_rotary_lean_backward(
         dW_V[part] += dW_V_block
     
     workspace.sweep(dW_K_block, T, rows, (), (N,), G * R * A * 2, dtype, device, parts=parts)
-    dW_K = dW_K.sum(dim=0)
-    dW_V = dW_V.sum(dim=0)
+    dW_K = dW_K[0] if parts == 1 else dW_K.sum(dim=0)
+    dW_V = dW_V[0] if parts == 1 else dW_V.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),
@@ -632,6 +645,7 @@ _operator = Operator(
     "self_attention_rotary",
     self_attention_rotary_forward,
     self_attention_rotary_backward,
+    version="vd24f2384",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),
@@ -698,6 +712,7 @@ _lean_operator = Operator(
     "self_attention_rotary_lean",
     self_attention_rotary_lean_forward,
     self_attention_rotary_lean_backward,
+    version="vf5109b38",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),

@@ -74,7 +74,7 @@ def self_attention_rotary_step_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(S, N * G * R * A * 2)
+    rows = workspace.rows(S, N * G * R * A * 2, matrices=True)
     Q_new = workspace.empty((N, G, R, S, A, 2), dtype, device)
     
     def q_new_block(room: Room, part: int, s: slice) -> None:
@@ -117,13 +117,12 @@ def self_attention_rotary_step_forward(
         )
     
     workspace.sweep(q_new_block, S, rows, (), (), N * G * R * A * 2, dtype, device)
-    rows = workspace.rows(S, A * 2)
+    rows = workspace.rows(S, A * 2, matrices=True)
     O_new = workspace.empty((N, G, R, S, D), dtype, device)
     
     def Z_new_block(room: Room, part: int, n: int, g: int, r: slice, s_2: slice) -> None:
         """The rows s_2 of a block, for one n and one g and some r."""
-        Z_new_part = room(0, r, s_2, A, 2)
-        Z_new_part.copy_(0.5 * math.sqrt(2) / math.sqrt(A) * Q_new[n, g, r, s_2])
+        Z_new_part = torch.mul(Q_new[n, g, r, s_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, s_2, A, 2))
         # Z_new[n,g,r,s,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q_new[n,g,r,s,a,e]/(2*sqrt(A)))
@@ -157,6 +156,7 @@ def self_attention_rotary_step_forward(
 _operator = Operator(
     "self_attention_rotary_step",
     self_attention_rotary_step_forward,
+    version="v7d6f2347",
     arrays=(
         "x: N... S C", "place: S", "position: S", "K: N... G T A 2", "V: N... G T D", "W_Q: G R A 2 C", "W_O: C G R D",
     ),

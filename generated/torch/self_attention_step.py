@@ -67,7 +67,7 @@ def self_attention_step_forward(
     workspace = workspace or Workspace()
     # Q_new[n,g,r,s,d] = Sum_c(x[n,s,c]*W_Q[g,r,d,c])   (N, G, R, S, D)
     Q_new = (x.reshape(N * S, C) @ W_Q.reshape(G * R * D, C).T).reshape(N, S, G, R, D).permute(0, 2, 3, 1, 4)
-    rows = workspace.rows(S, T)
+    rows = workspace.rows(S, T, matrices=True)
     O_new = workspace.empty((N, G, R, S, D), dtype, device)
     
     def Z_new_block(room: Room, part: int, n: int, g: int, r: slice, s: slice) -> None:
@@ -105,6 +105,7 @@ def self_attention_step_forward(
 _operator = Operator(
     "self_attention_step",
     self_attention_step_forward,
+    version="v463dd509",
     arrays=("x: N... S C", "place: S", "K: N... G T D", "V: N... G T D", "W_Q: G R D C", "W_O: C G R D"),
     outputs=("y_new: N... S C",),
     independent=(True, False),

@@ -30,7 +30,7 @@ def silu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     leading = bound.leading
     types = bound.types
     # y[n] = x[n]/(1 + exp(-x[n]))   (N,)
-    y = x * torch.exp(-torch.nn.functional.softplus(-x))
+    y = x * torch.sigmoid(x)
     saved = (leading, types, x, y)
     return restore(y, leading, bound.type), saved
 
@@ -47,10 +47,8 @@ def silu_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     """
     leading, types, x, y = saved
     dy = incoming("silu_backward", "dy", dy, leading, (), like=x)
-    dx_part = -x
-    dx_part_2 = torch.nn.functional.softplus(dx_part)
     # dx[n] = (1/(1 + exp(-x[n])) + y[n]*exp(-x[n])/(1 + exp(-x[n])))*dy[n]   (N,)
-    dx = (y * torch.exp(dx_part - dx_part_2) + torch.exp(-dx_part_2)) * dy
+    dx = (y * torch.sigmoid(-x) + torch.sigmoid(x)) * dy
     return restore(dx, leading, types["x"]),
 
 
@@ -58,6 +56,7 @@ _operator = Operator(
     "silu",
     silu_forward,
     silu_backward,
+    version="v32e38f66",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x", "y"),

@@ -76,23 +76,29 @@ def sinusoidal_positions_backward(
     dtype = dE.dtype
     device = dE.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(A, 2)
+    rows = workspace.rows(N, A * 2)
     dangle = workspace.empty((N, A), dtype, device)
     
-    def dangle_block(room: Room, part: int, n: slice, a: slice) -> None:
-        """The rows a of a block, for some n."""
-        dangle_masked = room(0, n, a, 2)
-        dangle_masked.copy_(dE[n, a])
+    def dangle_block(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block."""
+        dangle_masked = room(0, n, A, 2)
+        dangle_masked.copy_(dE[n])
         dangle_masked.masked_fill_(torch.arange(2, device=device) != 0, 0)
-        dangle_masked_2 = room(1, n, a, 2)
-        dangle_masked_2.copy_(dE[n, a])
+        dangle_sum = room(1, n, A)
+        dangle_sum.copy_(dangle_masked.sum(dim=-1))
+        dangle_masked_2 = room(0, n, A, 2)
+        dangle_masked_2.copy_(dE[n])
         dangle_masked_2.masked_fill_(torch.arange(2, device=device) == 0, 0)
+        dangle_sum_2 = room(2, n, A)
+        dangle_sum_2.copy_(dangle_masked_2.sum(dim=-1))
         # dangle[n,a] = Sum_e(dE[n,a,e]*[Eq(e, 0)])*cos(angle[n,a]) - Sum_e(dE[n,a,e]*[Ne(e, 0)])*sin(angle[n,a])
-        dangle[n, a] = dangle_masked.sum(dim=-1) * torch.cos(
-            angle[n, a]
-        ) - dangle_masked_2.sum(dim=-1) * torch.sin(angle[n, a])
+        torch.cos(angle[n], out=dangle[n])
+        torch.mul(dangle_sum, dangle[n], out=dangle[n])
+        part_part = torch.sin(angle[n], out=room(3, n, A))
+        torch.mul(dangle_sum_2, part_part, out=part_part)
+        dangle[n] -= part_part
     
-    workspace.sweep(dangle_block, A, rows, (), (), 2, dtype, device, lots=N)
+    workspace.sweep(dangle_block, N, rows, (), (), A * 2, dtype, device)
     # dposition[n] = Sum_a(theta[a]*dangle[n,a])   (N,)
     dposition = torch.einsum("na,a->n", dangle, theta)
     # dtheta[a] = Sum_n(position[n]*dangle[n,a])   (A,)
@@ -104,6 +110,7 @@ _operator = Operator(
     "sinusoidal_positions",
     sinusoidal_positions_forward,
     sinusoidal_positions_backward,
+    version="v533315df",
     arrays=("position: N...", "theta: A"),
     outputs=("E: N... A 2",),
     saved=("leading", "types", "A", "N", "position", "theta", "angle"),

@@ -88,6 +88,7 @@ _operator = Operator(
     "softmax",
     softmax_forward,
     softmax_backward,
+    version="vcf403b22",
     arrays=("z: N... V",),
     outputs=("p: N... V",),
     saved=("leading", "types", "N", "V", "p"),

@@ -49,7 +49,7 @@ def softmax_regression_forward(
     dtype = X.dtype
     device = X.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, C)
+    rows = workspace.rows(N, C, matrices=True)
     u = workspace.empty((N, C), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
@@ -91,7 +91,7 @@ def softmax_regression_backward(
     workspace = workspace or Workspace()
     # dL[i] = dloss
     dL = dloss.clone()
-    rows = workspace.rows(N, C)
+    rows = workspace.rows(N, C, matrices=True)
     parts = workspace.parts(N, rows, (), ())
     dW = torch.zeros((parts, C, d), dtype=dtype, device=device)
     
@@ -107,7 +107,7 @@ def softmax_regression_backward(
         dW[part] += dW_block
     
     workspace.sweep(du_block, N, rows, (), (), C, dtype, device, parts=parts)
-    dW = dW.sum(dim=0)
+    dW = dW[0] if parts == 1 else dW.sum(dim=0)
     return cast(dW, types["W"]),
 
 
@@ -139,7 +139,7 @@ def softmax_regression_lean_forward(
     dtype = X.dtype
     device = X.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, C)
+    rows = workspace.rows(N, C, matrices=True)
     u = workspace.empty((N, C), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
@@ -181,7 +181,7 @@ def softmax_regression_lean_backward(
     workspace = workspace or Workspace()
     # dL[i] = dloss
     dL = dloss.clone()
-    rows = workspace.rows(N, C)
+    rows = workspace.rows(N, C, matrices=True)
     parts = workspace.parts(N, rows, (), ())
     dW = torch.zeros((parts, C, d), dtype=dtype, device=device)
     
@@ -199,7 +199,7 @@ def softmax_regression_lean_backward(
         dW[part] += dW_block
     
     workspace.sweep(u_block, N, rows, (), (), C, dtype, device, parts=parts)
-    dW = dW.sum(dim=0)
+    dW = dW[0] if parts == 1 else dW.sum(dim=0)
     return cast(dW, types["W"]),
 
 
@@ -232,7 +232,7 @@ def softmax_regression_value_and_gradient(
     workspace = workspace or Workspace()
     # dL[i] = dloss
     dL = 1
-    rows = workspace.rows(N, C)
+    rows = workspace.rows(N, C, matrices=True)
     u = workspace.empty((N, C), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log_sum = workspace.empty((N,), dtype, device)
@@ -256,7 +256,7 @@ def softmax_regression_value_and_gradient(
         dW[part] += dW_block
     
     workspace.sweep(u_block, N, rows, (), (), C, dtype, device, parts=parts)
-    dW = dW.sum(dim=0)
+    dW = dW[0] if parts == 1 else dW.sum(dim=0)
     L_log = torch.log(L_log_sum)
     # loss = Sum_i(-u[i,label[i]] + L[i])
     loss = (L_top - u[torch.arange(N, device=device), label] + L_log).sum(dim=-1)
@@ -267,6 +267,7 @@ _operator = Operator(
     "softmax_regression",
     softmax_regression_forward,
     softmax_regression_backward,
+    version="vbb52493c",
     arrays=("X: N d", "label: N", "W: C d"),
     outputs=("loss:",),
     saved=("types", "C", "N", "d", "X", "label", "u", "L_top", "L_log"),
@@ -295,6 +296,7 @@ _lean_operator = Operator(
     "softmax_regression_lean",
     softmax_regression_lean_forward,
     softmax_regression_lean_backward,
+    version="vfe537dec",
     arrays=("X: N d", "label: N", "W: C d"),
     outputs=("loss:",),
     saved=("types", "C", "N", "d", "X", "label", "W", "L_top", "L_log"),

@@ -39,7 +39,7 @@ def softmax_regression_hessian_forward(
     dtype = X.dtype
     device = X.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, C)
+    rows = workspace.rows(N, C, matrices=True)
     mu = workspace.empty((B, N, C), dtype, device)
     
     def u_block(room: Room, part: int, r: slice, i: slice) -> None:
@@ -54,7 +54,7 @@ def softmax_regression_hessian_forward(
         torch.div(mu_exp, mu_sum[..., None], out=mu[r, i])
     
     workspace.sweep(u_block, N, rows, (), (), C, dtype, device, lots=B)
-    rows = workspace.rows(C, C * d * d)
+    rows = workspace.rows(C, C * d * d, matrices=True)
     parts = workspace.parts(C, rows, (B,), (N,))
     H = torch.zeros((parts, B, C, d, C, d), dtype=dtype, device=device)
     
@@ -74,13 +74,14 @@ def softmax_regression_hessian_forward(
         H[part, r_2, c] += H_block
     
     workspace.sweep(H_block, C, rows, (), (N,), C * d * d, dtype, device, parts=parts, lots=B)
-    H = H.sum(dim=0)
+    H = H[0] if parts == 1 else H.sum(dim=0)
     return restore(H, leading, bound.type)
 
 
 _operator = Operator(
     "softmax_regression_hessian",
     softmax_regression_hessian_forward,
+    version="v933f4d77",
     arrays=("X: B... N d", "W: B... C d"),
     outputs=("H: B... C d C d",),
     independent=(True, False),

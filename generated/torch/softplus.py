@@ -30,7 +30,7 @@ def softplus_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     leading = bound.leading
     types = bound.types
     # y[n] = log(1 + exp(x[n]))   (N,)
-    y = torch.nn.functional.softplus(x)
+    y = -torch.nn.functional.logsigmoid(-x)
     saved = (leading, types, x)
     return restore(y, leading, bound.type), saved
 
@@ -48,7 +48,7 @@ def softplus_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...
     leading, types, x = saved
     dy = incoming("softplus_backward", "dy", dy, leading, (), like=x)
     # dx[n] = dy[n]*exp(x[n])/(1 + exp(x[n]))   (N,)
-    dx = dy * torch.exp(x - torch.nn.functional.softplus(x))
+    dx = dy * torch.sigmoid(x)
     return restore(dx, leading, types["x"]),
 
 
@@ -56,6 +56,7 @@ _operator = Operator(
     "softplus",
     softplus_forward,
     softplus_backward,
+    version="v53efad1f",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x"),

@@ -50,7 +50,7 @@ def swiglu_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     g = workspace.empty((N, F), dtype, device)
     u = workspace.empty((N, F), dtype, device)
     a = workspace.empty((N, F), dtype, device)
@@ -64,10 +64,7 @@ def swiglu_forward(
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
         torch.matmul(x[n], W_u.T, out=u[n])
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
-        torch.neg(g[n], out=a[n])
-        a[n].copy_(torch.nn.functional.softplus(a[n]))
-        torch.neg(a[n], out=a[n])
-        torch.exp(a[n], out=a[n])
+        torch.sigmoid(g[n], out=a[n])
         torch.mul(g[n], a[n], out=a[n])
         # h[n,f] = a[n,f]*u[n,f]
         torch.mul(a[n], u[n], out=h[n])
@@ -100,7 +97,7 @@ def swiglu_backward(
     dtype = dy.dtype
     device = dy.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW_g = torch.zeros((parts, F, C), dtype=dtype, device=device)
@@ -113,22 +110,18 @@ def swiglu_backward(
         dh = torch.matmul(dy[n], W_d, out=room(0, n, F))
         # du[n,f] = a[n,f]*dh[n,f]
         du = torch.mul(a[n], dh, out=room(1, n, F))
-        dg_part = torch.neg(g[n], out=room(2, n, F))
-        dg_part_2 = room(3, n, F)
-        dg_part_2.copy_(torch.nn.functional.softplus(dg_part))
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
         #     by da written in
-        dg = torch.sub(dg_part, dg_part_2, out=room(2, n, F))
-        torch.exp(dg, out=dg)
+        dg = torch.neg(g[n], out=room(2, n, F))
+        torch.sigmoid(dg, out=dg)
         torch.mul(a[n], dg, out=dg)
-        dg_part_3 = torch.neg(dg_part_2, out=room(4, n, F))
-        torch.exp(dg_part_3, out=dg_part_3)
-        dg += dg_part_3
+        dg_part = torch.sigmoid(g[n], out=room(3, n, F))
+        dg += dg_part
         dg *= dh
         dg *= u[n]
         # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
         torch.matmul(dg, W_g, out=dx[n])
-        part_part = torch.matmul(du, W_u, out=room(5, n, C))
+        part_part = torch.matmul(du, W_u, out=room(4, n, C))
         dx[n] += part_part
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
         dW_g_block = torch.matmul(dg.T, x[n], out=room(0, F, C))
@@ -141,9 +134,9 @@ def swiglu_backward(
         dW_d[part] += dW_d_block
     
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
-    dW_g = dW_g.sum(dim=0)
-    dW_u = dW_u.sum(dim=0)
-    dW_d = dW_d.sum(dim=0)
+    dW_g = dW_g[0] if parts == 1 else dW_g.sum(dim=0)
+    dW_u = dW_u[0] if parts == 1 else dW_u.sum(dim=0)
+    dW_d = dW_d[0] if parts == 1 else dW_d.sum(dim=0)
     return (
         restore(dx, leading, types["x"]), cast(dW_g, types["W_g"]), cast(dW_u, types["W_u"]), cast(dW_d, types["W_d"]),
     )
@@ -179,7 +172,7 @@ def swiglu_lean_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype, device)
     
     def g_block(room: Room, part: int, n: slice) -> None:
@@ -189,10 +182,7 @@ def swiglu_lean_forward(
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
         u = torch.matmul(x[n], W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
-        a = torch.neg(g, out=room(2, n, F))
-        a.copy_(torch.nn.functional.softplus(a))
-        torch.neg(a, out=a)
-        torch.exp(a, out=a)
+        a = torch.sigmoid(g, out=room(2, n, F))
         torch.mul(g, a, out=a)
         # h[n,f] = a[n,f]*u[n,f]
         h = torch.mul(a, u, out=room(2, n, F))
@@ -225,7 +215,7 @@ def swiglu_lean_backward(
     dtype = dy.dtype
     device = dy.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, F)
+    rows = workspace.rows(N, F, matrices=True)
     dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW_g = torch.zeros((parts, F, C), dtype=dtype, device=device)
@@ -239,10 +229,7 @@ def swiglu_lean_backward(
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
         u = torch.matmul(x[n], W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
-        a = torch.neg(g, out=room(2, n, F))
-        a.copy_(torch.nn.functional.softplus(a))
-        torch.neg(a, out=a)
-        torch.exp(a, out=a)
+        a = torch.sigmoid(g, out=room(2, n, F))
         torch.mul(g, a, out=a)
         # h[n,f] = a[n,f]*u[n,f]
         h = torch.mul(a, u, out=room(3, n, F))
@@ -250,17 +237,13 @@ def swiglu_lean_backward(
         dh = torch.matmul(dy[n], W_d, out=room(4, n, F))
         # du[n,f] = a[n,f]*dh[n,f]
         du = torch.mul(a, dh, out=room(5, n, F))
-        dg_part = torch.neg(g, out=room(0, n, F))
-        dg_part_2 = room(6, n, F)
-        dg_part_2.copy_(torch.nn.functional.softplus(dg_part))
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
         #     by da written in
-        dg = torch.sub(dg_part, dg_part_2, out=room(0, n, F))
-        torch.exp(dg, out=dg)
+        dg = torch.neg(g, out=room(6, n, F))
+        torch.sigmoid(dg, out=dg)
         torch.mul(a, dg, out=dg)
-        dg_part_3 = torch.neg(dg_part_2, out=room(7, n, F))
-        torch.exp(dg_part_3, out=dg_part_3)
-        dg += dg_part_3
+        dg_part = torch.sigmoid(g, out=room(7, n, F))
+        dg += dg_part
         dg *= dh
         dg *= u
         # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
@@ -268,7 +251,7 @@ def swiglu_lean_backward(
         part_part = torch.matmul(du, W_u, out=room(8, n, C))
         dx[n] += part_part
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
-        dW_g_block = torch.matmul(dg.T, x[n], out=room(1, F, C))
+        dW_g_block = torch.matmul(dg.T, x[n], out=room(0, F, C))
         dW_g[part] += dW_g_block
         # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
         dW_u_block = torch.matmul(du.T, x[n], out=room(0, F, C))
@@ -278,9 +261,9 @@ def swiglu_lean_backward(
         dW_d[part] += dW_d_block
     
     workspace.sweep(g_block, N, rows, (), (), F, dtype, device, parts=parts)
-    dW_g = dW_g.sum(dim=0)
-    dW_u = dW_u.sum(dim=0)
-    dW_d = dW_d.sum(dim=0)
+    dW_g = dW_g[0] if parts == 1 else dW_g.sum(dim=0)
+    dW_u = dW_u[0] if parts == 1 else dW_u.sum(dim=0)
+    dW_d = dW_d[0] if parts == 1 else dW_d.sum(dim=0)
     return (
         restore(dx, leading, types["x"]), cast(dW_g, types["W_g"]), cast(dW_u, types["W_u"]), cast(dW_d, types["W_d"]),
     )
@@ -290,6 +273,7 @@ _operator = Operator(
     "swiglu",
     swiglu_forward,
     swiglu_backward,
+    version="v95517a1d",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d", "g", "u", "a", "h"),
@@ -319,6 +303,7 @@ _lean_operator = Operator(
     "swiglu_lean",
     swiglu_lean_forward,
     swiglu_lean_backward,
+    version="vd8525ff3",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d"),

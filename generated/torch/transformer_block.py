@@ -38,7 +38,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, incoming, largest, restore
+from .runtime import Array, Saved, bind, cast, incoming, largest, normal_cdf, restore
 from .workspace import Room, Workspace
 
 
@@ -109,7 +109,7 @@ def transformer_block_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     r_1 = workspace.empty((N, T), dtype, device)
     xhat_1 = workspace.empty((N, T, C), dtype, device)
     z_1 = workspace.empty((N, T, C), dtype, device)
@@ -140,7 +140,7 @@ def transformer_block_forward(
     K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     A = workspace.empty((N, H, T, T), dtype, device)
     O = workspace.empty((N, H, T, D), dtype, device)
     
@@ -170,7 +170,7 @@ def transformer_block_forward(
         torch.matmul(A[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
     
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, lots=H)
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype, device)
     xhat_2 = workspace.empty((N, T, C), dtype, device)
     z_2 = workspace.empty((N, T, C), dtype, device)
@@ -211,10 +211,7 @@ def transformer_block_forward(
         # q[n,i,f] = b_1[f] + Sum_c(W_1[f,c]*z_2[n,i,c])
         torch.add(q_product, b_1, out=q[n_3, i_3])
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
-        Phi[n_3, i_3].copy_(0.5 * math.sqrt(2) * q[n_3, i_3])
-        torch.erf(Phi[n_3, i_3], out=Phi[n_3, i_3])
-        Phi[n_3, i_3].copy_(0.5 * Phi[n_3, i_3])
-        Phi[n_3, i_3] += 0.5
+        normal_cdf(q[n_3, i_3], out=Phi[n_3, i_3])
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
         torch.mul(Phi[n_3, i_3], q[n_3, i_3], out=g[n_3, i_3])
         y_product = room(0, n_3, i_3, C)
@@ -331,7 +328,7 @@ def transformer_block_backward(
     workspace = workspace or Workspace()
     # db_2[c] = Sum_n,i(dy[n,i,c])   (C,)
     db_2 = dy.sum(dim=(0, 1))
-    rows = workspace.rows(T, F)
+    rows = workspace.rows(T, F, matrices=True)
     dz_2 = workspace.empty((N, T, C), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
@@ -345,10 +342,10 @@ def transformer_block_backward(
         # dq[n,i,f] = (sqrt(2)*q[n,i,f]*exp(-q[n,i,f]**2/2)/(2*sqrt(pi)) + Phi[n,i,f])*dg[n,i,f]
         #     by dPhi written in
         dq = torch.square(q[n, i], out=room(1, i, F))
-        dq.copy_(-0.5 * dq)
+        torch.mul(dq, -0.5, out=dq)
         torch.exp(dq, out=dq)
         torch.mul(q[n, i], dq, out=dq)
-        dq.copy_(0.5 * math.sqrt(2) / math.sqrt(math.pi) * dq)
+        torch.mul(dq, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=dq)
         dq += Phi[n, i]
         dq *= dg
         # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
@@ -363,18 +360,20 @@ def transformer_block_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(dg_block, T, rows, (), (N,), F, dtype, device, parts=parts)
-    dW_1 = dW_1.sum(dim=0)
-    db_1 = db_1.sum(dim=0)
-    dW_2 = dW_2.sum(dim=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
     # dbeta_2[c] = Sum_n,i(dz_2[n,i,c])   (C,)
     #     by Sum_n,i(dz_2[n,i,c]) = Sum_f(db_1[f]*W_1[f,c])
     dbeta_2 = torch.einsum("fc,f->c", W_1, db_1)
-    rows = workspace.rows(T, C)
+    rows = workspace.rows(T, H * D, matrices=True)
     du = workspace.empty((N, T, C), dtype, device)
+    dO = workspace.empty((N, H, T, D), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
+    dW_O = torch.zeros((parts, C, H, D), dtype=dtype, device=device)
     dgamma_2 = torch.zeros((parts, C), dtype=dtype, device=device)
     
-    def dxhat_2_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
+    def dO_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
         # dxhat_2[n,i,c] = gamma_2[c]*dz_2[n,i,c]
         dxhat_2 = torch.mul(gamma_2, dz_2[n_2, i_2], out=room(0, i_2, C))
@@ -388,68 +387,64 @@ def transformer_block_backward(
         du[n_2, i_2] -= du_part_2[..., None]
         torch.mul(r_2[n_2, i_2][..., None], du[n_2, i_2], out=du[n_2, i_2])
         du[n_2, i_2] += dy[n_2, i_2]
+        # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*du[n,i,c])
+        dO[n_2, :, i_2].copy_(
+            (du[n_2, i_2] @ W_O.reshape(C, H * D)).reshape((i_2.stop - i_2.start), H, D).permute(1, 0, 2)
+        )
+        # dW_O[c,h,a] = Sum_n,i(du[n,i,c]*O[n,h,i,a])
+        dW_O_block = room(0, C, H, D)
+        dW_O_block.copy_(
+            (du[n_2, i_2].T @ O[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)).reshape(C, H, D)
+        )
+        dW_O[part] += dW_O_block
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
         dgamma_2[part] += (dz_2[n_2, i_2] * xhat_2[n_2, i_2]).sum(dim=0)
     
-    workspace.sweep(dxhat_2_block, T, rows, (), (N,), C, dtype, device, parts=parts)
-    dgamma_2 = dgamma_2.sum(dim=0)
-    parts = workspace.parts(T, rows, (), (N, H))
+    workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
+    dW_O = dW_O[0] if parts == 1 else dW_O.sum(dim=0)
+    dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(dim=0)
+    dQ = workspace.empty((N, H, T, D), dtype, device)
+    parts = workspace.parts(T, rows, (N, H), ())
     dV = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
-    dz_1_product_2 = torch.zeros((parts, N, C, T), dtype=dtype, device=device)
-    dW_Q = torch.zeros((parts, H, D, C), dtype=dtype, device=device)
-    dW_O = torch.zeros((parts, C, H, D), dtype=dtype, device=device)
     
-    def dO_block(room: Room, part: int, n_3: int, h: int, i_3: slice) -> None:
-        """The rows i_3 of a block, for one n_3 and one h."""
+    def dA_block(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
+        """The rows i_3 of a block, for one n_3 and some h."""
         j = slice(0, min(T, i_3.stop) if causal else T)
-        # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*du[n,i,c])
-        dO = torch.matmul(du[n_3, i_3], W_O[:, h], out=room(0, i_3, D))
         # dA[n,h,i,j] = Sum_a(V[n,h,j,a]*dO[n,h,i,a])
-        dA = torch.matmul(dO, V[n_3, h, j].T, out=room(1, i_3, j))
-        dS_sum = (O[n_3, h, i_3] * dO).sum(dim=1)
+        dA = torch.matmul(dO[n_3, h, i_3], V[n_3, h, j].swapaxes(-1, -2), out=room(0, h, i_3, j))
+        dS_sum = (O[n_3, h, i_3] * dO[n_3, h, i_3]).sum(dim=2)
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a])
-        dS = torch.sub(dA, dS_sum[..., None], out=room(1, i_3, j))
+        dS = torch.sub(dA, dS_sum[..., None], out=room(0, h, i_3, j))
         dS *= A[n_3, h, i_3, j]
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-        dV_block = torch.matmul(dO.T, A[n_3, h, i_3, j], out=room(2, D, j))
+        dV_block = torch.matmul(dO[n_3, h, i_3].swapaxes(-1, -2), A[n_3, h, i_3, j], out=room(1, h, D, j))
         dV[part, n_3, h, :, j] += dV_block
-        dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, i_3, D))
+        dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(1, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.T, dS, out=room(2, D, j))
+        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(2, h, D, j))
         dK[part, n_3, h, :, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        dQ = torch.matmul(dS, K[n_3, h, j], out=room(0, i_3, D))
-        dQ /= math.sqrt(D)
-        dz_1_product_2_block = torch.matmul(W_Q[h].T, dQ.T, out=room(1, C, i_3))
-        dz_1_product_2[part, n_3, :, i_3] += dz_1_product_2_block
-        # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
-        dW_Q_block = torch.matmul(dQ.T, z_1[n_3, i_3], out=room(1, D, C))
-        dW_Q[part, h] += dW_Q_block
-        # dW_O[c,h,a] = Sum_n,i(du[n,i,c]*O[n,h,i,a])
-        dW_O_block = torch.matmul(du[n_3, i_3].T, O[n_3, h, i_3], out=room(0, C, D))
-        dW_O[part, :, h] += dW_O_block
+        torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
+        dQ[n_3, h, i_3] /= math.sqrt(D)
     
-    workspace.sweep(dO_block, T, rows, (), (N, H), D, dtype, device, parts=parts)
-    dV = dV.sum(dim=0)
-    dK = dK.sum(dim=0)
-    dz_1_product_2 = dz_1_product_2.sum(dim=0)
-    dW_Q = dW_Q.sum(dim=0)
-    dW_O = dW_O.sum(dim=0)
+    workspace.sweep(dA_block, T, rows, (N,), (), T, dtype, device, parts=parts, lots=H)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV.swapaxes(-1, -2).contiguous()
     dK = dK.swapaxes(-1, -2).contiguous()
-    dz_1_product_2 = dz_1_product_2.swapaxes(-1, -2).contiguous()
     # dW_K[h,a,c] = Sum_n,j(z_1[n,j,c]*dK[n,h,j,a])   (H, D, C)
     dW_K = (dK.permute(1, 3, 0, 2).reshape(H * D, N * T) @ z_1.reshape(N * T, C)).reshape(H, D, C)
     # dW_V[h,a,c] = Sum_n,j(z_1[n,j,c]*dV[n,h,j,a])   (H, D, C)
     dW_V = (dV.permute(1, 3, 0, 2).reshape(H * D, N * T) @ z_1.reshape(N * T, C)).reshape(H, D, C)
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
     dgamma_1 = torch.zeros((parts, C), dtype=dtype, device=device)
     dbeta_1 = torch.zeros((parts, C), dtype=dtype, device=device)
+    dW_Q = torch.zeros((parts, H, D, C), dtype=dtype, device=device)
     
     def dz_1_product_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
         """The rows i_4 of a block, for one n_4."""
@@ -458,14 +453,19 @@ def transformer_block_backward(
             W_K.reshape(H * D, C),
             out=room(0, i_4, C),
         )
+        dz_1_product_2 = torch.matmul(
+            dQ[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
+            W_Q.reshape(H * D, C),
+            out=room(1, i_4, C),
+        )
         dz_1_product_3 = torch.matmul(
             dV[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
             W_V.reshape(H * D, C),
-            out=room(1, i_4, C),
+            out=room(2, i_4, C),
         )
         # dz_1[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
-        dz_1 = torch.add(dz_1_product, dz_1_product_2[n_4, i_4], out=room(0, i_4, C))
+        dz_1 = torch.add(dz_1_product, dz_1_product_2, out=room(0, i_4, C))
         dz_1 += dz_1_product_3
         # dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c]
         dxhat_1 = torch.mul(gamma_1, dz_1, out=room(1, i_4, C))
@@ -483,10 +483,17 @@ def transformer_block_backward(
         dgamma_1[part] += (dz_1 * xhat_1[n_4, i_4]).sum(dim=0)
         # dbeta_1[c] = Sum_n,i(dz_1[n,i,c])
         dbeta_1[part] += dz_1.sum(dim=0)
+        # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
+        dW_Q_block = room(0, H, D, C)
+        dW_Q_block.copy_(
+            (dQ[n_4, :, i_4].swapaxes(-1, -2).reshape(H * D, (i_4.stop - i_4.start)) @ z_1[n_4, i_4]).reshape(H, D, C)
+        )
+        dW_Q[part] += dW_Q_block
     
     workspace.sweep(dz_1_product_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
-    dgamma_1 = dgamma_1.sum(dim=0)
-    dbeta_1 = dbeta_1.sum(dim=0)
+    dgamma_1 = dgamma_1[0] if parts == 1 else dgamma_1.sum(dim=0)
+    dbeta_1 = dbeta_1[0] if parts == 1 else dbeta_1.sum(dim=0)
+    dW_Q = dW_Q[0] if parts == 1 else dW_Q.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dgamma_1, types["gamma_1"]),
@@ -571,7 +578,7 @@ def transformer_block_lean_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     r_1 = workspace.empty((N, T), dtype, device)
     xhat_1 = workspace.empty((N, T, C), dtype, device)
     z_1 = workspace.empty((N, T, C), dtype, device)
@@ -602,7 +609,7 @@ def transformer_block_lean_forward(
     K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
-    rows = workspace.rows(T, T, most=256)
+    rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, H, T, D), dtype, device)
     
     def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
@@ -631,7 +638,7 @@ def transformer_block_lean_forward(
         torch.matmul(A, V[n_2, h, j], out=O[n_2, h, i_2])
     
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, lots=H)
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype, device)
     xhat_2 = workspace.empty((N, T, C), dtype, device)
     z_2 = workspace.empty((N, T, C), dtype, device)
@@ -670,10 +677,7 @@ def transformer_block_lean_forward(
         q = torch.add(q_product, b_1, out=room(0, n_3, i_3, F))
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
         Phi = room(1, n_3, i_3, F)
-        Phi.copy_(0.5 * math.sqrt(2) * q)
-        torch.erf(Phi, out=Phi)
-        Phi.copy_(0.5 * Phi)
-        Phi += 0.5
+        normal_cdf(q, out=Phi)
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
         g = torch.mul(Phi, q, out=room(1, n_3, i_3, F))
         y_product = room(0, n_3, i_3, C)
@@ -780,7 +784,7 @@ def transformer_block_lean_backward(
     V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
     # db_2[c] = Sum_n,i(dy[n,i,c])   (C,)
     db_2 = dy.sum(dim=(0, 1))
-    rows = workspace.rows(T, F)
+    rows = workspace.rows(T, F, matrices=True)
     dz_2 = workspace.empty((N, T, C), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
@@ -794,10 +798,7 @@ def transformer_block_lean_backward(
         q = torch.add(q_product, b_1, out=room(0, i, F))
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
         Phi = room(1, i, F)
-        Phi.copy_(0.5 * math.sqrt(2) * q)
-        torch.erf(Phi, out=Phi)
-        Phi.copy_(0.5 * Phi)
-        Phi += 0.5
+        normal_cdf(q, out=Phi)
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
         g = torch.mul(Phi, q, out=room(2, i, F))
         # dg[n,i,f] = Sum_c(W_2[c,f]*dy[n,i,c])
@@ -805,10 +806,10 @@ def transformer_block_lean_backward(
         # dq[n,i,f] = (sqrt(2)*q[n,i,f]*exp(-q[n,i,f]**2/2)/(2*sqrt(pi)) + Phi[n,i,f])*dg[n,i,f]
         #     by dPhi written in
         dq = torch.square(q, out=room(4, i, F))
-        dq.copy_(-0.5 * dq)
+        torch.mul(dq, -0.5, out=dq)
         torch.exp(dq, out=dq)
         torch.mul(q, dq, out=dq)
-        dq.copy_(0.5 * math.sqrt(2) / math.sqrt(math.pi) * dq)
+        torch.mul(dq, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=dq)
         dq += Phi
         dq *= dg
         # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
@@ -823,13 +824,13 @@ def transformer_block_lean_backward(
         dW_2[part] += dW_2_block
     
     workspace.sweep(q_product_block, T, rows, (), (N,), F, dtype, device, parts=parts)
-    dW_1 = dW_1.sum(dim=0)
-    db_1 = db_1.sum(dim=0)
-    dW_2 = dW_2.sum(dim=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
     # dbeta_2[c] = Sum_n,i(dz_2[n,i,c])   (C,)
     #     by Sum_n,i(dz_2[n,i,c]) = Sum_f(db_1[f]*W_1[f,c])
     dbeta_2 = torch.einsum("fc,f->c", W_1, db_1)
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     du = workspace.empty((N, T, C), dtype, device)
     dO = workspace.empty((N, H, T, D), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
@@ -857,8 +858,8 @@ def transformer_block_lean_backward(
         dgamma_2[part] += (dz_2[n_2, i_2] * xhat_2[n_2, i_2]).sum(dim=0)
     
     workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
-    dgamma_2 = dgamma_2.sum(dim=0)
-    rows = workspace.rows(T, T, most=256)
+    dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(dim=0)
+    rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, H, T, D), dtype, device)
     dQ = workspace.empty((N, H, T, D), dtype, device)
     parts = workspace.parts(T, rows, (N, H), ())
@@ -909,15 +910,15 @@ def transformer_block_lean_backward(
         dQ[n_3, h, i_3] /= math.sqrt(D)
     
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, parts=parts, lots=H)
-    dV = dV.sum(dim=0)
-    dK = dK.sum(dim=0)
+    dV = dV[0] if parts == 1 else dV.sum(dim=0)
+    dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV.swapaxes(-1, -2).contiguous()
     dK = dK.swapaxes(-1, -2).contiguous()
     # dW_K[h,a,c] = Sum_n,j(z_1[n,j,c]*dK[n,h,j,a])   (H, D, C)
     dW_K = (dK.permute(1, 3, 0, 2).reshape(H * D, N * T) @ z_1.reshape(N * T, C)).reshape(H, D, C)
     # dW_V[h,a,c] = Sum_n,j(z_1[n,j,c]*dV[n,h,j,a])   (H, D, C)
     dW_V = (dV.permute(1, 3, 0, 2).reshape(H * D, N * T) @ z_1.reshape(N * T, C)).reshape(H, D, C)
-    rows = workspace.rows(T, H * D)
+    rows = workspace.rows(T, H * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
     dgamma_1 = torch.zeros((parts, C), dtype=dtype, device=device)
@@ -976,10 +977,10 @@ def transformer_block_lean_backward(
         dW_O[part] += dW_O_block
     
     workspace.sweep(dz_1_product_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
-    dgamma_1 = dgamma_1.sum(dim=0)
-    dbeta_1 = dbeta_1.sum(dim=0)
-    dW_Q = dW_Q.sum(dim=0)
-    dW_O = dW_O.sum(dim=0)
+    dgamma_1 = dgamma_1[0] if parts == 1 else dgamma_1.sum(dim=0)
+    dbeta_1 = dbeta_1[0] if parts == 1 else dbeta_1.sum(dim=0)
+    dW_Q = dW_Q[0] if parts == 1 else dW_Q.sum(dim=0)
+    dW_O = dW_O[0] if parts == 1 else dW_O.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dgamma_1, types["gamma_1"]),
@@ -1001,6 +1002,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
+    version="v0485b692",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1125,6 +1127,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
+    version="v202c5d8a",
     arrays=(
         "x: N... T C",
         "gamma_1: C",

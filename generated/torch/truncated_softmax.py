@@ -46,61 +46,46 @@ def truncated_softmax_forward(
     dtype = z.dtype
     device = z.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, V)
-    p_part = workspace.empty((N, V), dtype, device)
-    p = workspace.empty((N, V), dtype, device)
+    p_part = z / temperature
+    rows = workspace.rows(N, V * V)
+    likelier = workspace.empty((N, V), dtype, device)
+    weight = workspace.empty((N, V), dtype, device)
     
-    def p_part_block(room: Room, part: int, n: slice) -> None:
+    def p_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        torch.div(z[n], temperature, out=p_part[n])
         p_exp_top = largest(p_part[n], -1)
-        p_exp = torch.sub(p_part[n], p_exp_top[..., None], out=p[n])
+        p_exp = torch.sub(p_part[n], p_exp_top[..., None], out=room(0, n, V))
         torch.exp(p_exp, out=p_exp)
         p_sum = p_exp.sum(dim=-1)
         # p[n,v] = softmax(z[n,v]/temperature, over=v)
-        torch.div(p_exp, p_sum[..., None], out=p[n])
-    
-    workspace.sweep(p_part_block, N, rows, (), (), V, dtype, device)
-    rows = workspace.rows(V, V)
-    parts = workspace.parts(V, rows, (N,), ())
-    likelier = torch.zeros((parts, N, V), dtype=dtype, device=device)
-    weight = torch.zeros((parts, N, V), dtype=dtype, device=device)
-    
-    def likelier_block(room: Room, part: int, n_2: slice, u: slice) -> None:
-        """The rows u of a block, for some n_2."""
-        likelier_masked = room(0, n_2, u, V)
+        p = torch.div(p_exp, p_sum[..., None], out=room(0, n, V))
+        likelier_masked = room(1, n, V, V)
         likelier_masked.fill_(1)
-        likelier_masked.masked_fill_(p[n_2, u][..., None] <= p[n_2][:, None], 0)
+        likelier_masked.masked_fill_(p[..., None] <= p[:, None], 0)
         # likelier[n,v] = Sum_u([p[n,u] > p[n,v]])
-        likelier_block = room(1, n_2, V)
-        likelier_block.copy_(likelier_masked.sum(dim=1))
-        likelier[part, n_2] += likelier_block
-        weight_masked = room(0, n_2, u, V)
-        weight_masked.copy_(p[n_2, u][..., None])
-        weight_masked.masked_fill_(p[n_2, u][..., None] <= p[n_2][:, None], 0)
+        likelier[n].copy_(likelier_masked.sum(dim=1))
+        weight_masked = room(1, n, V, V)
+        weight_masked.copy_(p[..., None])
+        weight_masked.masked_fill_(p[..., None] <= p[:, None], 0)
         # weight[n,v] = Sum_u(p[n,u]*[p[n,u] > p[n,v]])
-        weight_block = room(1, n_2, V)
-        weight_block.copy_(weight_masked.sum(dim=1))
-        weight[part, n_2] += weight_block
+        weight[n].copy_(weight_masked.sum(dim=1))
     
-    workspace.sweep(likelier_block, V, rows, (), (), V, dtype, device, parts=parts, lots=N)
-    likelier = likelier.sum(dim=0)
-    weight = weight.sum(dim=0)
+    workspace.sweep(p_exp_block, N, rows, (), (), V * V, dtype, device)
     rows = workspace.rows(N, V)
     q = workspace.empty((N, V), dtype, device)
     
-    def q_masked_block(room: Room, part: int, n_3: slice) -> None:
-        """The rows n_3 of a block."""
-        q_masked = q[n_3]
-        q_masked.copy_(p_part[n_3])
-        q_masked.masked_fill_(likelier[n_3] >= most, -math.inf)
-        q_masked.masked_fill_(weight[n_3] >= mass, -math.inf)
+    def q_masked_block(room: Room, part: int, n_2: slice) -> None:
+        """The rows n_2 of a block."""
+        q_masked = q[n_2]
+        q_masked.copy_(p_part[n_2])
+        q_masked.masked_fill_(likelier[n_2] >= most, -math.inf)
+        q_masked.masked_fill_(weight[n_2] >= mass, -math.inf)
         q_exp_top = torch.clamp(largest(q_masked, -1), min=torch.finfo(dtype).min)
-        q_exp = torch.sub(q_masked, q_exp_top[..., None], out=q[n_3])
+        q_exp = torch.sub(q_masked, q_exp_top[..., None], out=q[n_2])
         torch.exp(q_exp, out=q_exp)
         q_sum = torch.clamp(q_exp.sum(dim=-1), min=1)
         # q[n,v] = softmax(z[n,v]/temperature, over=v, where=(likelier[n,v] < most) & (weight[n,v] < mass))
-        torch.div(q_exp, q_sum[..., None], out=q[n_3])
+        torch.div(q_exp, q_sum[..., None], out=q[n_2])
     
     workspace.sweep(q_masked_block, N, rows, (), (), V, dtype, device)
     return restore(q, leading, bound.type)
@@ -109,6 +94,7 @@ def truncated_softmax_forward(
 _operator = Operator(
     "truncated_softmax",
     truncated_softmax_forward,
+    version="v5af4ebdc",
     arrays=("z: N... V",),
     outputs=("q: N... V",),
     options=("float temperature", "float most", "float mass"),

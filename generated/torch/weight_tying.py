@@ -63,7 +63,7 @@ def weight_tying_forward(
     x = E[token]
     # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
     h = x @ W
-    rows = workspace.rows(N, V)
+    rows = workspace.rows(N, V, matrices=True)
     z = workspace.empty((N, V), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
@@ -106,7 +106,7 @@ def weight_tying_backward(
     workspace = workspace or Workspace()
     # dL[n] = dloss/N
     dL = dloss / N
-    rows = workspace.rows(N, V)
+    rows = workspace.rows(N, V, matrices=True)
     dz = workspace.empty((N, V), dtype, device)
     dh = workspace.empty((N, C), dtype, device)
     dx = workspace.empty((N, C), dtype, device)
@@ -171,7 +171,7 @@ def weight_tying_lean_forward(
     x = E[token]
     # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
     h = x @ W
-    rows = workspace.rows(N, V)
+    rows = workspace.rows(N, V, matrices=True)
     z = workspace.empty((N, V), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
@@ -218,7 +218,7 @@ def weight_tying_lean_backward(
     h = x @ W
     # dL[n] = dloss/N
     dL = dloss / N
-    rows = workspace.rows(N, V)
+    rows = workspace.rows(N, V, matrices=True)
     dz = workspace.empty((N, V), dtype, device)
     dh = workspace.empty((N, C), dtype, device)
     dx = workspace.empty((N, C), dtype, device)
@@ -287,7 +287,7 @@ def weight_tying_value_and_gradient(
     h = x @ W
     # dL[n] = dloss/N
     dL = 1 / N
-    rows = workspace.rows(N, V)
+    rows = workspace.rows(N, V, matrices=True)
     z = workspace.empty((N, V), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log_sum = workspace.empty((N,), dtype, device)
@@ -328,6 +328,7 @@ _operator = Operator(
     "weight_tying",
     weight_tying_forward,
     weight_tying_backward,
+    version="v5d7a24a4",
     arrays=("token: N...", "target: N...", "E: V C", "W: C C"),
     outputs=("loss:",),
     saved=("types", "C", "N", "V", "token", "target", "E", "W", "x", "h", "z", "L_top", "L_log"),
@@ -356,6 +357,7 @@ _lean_operator = Operator(
     "weight_tying_lean",
     weight_tying_lean_forward,
     weight_tying_lean_backward,
+    version="v58f23cbb",
     arrays=("token: N...", "target: N...", "E: V C", "W: C C"),
     outputs=("loss:",),
     saved=("types", "C", "N", "V", "token", "target", "E", "W", "L_top", "L_log"),

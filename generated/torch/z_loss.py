@@ -162,6 +162,7 @@ _operator = Operator(
     "z_loss",
     z_loss_forward,
     z_loss_backward,
+    version="vbcdee928",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float scale",),

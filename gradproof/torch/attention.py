@@ -9,6 +9,7 @@ from generated.torch.attention_biased import attention_biased
 from generated.torch.attention_grouped import attention_grouped
 from generated.torch.attention_masked import attention_masked
 from generated.torch.attention_scaled import attention_scaled
+from gradproof.torch.axes import common_leading, grouped
 from gradproof.torch.refusal import refuse, refuse_others
 
 __all__ = ["scaled_dot_product_attention"]
@@ -42,10 +43,9 @@ def scaled_dot_product_attention(
         raise ValueError(f"{NAME}: expected attn_mask or is_causal=True, found both")
     if enable_gqa:
         refuse_others(NAME, "with enable_gqa=True use", attn_mask=(attn_mask, None), scale=(scale, None))
-        groups = key.shape[-3]
-        heads = query.unflatten(-3, (groups, -1))
+        heads = grouped(query, key.shape[-3])
         return attention_grouped(heads, key, value, causal=is_causal).flatten(-4, -3)
-    leading = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    leading = common_leading(query, key, value)
     query, key, value = (tensor.expand(*leading, *tensor.shape[-2:]) for tensor in (query, key, value))
     pairs = (*leading, query.shape[-2], key.shape[-2])
     if attn_mask is not None and attn_mask.is_floating_point():
@@ -56,7 +56,7 @@ def scaled_dot_product_attention(
         mask = query.new_ones((), dtype=torch.uint8) if attn_mask is None else attn_mask
         return attention_scaled(query, key, value, mask.expand(pairs), scale=scale, causal=is_causal)
     if attn_mask is not None:
-        heads = (tensor.unsqueeze(-3) for tensor in (query, key, value))
-        return attention_masked(*heads, attn_mask.expand(pairs)).squeeze(-3)
+        query, key, value = (tensor.unsqueeze(-3) for tensor in (query, key, value))
+        return attention_masked(query, key, value, attn_mask.expand(pairs)).squeeze(-3)
     chosen = attention if key.shape[-2] < LEAN_FROM else attention_lean
     return chosen(query, key, value, causal=is_causal)

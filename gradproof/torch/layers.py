@@ -8,6 +8,7 @@ from generated.torch.cosine_similarity import cosine_similarity as cosine_simila
 from generated.torch.dropout_draws import dropout_draws
 from generated.torch.embedding import embedding as embedding_kernel
 from generated.torch.linear import linear as linear_kernel
+from gradproof.torch.axes import of_one_shape
 from gradproof.torch.refusal import refuse_others
 
 __all__ = ["cosine_similarity", "dropout", "embedding", "linear"]
@@ -53,7 +54,5 @@ def dropout(input: torch.Tensor, p: float = 0.5, training: bool = True, inplace:
 
 def cosine_similarity(x1: torch.Tensor, x2: torch.Tensor, dim: int = 1, eps: float = 1e-8) -> torch.Tensor:
     """The cosine of the angle between vectors along a dimension; as in torch.nn.functional. Shapes are broadcast."""
-    first, second = torch.broadcast_tensors(x1, x2)
-    if first.ndim == 0:
-        first, second = first.unsqueeze(0), second.unsqueeze(0)
+    first, second = of_one_shape(x1, x2)
     return cosine_similarity_kernel(first.movedim(dim, -1), second.movedim(dim, -1), eps=eps)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from codegen.generate import compare, default_folder, render_all, write
+from codegen.generate import TAKEN, compare, default_folder, render_all, write
 from derive.library import load
 
 FILES = render_all(load())
@@ -48,7 +49,7 @@ def test_source_is_readable(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in SOURCES if "/" in name and "runtime" not in name and "__init__" not in name]
+    "name", [name for name in SOURCES if "/" in name and Path(name).stem not in TAKEN]
 )
 def test_kernels_have_no_unused_values(name: str) -> None:
     for function in ast.walk(ast.parse(FILES[name])):
@@ -59,7 +60,7 @@ def test_kernels_have_no_unused_values(name: str) -> None:
             loaded = {
                 node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
             }
-            assert stored <= loaded, f"{name}: {function.name}: {sorted(stored - loaded)} are never read"
+            assert stored - {"_"} <= loaded, f"{name}: {function.name}: {sorted(stored - loaded)} are never read"
 
 
 def test_writing_twice_changes_nothing(tmp_path: Path) -> None:
@@ -71,10 +72,10 @@ def test_writing_twice_changes_nothing(tmp_path: Path) -> None:
 def test_a_changed_file_is_shown_and_mended(tmp_path: Path) -> None:
     write(FILES, tmp_path)
     target = tmp_path / "numpy" / "attention.py"
-    target.write_text(target.read_text().replace("dO @ V", "dO @ -V"))
+    target.write_text(target.read_text().replace("dS -= ", "dS += ").replace("np.matmul(dO", "np.matmul(-dO"))
     diff = compare(FILES, tmp_path)
     assert "a/numpy/attention.py" in diff
-    assert "-    dA = dO @ -V" in diff
+    assert re.search(r"^- .*np\.matmul\(-dO", diff, re.MULTILINE)
     assert write(FILES, tmp_path) == ["numpy/attention.py"]
 
 

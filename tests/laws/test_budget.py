@@ -5,6 +5,8 @@ What is too large even to be walked through, or nested too deeply, is refused wh
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -26,6 +28,9 @@ c = index("c", d)
 X, Y = tensor("X", T, T), tensor("Y", T, T)
 x = tensor("x", T)
 a, b, s = scalars("a b s")
+
+
+many = scalars(" ".join(f"w{number}" for number in range(800)))
 
 
 def repeated(step: Callable[[Expr], Expr], times: int, start: Expr = s) -> Expr:
@@ -101,6 +106,23 @@ HOSTILE = {
 }
 
 
+# More that is large: ranges beyond all bounds, tables that no point can have, functions in very many pieces.
+four = [index(f"f_{number}", 4) for number in range(12)]
+huge = index("huge", 10**9)
+Z = tensor("Z", 4, 4, 4, 4, 4, 4)
+HOSTILE |= {
+    "a range beyond all bounds": (Sum(s**huge, huge), a),
+    "an input beyond all bounds": (Sum(tensor("B", 10**9)[huge], huge), a),
+    "eleven short ranges": (Sum(exp(sum(Z[tuple(four[k_ : k_ + 6])] for k_ in range(6))), *four[:11]), s),
+    "many brackets": (Mul(*(iverson(x[i] * x[j] * a > number * b + s) + a for number in range(14))), s),
+    "a maximum of many": (Max(*(a * number + b * number**2 + s * (number % 3) for number in range(14))), s),
+    "many quotients": (Mul(*(1 / (a + number * b + s**number) for number in range(9))) * a**4 * b**3, s),
+    "many inputs": (sum(x_ * y_ for x_, y_ in zip(many[:400], many[400:], strict=True)), s),
+    "a geometric sum of many factors": (Sum(Mul(*((a + number) ** i for number in range(12))), i), s),
+    "a large power of a size": (2 ** (2 ** (2**T)), T),
+}
+
+
 @pytest.mark.parametrize("name", sorted(HOSTILE))
 def test_a_hostile_claim_ends(name: str) -> None:
     left, right = HOSTILE[name]
@@ -128,6 +150,31 @@ def test_a_long_chain_of_definitions_ends(other: str, given: tuple[Eq, ...]) -> 
     started = time.thread_time()
     assert prove(claim, seconds=SECONDS).status != PROVED
     assert time.thread_time() - started < SECONDS + SLACK
+
+
+MEMORY = """
+import resource
+from sympy import Mul, exp, log
+from gradproof import Program, Sum, dims, index, prove, scalars, tensor
+
+(T,) = dims("T")
+x, Z = tensor("x", T), tensor("Z", 4, 4, 4, 4, 4, 4)
+a, b, s = scalars("a b s")
+many = [index(f"m_{number}", T) for number in range(12)]
+four = [index(f"f_{number}", 4) for number in range(12)]
+for left in (
+    (a + b + s) ** 40 * (1 + s) ** 40,
+    Sum(log(1 + sum(x[one] ** 2 for one in many)), *many),
+    Sum(exp(sum(Z[tuple(four[k : k + 6])] for k in range(6))), *four[:11]),
+):
+    assert prove(Program("hostile").claim("c", left, s), seconds=1.0).status != "Proved"
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_a_hostile_claim_ends_within_a_budget_of_memory() -> None:
+    ran = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    assert int(ran.stdout) < 300_000  # kilobytes
 
 
 def test_a_hypothesis_that_grows_what_it_is_applied_to_ends() -> None:

@@ -40,6 +40,7 @@ from derive.language import (
     indices,
     iverson,
     lengths,
+    scalar,
     scalars,
     tensor,
     tensors,
@@ -48,6 +49,7 @@ from derive.language import (
 from derive.normal.form import is_zero, normal_form
 from derive.normal.ledger import Ledger
 from derive.program import Program
+from derive.prove import PROVED, prove
 
 T, d, V, N = dims("T d V N")
 i, j, k, l = indices("i j k l", T)
@@ -323,6 +325,49 @@ class Unrolled:
         if not node.args:
             return node
         return node.func(*(self.read(part, places) for part in node.args))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A derivative is an expression like any other: its free indices can be summed over, whatever names it binds.
+
+DERIVATIVES: dict[str, tuple[Any, Any, tuple[Any, ...], Any]] = {
+    "softmax": (softmax(x[i], over=i), x[j], (i,), 0),
+    "softmax, over both": (softmax(x[i], over=i), x[j], (i, j), 0),
+    "log-softmax": (log_softmax(x[i], over=i), x[j], (j,), 0),
+    "a sum beside its entry": (x[i] * Sum(x[i], i), x[j], (j,), Sum(x[i], i) + T * x[i]),
+    "logsumexp beside an entry": (y[i] * logsumexp(x[i], over=i), x[j], (i, j), Sum(y[i], i)),
+    "a ragged softmax": (softmax(R[n, t], over=t), R[m, index("w", L[m])], (t,), 0),
+    "a ragged sum of squares": (Sum(R[n, t] ** 2, n, t), R[m, index("w", L[m])], (), 2 * R[m, index("w", L[m])]),
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_a_derivative_can_be_summed_over_its_indices(name: str) -> None:
+    value, variable, over, right = DERIVATIVES[name]
+    program = Program("sum")
+    slope = program.derivative(value, variable)
+    left = Sum(slope, *over) if over else slope
+    free = sorted(free_indices(left) | free_indices(sympy.sympify(right)), key=str)
+    assert prove(program.claim("c", left, right, over=free)).status == PROVED
+
+
+def test_the_jacobian_for_a_ragged_tensor() -> None:
+    program = Program("ragged")
+    squares = program.define("squares", [n], Sum(R[n, t] ** 2, t))
+    jacobian = program.jacobian(squares, R)
+    w = index("w", L[m])
+    claim = jacobian.claim("c", jacobian["dsquares_dR"][n, m, w], 2 * R[m, w] * delta(n, m))
+    assert prove(claim).status == PROVED
+
+
+def test_no_index_of_a_derivative_has_the_name_of_a_number() -> None:
+    number = scalar("i_1")
+    program = Program("names")
+    slope = program.derivative(softmax(x[i] * number, over=i), x[j])
+    assert prove(program.claim("c", Sum(slope, i), 0, over=[j])).status == PROVED
+    o = program.define("o", [], Sum(x[k] * scalar("i"), k))
+    jacobian = program.jacobian(o, x)
+    assert all(index_.name != "i" for index_ in jacobian.definitions[-1].indices)
 
 
 EXPLICIT: dict[str, tuple[tuple[Any, ...], Any]] = {

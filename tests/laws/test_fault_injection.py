@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -207,6 +208,17 @@ def with_a_sign(original: Function) -> Function:
     return wrong
 
 
+def with_signs_in_turn(original: Function) -> Function:
+    """Every other way to name the indices of a sum gives it the other sign."""
+    signs = itertools.cycle((ONE, -ONE))
+
+    def wrong(*arguments: Any) -> Any:
+        bound, body = original(*arguments)
+        return bound, body.scaled(next(signs))
+
+    return wrong
+
+
 def has_delta(polynomial: Polynomial) -> bool:
     return any(isinstance(atom, Delta) for monomial in polynomial.terms for atom, _ in monomial)
 
@@ -245,6 +257,10 @@ FAULTS = [
     Fault(
         "re-indexing: Sum f(t+1) = Sum f(t) + f(T) - f(0)", inner_sums, "reindexed", changed(without_ends),
         Sum(F[i + 1] - F[i], i), 0,
+    ),
+    Fault(
+        "a sum that is a multiple of itself is 0", sums, "_named", with_signs_in_turn,
+        Sum(X[i, j] * X[j, i], i, j), 0,
     ),
     Fault(
         "a sum over T + 1 is the sum over T and the last term", closed_sums, "total",

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import sympy
-from sympy import Max, exp, log
+from sympy import Max, erf, exp, log, sqrt
 
 from codegen.guards import Weight
-from codegen.stability import Largest, Softplus, stable
+from codegen.stability import ErfComplement, Largest, Logistic, NormalCdf, Softplus, stable
 from derive.binders import substitute
 from derive.functions import log_softmax, logsumexp, sigmoid, silu, softmax, softplus
 from derive.language import Sum, dims, index, indices, iverson, scalar, tensor
@@ -50,6 +50,13 @@ BODIES = {
     "weighted difference from a logsumexp": z[i] * (logsumexp(x[j], over=j) - x[i]),
     "x times its exponential": exp(x[i]) * (x[i] - u),
     "square of a logarithm": z[i] * log(p[i]) ** 2,
+    "product of logistic functions": sigmoid(u) * sigmoid(-u) * z[i],
+    "slope of silu": sigmoid(u) + u * sigmoid(u) * sigmoid(-u),
+    "power of a logistic function": sigmoid(-x[i]) ** 2,
+    "lower tail": 1 + erf(u),
+    "upper tail": 3 - 3 * erf(x[i]),
+    "normal distribution": x[i] * (1 + erf(x[i] / sqrt(2))) / 2,
+    "upper normal tail": (1 - erf((x[i] - u) / sqrt(2))) / 2,
 }
 
 
@@ -57,6 +64,9 @@ def spelled(stable_body: Any) -> Any:
     """A stable body in the language of statements."""
     return (
         stable_body.replace(Softplus, lambda argument: log(1 + exp(argument)))
+        .replace(Logistic, lambda argument: 1 / (1 + exp(-argument)))
+        .replace(ErfComplement, lambda argument: 1 - erf(argument))
+        .replace(NormalCdf, lambda argument: (1 + erf(argument / sqrt(2))) / 2)
         .replace(Largest, lambda *arguments: Max(*arguments))
         .replace(Weight, lambda argument: argument)
     )
@@ -83,6 +93,20 @@ def test_every_kernel_body_means_what_the_statement_says(program: Program) -> No
     for place, definition in enumerate(whole.definitions):
         after = stable(definition.body, tuple(whole.definitions[:place]))
         assert proved(whole, definition.body, after, definition.indices), definition
+
+
+def test_what_cancels_is_one_function() -> None:
+    a = x[i]
+    assert stable(sigmoid(a)) == Logistic(a)
+    assert stable(a * sigmoid(a) * sigmoid(-a)) == a * Logistic(a) * Logistic(-a)
+    assert stable(sigmoid(u - w)) == Logistic(u - w)
+    assert stable(exp(2 * a) / (1 + exp(a)) ** 3) == Logistic(a) ** 2 * Logistic(-a)
+    assert stable((1 + erf(a / sqrt(2))) / 2) == NormalCdf(a)
+    assert stable(1 - erf(a)) == ErfComplement(a)
+    for body in (2 + erf(a), 1 + 2 * erf(a), sqrt(2) + erf(a)):
+        assert stable(body) == body
+    # exp(w) sigma(u) may be finite where exp(w) overflows: the exponent stays in one piece.
+    assert not stable(exp(w) * sigmoid(u)).has(Logistic)
 
 
 def test_no_exponential_of_a_bare_logit_is_left() -> None:

@@ -9,7 +9,9 @@ import pytest
 from sympy import Abs, Ne
 
 from derive.errors import StatementError
-from derive.language import Sum, dims, indices, tensor, tensors
+from derive.functions import argmax, argmin, relu, softmax
+from derive.language import Sum, dims, index, indices, tensor, tensors
+from derive.matrices import row_sum
 from derive.operators import expectation
 from derive.program import Program
 from derive.prove import prove
@@ -20,8 +22,9 @@ from derive.rules.lemma import Lemmas
 from derive.rules.order import Absolute, Bound, Combination
 from derive.structured import structured
 
-n = dims("n")[0]
+n, m = dims("n m")
 i, j = indices("i j", n)
+k = index("k", m)
 x, y = tensors("x y", n)
 S = tensor("S", n, n)
 program = Program("written", inputs=[x, y])
@@ -57,6 +60,15 @@ total = program.define("total", [], Sum(x[i], i))
             lambda: Absolute(Bound(Abs(x[i]) <= 1), Combination()),
             r"Absolute: expected parts made by Combination\(...\)",
         ),
+        (lambda: program.define("z", [i], x + y[i]), r"x: a tensor stands without its indices; write .* x\[i\]"),
+        (lambda: program.claim("c", Sum(softmax(x, over=i), i), 1), "x: a tensor stands without its indices"),
+        (lambda: S @ S, r"S @ S: .* matrix\(S\) @ matrix"),
+        (lambda: row_sum(S), "expected a matrix, as matrix"),
+        (lambda: argmax(x[i], over=i, among=i), "expected among= a second index over n, found i over n"),
+        (lambda: argmin(x[i], over=i, among=k), "expected among= a second index over n, found k over m"),
+        (lambda: argmax(S[i, j], over=i, among=j), "j is in the body already"),
+        (lambda: relu("x[i]"), r"relu: expected an expression in index notation, found 'x\[i\]'"),
+        (lambda: expectation("x", over=[x]), "expectation: expected an expression in index notation"),
         (lambda: structured("symmetric", 3, i, j), "expected a tensor or a matrix, found 3"),
         (lambda: prove(total), "expected a claim, as program.claim"),
     ],

@@ -22,6 +22,7 @@ from derive.language import (
     scalars,
     tensor,
     tensors,
+    where,
 )
 from derive.operators import expectation, first_order, limit, variance_over
 from derive.program import Claim, Program
@@ -123,6 +124,12 @@ def test_squares_need_the_right_form() -> None:
     not_proved(Program("s").claim_that("s", x**2 + y**2 >= 3 * x * y, by=Squares((x - y) ** 2)))
 
 
+@pytest.mark.parametrize("form", [exp(Sum(delta(k, 0) * log(x), k)), Sum(delta(k, 0) * sqrt(x), k) ** 2], ids=str)
+def test_a_form_shows_nothing_where_it_has_no_value(form: Any) -> None:
+    """x = exp(log x) is at least 0 where log x has a value, and nowhere else."""
+    not_proved(Program("s").claim_that("s", x >= 0, by=Squares(form)))
+
+
 def test_combination_refuses_what_is_not_given_and_weights_of_unknown_sign() -> None:
     known = x <= y
     free = Program("c").claim_that("c", 2 * x <= 2 * y, by=Combination((Bound(known, 2),)))
@@ -212,6 +219,14 @@ def test_induction_refuses_another_range_a_bound_index_and_a_restricted_one() ->
     refuses(program.claim("i", rise, z[j], given=[j > 0], by=Induction(j)), "restricts the index")
 
 
+def test_induction_takes_no_name_that_stands_for_something_else() -> None:
+    """The position before j is called j_1, unless a number is."""
+    program, number = Program("i"), scalar("j_1")
+    not_proved(program.claim("i", j * number, j * (j - 1) / 2, by=Induction(j)))
+    hidden = program.define("hidden", [], number * 1)
+    not_proved(program.claim("h", j * hidden, j * (j - 1) / 2, by=Induction(j)))
+
+
 def test_induction_needs_the_start_and_the_step() -> None:
     program, z = Program("i"), tensor("z", n + 1)
     rise = Sum(iverson(k < j) * (z[k + 1] - z[k]), k)
@@ -269,6 +284,18 @@ def test_increasing_map_does_not_decrease_nor_turn_the_order() -> None:
     not_proved(maximisers(h * u, u, f[theta], claimed=argmin))
 
 
+def test_a_name_that_depends_on_the_scalar_is_part_of_the_map() -> None:
+    """u - 2 u is decreasing, whatever name 2 u has; u - 2 u with the first u replaced alone is not."""
+    program = Program("m")
+    twice = program.define("twice", [], 2 * u)
+    rule = StrictlyMonotone(u - twice, u, f[theta], theta, theta_1, True)
+    image = argmin(f[theta] - twice, over=theta, among=theta_1)
+    claim = program.claim("m", image, argmax(f[theta], over=theta, among=theta_1), by=rule)
+    not_proved(claim)
+    right = argmin(f[theta] - 2 * f[theta], over=theta, among=theta_1)
+    assert prove(program.claim("r", right, argmax(f[theta], over=theta, among=theta_1), by=rule)).status == PROVED
+
+
 def test_derivative_of_a_map_on_integers_says_nothing() -> None:
     whole = scalar("whole", integer=True, positive=True)
     refuses(maximisers(2 * whole, whole, f[theta]), "is an integer")
@@ -317,6 +344,21 @@ def test_dependent_entries_are_refused() -> None:
 )
 def test_moments_beyond_the_variance_are_refused(body: Any, message: str) -> None:
     refuses(Program("e").claim("e", expectation(body, over=[q]), 0, over=[a], by=Moments()), message)
+
+
+def test_conditions_on_what_an_operator_varies_are_refused() -> None:
+    """They speak of one value; the operator of all."""
+    mean_of_squares = expectation(q[a] * K[a], over=[q, K])
+    claim = Program("e").claim("e", mean_of_squares, 1, given=[Eq(q[a], K[a])], over=[a], by=Moments())
+    refuses(claim, "which the operator varies")
+    decay = Decay(e, (r, l), gap=h, vanishes=0 * h)
+    body = exp(-g * h) + where(g < 1, 0, 5)
+    claim = Program("l").claim("l", limit(body, of=g), 0, given=[g < 1], by=LimitOfDecays(e[0, 0], (decay,)))
+    refuses(claim, "the condition g < 1 is about g")
+    named = Program("t")
+    small = named.define("small", [], eta**2)
+    claim = named.claim("t", first_order(eta + small, eta=eta), 0, given=[Eq(small, -eta)], by=TaylorExpansion())
+    refuses(claim, "which the operator varies")
 
 
 def test_a_claim_without_an_expectation_is_refused() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import sympy
-from sympy import Function, I, IndexedBase, KroneckerDelta, Piecewise, Symbol, exp, symbols
+from sympy import Eq, Function, I, IndexedBase, KroneckerDelta, Piecewise, Symbol, exp, symbols
 
 from derive.errors import StatementError
 from derive.functions import Defined, logsumexp, mean, softmax
@@ -217,6 +217,23 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "a size that is a truth value": (lambda: index("i", True), ("index 'i'", "found True")),
     "a size that is an expression": (lambda: index("i", 2 * T), ("index 'i'", "found 2*T")),
     "a size that is a scalar": (lambda: index("i", s), ("index 'i'", "found s")),
+    "an entry of an index tensor as a range": (lambda: index("t", token[i]), ("index 't'", "found token[i]")),
+    "an axis of one row's length": (lambda: tensor("z", L[n]), ("tensor 'z'", "same for all indices", "found L[n]")),
+    "look-ups below one row's length": (
+        lambda: tensor("z", N, into=L[n]),
+        ("tensor 'z'", "same for all indices", "found L[n]"),
+    ),
+    "lengths of another row's length": (lambda: lengths("M", L[n]), ("lengths 'M'", "found L[n]")),
+    "an index made by hand over an expression": (lambda: Index("i", T - 1), ("index 'i'", "found T - 1")),
+    "an index made by hand with a name of the machinery": (lambda: Index("~000001", T), ("index '~000001'",)),
+    "an exponent beyond all bounds": (
+        lambda: defined(("o", [], (1 + s) ** 10**9)),
+        ("definition o", "exponent of at most 1000000"),
+    ),
+    "a hypothesis that never holds": (
+        lambda: claimed(x[i], y[i], given=[Eq(exp(s), 0)]),
+        ("claim c", "hypothesis 1 never holds"),
+    ),
     "an entry that is no length": (lambda: index("t", tensor("z", N)[n]), ("index 't'", "found z[n]")),
     # -- gradients and kernels
     "the gradient of something undefined": (
@@ -320,6 +337,7 @@ ACCEPTED: dict[str, Callable[[], Any]] = {
     "a claim with an index that is given": lambda: claimed(x[i], y[i], over=[i, j]),
     "a ragged definition": lambda: defined(("o", [n, t], exp(R[n, t]))),
     "a size of a whole number": lambda: defined(("o", [], Sum(tensor("z", 3)[index("e", 3)], index("e", 3)))),
+    "a delta between two rows of a ragged axis": lambda: claimed(delta(t, index("u", L[m])), s),
     "complete cases": lambda: defined(("o", [], Piecewise((s, s > 0), (0, True)))),
     "a matrix times a number": lambda: claimed(matrices(W, W)[0] * 2, matrix(W) + matrix(W)),
 }

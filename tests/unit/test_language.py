@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import itertools
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -120,6 +122,34 @@ def test_symbols_survive_a_copy(made: Any) -> None:
     assert hash(again) == hash(made)
     assert getattr(again, "extent", None) == getattr(made, "extent", None)
     assert getattr(again, "leading", None) == getattr(made, "leading", None)
+
+
+@pytest.mark.parametrize(
+    "made", [x, X, token, L, R, tensor("p", T, positive=True), tensor("u", T, into=V, positive=True)]
+)
+def test_tensors_survive_a_copy_and_are_rebuilt_from_their_parts(made: Any) -> None:
+    ways: list[Callable[[Any], Any]] = [
+        copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one)), lambda one: one.func(*one.args),
+    ]  # fmt: skip
+    for way in ways:
+        again = way(made)
+        assert again == made
+        assert hash(again) == hash(made)
+        assert type(again) is type(made)
+        assert (again.shape, again.into, again.positive) == (made.shape, made.into, made.positive)
+
+
+@pytest.mark.parametrize(
+    "made", [Sum(R[n, t], n, t), softmax(X[i, j], over=j), table[token[i], a], Sum(exp(x[i]), i)], ids=str
+)
+def test_expressions_survive_a_copy(made: Any) -> None:
+    assert copy.deepcopy(made) == made
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_a_size_is_replaced_in_a_tensor_as_well() -> None:
+    assert x.xreplace({T: d}) == tensor("x", d)
+    assert token.xreplace({V: d}) == tensor("token", T, into=d)
 
 
 @pytest.mark.parametrize("make", [lambda: tensor("z", T), lambda: tensor("z", T, into=V), lambda: lengths("z", T)])

@@ -39,7 +39,7 @@ def inner_sums(definition: Definition) -> list[sympy.Sum]:
 ATTENTION = {
     "attention": "dS", "attention_masked": "dS", "attention_padding": "dS", "attention_window": "dS",
     "attention_alibi": "dS", "attention_grouped": "dS", "attention_softcap": "dU", "attention_block": "dS",
-    "transformer_block": "dS", "self_attention": "dZ",
+    "self_attention": "dZ",
 }  # fmt: skip
 
 

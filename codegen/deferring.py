@@ -1,0 +1,55 @@
+"""A divisor that a sum does not see divides the result: probabilities that nobody keeps are never normalised.
+
+After `codegen.schedule`'s sharing of values. Where a quotient e[i,j] / s[i] is read by products of arrays alone, and none
+of them sums over i,
+
+    Sum_j(e[i,j] / s[i] * V[j,c])  =  Sum_j(e[i,j] * V[j,c]) / s[i]
+
+and the pass over all of e becomes one over the result. Of a value that is wanted, or saved, nothing is put off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from codegen.costs import Sizes, entries
+from codegen.nodes import Contract, Map, Node, Read, with_children
+from codegen.sharing import Statement, reads
+
+
+def deferred(statements: Sequence[Statement], kept: Collection[str], sizes: Sizes) -> list[Statement]:
+    """The statements with divisions put off until after the products that read the quotients."""
+    result = list(statements)
+    for statement in statements:
+        readers = [other for other in result if statement.name in reads(other.node)]
+        if statement.name in kept or not readers or not isinstance(statement.node, Map):
+            continue
+        node = statement.node
+        if node.operation != "div" or not set(node.operands[1].axes) < set(statement.axes) or node.operands[1].is_host:
+            continue
+        if not all(isinstance(operand, Read) for operand in node.operands):
+            continue
+        moved = {other.name: _after(other.node, statement, sizes) for other in readers}
+        if all(statement.name not in reads(changed) for changed in moved.values()):
+            result = [replace(s, node=moved.get(s.name, s.node)) for s in result if s.name != statement.name]
+    return result
+
+
+def _after(node: Node, quotient: Statement, sizes: Sizes) -> Node:
+    """The node with products that read the quotient divided afterwards, where that is less to divide."""
+    node = with_children(node, [_after(child, quotient, sizes) for child in node.children])
+    if not isinstance(node, Contract) or not isinstance(quotient.node, Map):
+        return node
+    for place, side in enumerate((node.left, node.right)):
+        if isinstance(side, Read) and side.name == quotient.name:
+            named = dict(zip(quotient.axes, side.where, strict=True))
+            value, divisor = (
+                Read(operand.name, tuple(named[index] for index in operand.where))
+                for operand in quotient.node.operands if isinstance(operand, Read)
+            )  # fmt: skip
+            is_less = entries(node.axes).at(sizes) < entries(side.where).at(sizes)
+            if is_less and not set(divisor.axes) & set(node.over):
+                sides = (value, node.right) if place == 0 else (node.left, value)
+                return Map("div", (Contract(*sides, node.over), divisor))
+    return node

@@ -1,0 +1,49 @@
+"""`gradproof generate --explain`: what the compiler does to one program, pass by pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gradproof.cli.main import main
+
+OWN = """
+from derive.language import Sum, dims, indices, index, tensor
+from derive.program import Program
+N, M = dims("N M")
+i, j = index("i", N), index("j", M)
+x, W = tensor("x", M), tensor("W", N, M)
+mine = Program("mine", "a product", [x, W])
+y = mine.define("y", [i], Sum(W[i, j] * x[j], j))
+mine.kernel(y, wrt=[x])
+"""
+
+
+def run(arguments: list[str]) -> int:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    return int(stopped.value.code or 0)
+
+
+def test_stages_costs_and_identities_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["generate", "--explain", "attention"]) == 0
+    shown = capsys.readouterr().out
+    assert "typical sizes: N = 16, T_k = 1024, T_q = 1024, d_k = 64, d_v = 64" in shown
+    assert "backward, as derived" in shown
+    assert "by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c])" in shown
+    assert "operations: " in shown
+    assert ", was " in shown
+
+
+def test_an_unknown_kernel_is_named_with_what_is_near(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["generate", "--explain", "atention"]) == 2
+    assert "did you mean attention" in capsys.readouterr().err
+
+
+def test_a_program_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    assert run(["generate", "--explain", "mine", str(path)]) == 0
+    assert "dx[j] = Sum_i(dy[i]*W[i,j])" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,92 @@
+"""Passes over nodes about values with few axes: kept for the backward kernel, taken out of exponentials, met early."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codegen.context import ZERO
+from codegen.factors import gathered
+from codegen.keeping import with_rows_kept
+from codegen.nodes import Map, Node, Read, Reduce, Select
+from codegen.sharing import Statement
+from codegen.shifts import unshifted
+from derive.language import dims, index
+from generated.numpy.runtime import WIDE, add_at
+
+N, V = dims("N V")
+n, v = index("n", N), index("v", V)
+z, keep, c, log, top = Read("z", (n, v)), Read("keep", (n,)), Read("c", (n,)), Read("L_log", (n,)), Read("L_top", (n,))
+
+
+def exp(node: Node) -> Node:
+    return Map("exp", (node,))
+
+
+def less(left: Node, right: Node) -> Node:
+    return Map("sub", (left, right))
+
+
+def test_a_logarithm_leaves_the_exponential_for_a_small_factor() -> None:
+    (made,) = unshifted([Statement("p", Map("mul", (c, exp(less(less(z, top), log)))), (n, v))], {"L_log"})
+    assert made.node == Map("mul", (Map("mul", (c, exp(Map("neg", (log,))))), exp(less(z, top))))
+
+
+@pytest.mark.parametrize("factor", [z, Map("mul", (z, z))])
+def test_beside_large_factors_it_stays(factor: Node) -> None:
+    statement = Statement("p", Map("mul", (factor, exp(less(less(z, top), log)))), (n, v))
+    assert unshifted([statement], {"L_log"}) == [statement]
+
+
+def test_only_logarithms_leave() -> None:
+    """The maximum of a row is what keeps the exponential from overflowing."""
+    statement = Statement("p", Map("mul", (c, exp(less(less(z, log), top)))), (n, v))
+    assert unshifted([statement], {"L_log"}) == [statement]
+
+
+def test_what_both_kernels_reduce_is_saved() -> None:
+    maximum = Reduce("max", z, (v,))
+    e = exp(less(z, maximum))
+    total = Reduce("sum", e, (v,))
+    forward = [Statement("row", Map("add", (maximum, Map("log", (total,)))), (n,))]
+    backward = [Statement("dz", Map("div", (e, total)), (n, v))]
+    first, second = with_rows_kept(forward, backward, ["z"])
+    assert [statement.name for statement in first] == ["row_top", "row_sum", "row"]
+    row_top, row_sum = Read("row_top", (n,)), Read("row_sum", (n,))
+    assert first[1].node == Reduce("sum", exp(less(z, row_top)), (v,))
+    assert second[0].node == Map("div", (exp(less(z, row_top)), row_sum))
+
+
+def test_large_values_are_not_saved() -> None:
+    e = exp(z)
+    forward = [Statement("y", Map("mul", (e, z)), (n, v))]
+    backward = [Statement("dz", Map("mul", (e, e)), (n, v))]
+    assert with_rows_kept(forward, backward, ["z"]) == (forward, backward)
+
+
+def test_narrow_factors_meet_inside_a_selection() -> None:
+    """c (e / s where keep, else 0) takes one product with e and not two; what fails is 0 whatever e and c are."""
+    condition, s, e = Map("gt", (keep, ZERO)), Read("s", (n,)), exp(z)
+    made = gathered(Map("mul", (c, Select(condition, Map("div", (e, s)), ZERO))))
+    assert made == Select(condition, Map("mul", (Map("div", (c, s)), e)), ZERO)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 3, WIDE])
+@pytest.mark.parametrize("rows", [0, 1, 50])
+def test_values_are_added_as_often_as_a_place_occurs(rows: int, columns: int) -> None:
+    random = np.random.default_rng(rows + columns)
+    where, values = random.integers(0, 7, rows), random.standard_normal((rows, columns))
+    expected, found = np.ones((7, columns)), np.ones((7, columns))
+    np.add.at(expected, (where,), values)
+    add_at(found, (where,), values)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_values_are_added_at_pairs_of_places() -> None:
+    random = np.random.default_rng(0)
+    rows, columns = random.integers(0, 3, (4, 1)), random.integers(0, 5, 6)
+    for values in (random.standard_normal((4, 6)), np.float64(2.0)):
+        expected, found = np.zeros((3, 5)), np.zeros((3, 5))
+        np.add.at(expected, (rows, columns), values)
+        add_at(found, (rows, columns), values)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
