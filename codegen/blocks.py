@@ -29,7 +29,6 @@ from codegen.nodes import (
     Literal,
     Map,
     Node,
-    Option,
     Position,
     Read,
     Reduce,
@@ -41,11 +40,11 @@ from codegen.nodes import (
 )
 from codegen.printer import Printer, Text
 from codegen.sharing import Statement, fresh_name, label, reads
+from codegen.spans import cut, flagged, negated, visited
 from codegen.supports import End, conjuncts, ends
 from derive.language import Index
 
 COMMENT = 104  # letters of a comment line
-NEGATED = {"gt": "le", "ge": "lt", "lt": "ge", "le": "gt", "eq": "ne", "ne": "eq"}
 LEAVES = (Read, View, Position, Gather)
 
 
@@ -59,6 +58,7 @@ class Target:
 
     @property
     def text(self) -> str:
+        """The variable once it is bound, before that the memory."""
         return self.variable if self.is_bound and self.variable else self.memory
 
 
@@ -83,12 +83,16 @@ class BlockPrinter:
         self.indices = frozenset(self.loop.outer) - self.blocked
         names = {statement.name for statement in self.loop.body}
         self.kept = frozenset({*self.loop.stored, *self.loop.accumulated})
-        self.local = names - self.kept
+        self.local = frozenset(names - self.kept)
         self.turned: dict[str, Axes] = {}  # accumulated arrays whose last two axes change places inside the loop
 
     def is_wide(self, axes: Axes) -> bool:
         """Whether a value with these axes is more than a number for each row."""
         return len(axes) >= 2 and not self.blocked.issuperset(axes)
+
+    def _is_text(self, node: Node) -> bool:
+        """Whether the value is an expression in a call, and needs no memory of its own."""
+        return isinstance(node, LEAVES) or node.is_host or is_condition(node) or not self.is_wide(node.axes)
 
     # -- the body ----------------------------------------------------------------------------------------------------
 
@@ -98,7 +102,8 @@ class BlockPrinter:
         last = {name: place for place, s in enumerate(statements) for name in reads(s.node)}
         self.memory = self._memory(statements, last)
         for index, known in self.restricted.items():
-            self._line(f"{self.variables[index]} = {self._range(index, known)}")
+            span = visited(str(index.extent), known, self.variables[self.loop.row], self.printer)
+            self._line(f"{self.variables[index]} = {span}")
         for statement in statements:
             for text in filter(None, (statement.formula, statement.because and f"    by {statement.because}")):
                 self.lines += [f"# {line}" for line in textwrap.wrap(text, COMMENT, subsequent_indent="    ")]
@@ -183,9 +188,8 @@ class BlockPrinter:
         return f"room({', '.join([str(slot), *shown])})"
 
     def _block(self, name: str, axes: Axes) -> str:
-        return self.printer.laid_out(
-            View(name, axes, tuple(i for i in axes if i in self.indices)), tuple(i for i in axes if i not in self.indices)
-        ).text
+        fixed, seen = (tuple(i for i in axes if (i in self.indices) == is_fixed) for is_fixed in (True, False))
+        return self.printer.laid_out(View(name, axes, fixed), seen).text
 
     def _inherited(self, statement: Statement) -> str:
         """The value whose memory the first call of the statement may write to: an operand of it read nowhere else."""
@@ -196,7 +200,7 @@ class BlockPrinter:
             return node.name
         while isinstance(node, (Map, Select)):
             inner = node.operands if isinstance(node, Map) else (node.yes,)
-            deeper = [n for n in inner if not (isinstance(n, LEAVES) or n.is_host or is_condition(n)) and self.is_wide(n.axes)]
+            deeper = [n for n in inner if not self._is_text(n)]
             if not deeper:
                 reading = [n.name for n in inner if isinstance(n, Read) and set(n.axes) == set(statement.axes)]
                 everywhere = [n.name for n in walk(statement.node) if isinstance(n, Read)]
@@ -281,7 +285,7 @@ class BlockPrinter:
         operands: list[Text] = []
         written = False
         for operand in node.operands:
-            if isinstance(operand, LEAVES) or operand.is_host or not self.is_wide(operand.axes) or is_condition(operand):
+            if self._is_text(operand):
                 operands.append(self.printer.aligned(operand, axes))
             elif not written:
                 self._compute(operand, axes, target)
@@ -360,85 +364,25 @@ class BlockPrinter:
 
     def _fill(self, condition: Node, value: str, axes: Axes, target: Target) -> None:
         """Lines that put a value where a condition fails, in the columns where it can."""
-        known = [end for end in ends(condition, self.loop.row) if end.index in self.restricted]
-        inner = condition
-        flag = ""
-        if isinstance(inner, Map) and inner.operation == "or" and _is_denied(inner.operands[0]):
-            flag = inner.operands[0].children[0].name  # type: ignore[attr-defined]
-            inner = inner.operands[1]
-        if flag:
-            self._line(f"if {flag}:")
-            self.depth += 1
+        flag, inner = flagged(condition)
+        if flag is not None:
+            self._line(f"if {flag.name}:")
+        self.depth += flag is not None
         printer, out = self.printer, target.text
+        known = [end for end in ends(condition, self.loop.row) if end.index in self.restricted]
         if known:
             (end,) = known
-            printer, out = self._cut(end, axes, target)
-        negated = Map(NEGATED[inner.operation], inner.operands) if isinstance(inner, Map) and inner.operation in NEGATED else Map("not", (inner,))  # fmt: skip
-        self._line(self.library.fill_where.format(out=out, value=value, where=printer.aligned(negated, axes).text))
-        if flag:
-            self.depth -= 1
-
-    def _cut(self, end: End, axes: Axes, target: Target) -> tuple[Printer, str]:
-        """The columns of the target where the condition can fail: behind, or before, those where it holds in each row."""
-        column = self.variables[end.index]
-        cut = f"{column}_cut"
-        if end.upper:
-            first = self._reach(end, certain=True)
-            self._line(f"{cut} = slice(min(max({column}.start, {first}), {column}.stop), {column}.stop)")
-            place = f"{cut}.start - {column}.start :"
-        else:
-            stop = self._reach(end, certain=True)
-            self._line(f"{cut} = slice({column}.start, max({column}.start, min({column}.stop, {stop})))")
-            place = f": {cut}.stop - {column}.start"
-        shown = [place if index == end.index else ":" for index in axes]
-        while shown[-1] == ":":
-            shown.pop()
-        variables = {**self.variables, end.index: cut}
-        return replace(self.printer, variables=variables), f"{target.text}[{', '.join(shown)}]"
-
-    # -- ranges ------------------------------------------------------------------------------------------------------
-
-    def _range(self, index: Index, known: Sequence[End]) -> str:
-        """The part of the range of an index that a block of rows visits."""
-        extent = str(index.extent)
-        stop, start = extent, "0"
-        for end in known:
-            reach = self._reach(end, certain=False)
-            limit = f"min({stop}, {reach})" if end.upper else f"max({start}, {reach})"
-            if end.upper and reach != f"{self.variables[self.loop.row]}.stop":
-                limit = f"max(0, {limit})"
-            before = stop if end.upper else start
-            text = f"({limit} if {end.flag.name} else {before})" if end.flag is not None else limit
-            stop, start = (text, start) if end.upper else (stop, text)
-        return f"slice({start.removeprefix('(').removesuffix(')') if start[0] == '(' else start}, {stop[1:-1] if stop[0] == '(' else stop})"
-
-    def _reach(self, end: End, *, certain: bool) -> str:
-        """Where the range ends for the row that reaches farthest; with `certain`, for the one that reaches least."""
-        row = self.variables[self.loop.row]
-        # An upper bound is largest, a lower one smallest, at the last row if it rises with the row, else at the first.
-        at_last = (end.sign > 0) == (end.upper != certain)
-        offset, terms, whole = 0, [], True
-        if end.sign:
-            terms.append(("" if end.sign > 0 else "-") + f"{row}.{'stop' if at_last else 'start'}")
-            offset -= end.sign if at_last else 0
-        for coefficient, node in end.rest:
-            if isinstance(node, Literal) and node.denominator == 1 and not node.constant:
-                offset += coefficient * node.numerator
-            else:
-                whole = whole and not any(isinstance(n, Option) for n in walk(node))
-                terms.append(f"{'+' if coefficient > 0 else '-'} {self.printer.laid_out(node, ()).within(ATOM)}")
-        rounded_up = end.strict == end.upper  # index < bound stops at its ceiling, index >= bound starts there
-        if whole:
-            offset += 0 if rounded_up else 1
-        bound = " ".join(terms) + (f" {'+' if offset > 0 else '-'} {abs(offset)}" if offset else "")
-        bound = bound.strip().removeprefix("+ ") or "0"
-        if whole:
-            return bound
-        return f"math.ceil({bound})" if rounded_up else f"math.floor({bound}) + 1"
+            column = self.variables[end.index]
+            made = cut(end, column, self.variables[self.loop.row], printer)
+            self._line(f"{column}_cut = {made.span}")
+            shown = [made.place if index == end.index else ":" for index in axes]
+            while shown[-1] == ":":
+                shown.pop()
+            printer = replace(printer, variables={**self.variables, end.index: f"{column}_cut"})
+            out = f"{out}[{', '.join(shown)}]"
+        where = printer.aligned(negated(inner), axes).text
+        self._line(self.library.fill_where.format(out=out, value=value, where=where))
+        self.depth -= flag is not None
 
     def _line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
-
-
-def _is_denied(node: Node) -> bool:
-    return isinstance(node, Map) and node.operation == "not" and isinstance(node.operands[0], Option)

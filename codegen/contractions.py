@@ -136,9 +136,11 @@ def _scaled(scale: Node, nodes: Sequence[Node], over: Axes, context: Context) ->
     """The nodes with a number multiplied into the one where that costs least; a number that is 1/x divides."""
     result = [index for index in context.order if index not in over and any(index in node.axes for node in nodes)]
     place = scaled_place([node.axes for node in nodes], result, context.sizes) or 0
-    is_inverse = isinstance(scale, Map) and scale.operation == "div" and scale.operands[0] == ONE
-    above, below = ([nodes[place]], [scale.operands[1]]) if is_inverse else ([scale, nodes[place]], [])
-    return [quotient(above, below) if at == place else node for at, node in enumerate(nodes)]
+    if isinstance(scale, Map) and scale.operation == "div" and scale.operands[0] == ONE:
+        changed = quotient([nodes[place]], [scale.operands[1]])
+    else:
+        changed = quotient([scale, nodes[place]], [])
+    return [changed if at == place else node for at, node in enumerate(nodes)]
 
 
 def _finished(nodes: Sequence[Node], others: Sequence[Node], over: Axes) -> Axes:

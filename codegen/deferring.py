@@ -1,7 +1,7 @@
 """A divisor that a sum does not see divides the result: probabilities that nobody keeps are never normalised.
 
-After `codegen.schedule`'s sharing of values. Where a quotient e[i,j] / s[i] is read by products of arrays alone, and none
-of them sums over i,
+After `codegen.schedule`'s sharing of values. Where a quotient e[i,j] / s[i] is read by products of arrays alone, and
+none of them sums over i,
 
     Sum_j(e[i,j] / s[i] * V[j,c])  =  Sum_j(e[i,j] * V[j,c]) / s[i]
 
@@ -32,8 +32,17 @@ def deferred(statements: Sequence[Statement], kept: Collection[str], sizes: Size
             continue
         moved = {other.name: _after(other.node, statement, sizes) for other in readers}
         if all(statement.name not in reads(changed) for changed in moved.values()):
-            result = [replace(s, node=moved.get(s.name, s.node)) for s in result if s.name != statement.name]
+            told = f"{statement.name} = {' / '.join(map(_name, node.operands))}, divided after the product"
+            result = [
+                replace(other, node=moved[other.name], because="; ".join(filter(None, (other.because, told))))
+                if other.name in moved else other
+                for other in result if other.name != statement.name
+            ]  # fmt: skip
     return result
+
+
+def _name(node: Node) -> str:
+    return node.name if isinstance(node, Read) else ""
 
 
 def _after(node: Node, quotient: Statement, sizes: Sizes) -> Node:
@@ -50,6 +59,6 @@ def _after(node: Node, quotient: Statement, sizes: Sizes) -> Node:
             )  # fmt: skip
             is_less = entries(node.axes).at(sizes) < entries(side.where).at(sizes)
             if is_less and not set(divisor.axes) & set(node.over):
-                sides = (value, node.right) if place == 0 else (node.left, value)
-                return Map("div", (Contract(*sides, node.over), divisor))
+                left, right = (value, node.right) if place == 0 else (node.left, value)
+                return Map("div", (Contract(left, right, node.over), divisor))
     return node

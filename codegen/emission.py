@@ -94,6 +94,7 @@ def kernel_text(kernel: Kernel, target: str) -> str:
         if registers and (schedule is kernel or schedule.backward is not None):
             registered.append(_registered(schedule, saved, made))
     code = "\n".join(line for function in functions for line in function.lines if not line.lstrip().startswith("#"))
+    shared = {"add_at", "bind", "cast", "incoming", "largest", "restore", *RUNTIME_FUNCTIONS} - library.has
     words = {*re.findall(r"(?<![\w.])[A-Za-z_]\w*", code), *(["Workspace"] if "workspace" in code else [])}
     return environment().get_template("kernel.py.jinja").render(
         title=_sentence(program.title or program.name),
@@ -104,7 +105,7 @@ def kernel_text(kernel: Kernel, target: str) -> str:
         needs_math="math" in words,
         library=library.runtime["library"],
         runtime=[*["Array"], *["Saved"] * (kernel.backward is not None),
-                 *sorted({"add_at", "bind", "cast", "incoming", "largest", "restore", *RUNTIME_FUNCTIONS} - library.has & words)],
+                 *sorted(shared & words)],
         workspace=sorted({"Room", "Workspace"} & words),
         functions=functions,
         registered=registered,

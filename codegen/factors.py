@@ -31,7 +31,7 @@ def gathered(node: Node) -> Node:
         return Select(selected.condition, gathered(product), ZERO)
     widest = max((factor.axes for factor in (*above, *below)), key=len)
     narrow = [_narrow(factors, widest) for factors in (above, below)]
-    wide = [[factor for factor in factors if factor not in few] for factors, few in zip((above, below), narrow, strict=True)]
+    wide = [[f for f in factors if f not in few] for factors, few in zip((above, below), narrow, strict=True)]
     arrays = sum(not factor.is_host for few in narrow for factor in few)
     if len(narrow[0]) + len(narrow[1]) < 2 or not arrays or not (wide[0] or wide[1]):
         return node

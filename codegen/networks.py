@@ -5,9 +5,9 @@ Part of the algebraic passes, between `codegen.schedule`, which chooses the defi
     Sum_j(A[i,j] * Sum_c(dO[i,c] * V[j,c]))
 
 is here the set of factors A[i,j], dO[i,c], V[j,c] with j and c summed. In this form the three steps that a reader of
-formulas makes are plain: to write a definition in is to add its factors (`opened`), to read a definition from what is at
-hand is to find its factors and take them out (`readings`), and the order of the sums is a question of cost
-(`codegen.costs`). Each step is an identity of real numbers: products commute, and finite sums may be interchanged.
+formulas makes are plain: to write a definition in is to add its factors (`opened`), to read a definition from what is
+at hand is to find its factors and take them out (`readings`), and the order of the sums is a question of cost
+(`codegen.ordering`). Each step is an identity of real numbers: products commute, and finite sums may be interchanged.
 """
 
 from __future__ import annotations

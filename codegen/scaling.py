@@ -53,7 +53,7 @@ def _inside(term: Expr, order: Sequence[Index], setting: Setting) -> Expr:
     result = [index for index in order if index in free_indices(total)]
     if len(operands) < 2 or scaled_place(axes, result, setting.sizes) is None:
         return term
-    return total.func(Mul(*scale, total.function), *total.limits)  # type: ignore[no-any-return]
+    return total.func(Mul(*scale, total.function), *total.limits)
 
 
 def _axes(operand: Expr) -> tuple[Index, ...]:

@@ -40,10 +40,10 @@ from derive.functions import Defined
 from derive.language import Dim, Flag, Index, Scalar, Tensor
 from derive.program import Definition, Name, Program
 
-RESERVED = frozenset(
-    {"add_at", "np", "torch", "math", "saved", "leading", "bind", "bound", "incoming", "restore", "cast", "types",
-     "largest", "dtype", "device", *RUNTIME_FUNCTIONS}
-)
+RESERVED = frozenset({
+    "np", "torch", "math", "dtype", "device", "saved", "leading", "types", "bound", "workspace", "room", "part",
+    "Array", "Room", "Saved", "Workspace", "add_at", "bind", "cast", "incoming", "largest", "restore", *RUNTIME_FUNCTIONS,
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,9 @@ def plan(program: Program) -> Kernel:
         both = rejoined([*nodes, *adjoint_nodes], parts)
         both = [replace(statement, node=gathered(statement.node)) for statement in both]
         kept = [*outputs, *wanted]
-        together = _routine(f"{program.name}_value_and_gradient", program, hoisted(shrunk(read_later(both, kept), kept)),
-                            taken, [*returned[0], *returned[1]], inputs)  # fmt: skip
+        statements = hoisted(shrunk(read_later(both, kept), kept))
+        name = f"{program.name}_value_and_gradient"
+        together = _routine(name, program, statements, taken, [*returned[0], *returned[1]], inputs)
         variants.append(replace(plain, forward=together, backward=None, saved=()))
     return replace(plain, variants=tuple(variants))
 

@@ -122,9 +122,9 @@ class Search:
                     yield self.best(read, depth)
         if depth and term.scope:
             for base, _ in term.factors:
-                definition = self.within.get(name_of(base))
-                if definition is not None and self._promises(term, base, definition, depth):
-                    parts = opened(term, base, definition)
+                written = self.within.get(name_of(base))
+                if written is not None and self._promises(term, base, written, depth):
+                    parts = opened(term, base, written)
                     yield tuple(found for part in parts for found in self.best(part, depth - 1))
 
     def _promises(self, term: Term, base: Expr, definition: Definition, depth: int) -> bool:

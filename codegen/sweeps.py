@@ -18,8 +18,8 @@ from codegen.loops import Loop, looped
 from codegen.nodes import Axes, Node, Option, walk
 from codegen.printer import Printer
 from codegen.schedule import Kernel
-from codegen.sharing import Statement, fresh_name
-from codegen.supports import End, Support, Supports, ranges, supports_of
+from codegen.sharing import Statement, fresh_name, reads
+from codegen.supports import End, Supports, ranges, supports_of
 from derive.language import Index
 
 
@@ -28,12 +28,14 @@ class Sweep:
     """A loop with what a kernel knows about it: the ranges it may restrict, and the names of its variables.
 
     `partial` are the stored arrays of which only the visited part is ever read; the others are zero elsewhere.
-    `rows` names the size of a block; where it is `given`, an earlier kernel has decided it.
+    `rows` and `parts` name the size of a block and the number of parts of a sum; where the first is `given`, an earlier
+    kernel has decided it.
     """
 
     loop: Loop
     restricted: Mapping[Index, tuple[End, ...]]
     rows: str = "rows"
+    parts: str = "parts"
     given: bool = False
     partial: frozenset[str] = frozenset()
 
@@ -55,19 +57,28 @@ def steps(kernel: Kernel, library: Library) -> tuple[list[Step], list[Step]]:
     if not library.blocks:
         return list(forward.statements), list(backward.statements) if backward is not None else []
     sizes = typical_sizes(kernel.program)
-    first = _sweeps(looped(forward.statements, [*returned, *kernel.saved], sizes), {})
+    names = _words(kernel)
+    first = _sweeps(looped(forward.statements, [*returned, *kernel.saved], sizes), {}, names)
     if backward is None:
         return first, []
     of_saved = supports_of([s for step in first for s in (step.loop.body if isinstance(step, Sweep) else [step])], {})
     known = {name: of_saved[name] for name in kernel.saved if name in of_saved}
     wanted = [parameter.name for parameter in backward.returns]
-    return matched(first, _sweeps(looped(backward.statements, wanted, sizes), known), returned)
+    return matched(first, _sweeps(looped(backward.statements, wanted, sizes), known, names), returned)
 
 
-def _sweeps(made: Sequence[Statement | Loop], known: Supports) -> list[Step]:
+def _words(kernel: Kernel) -> set[str]:
+    """The names that a kernel uses already."""
+    routines = [routine for routine in (kernel.forward, kernel.backward) if routine is not None]
+    named = {name for r in routines for name in (*r.sizes, *r.options, *(p.name for p in r.parameters))}
+    return named | {name for r in routines for s in r.statements for name in (s.name, *reads(s.node))}
+
+
+def _sweeps(made: Sequence[Statement | Loop], known: Supports, names: set[str]) -> list[Step]:
     """The steps with the ranges of every loop restricted as far as the supports of its values allow."""
+    rows, parts = (fresh_name(stem, set(names)) for stem in ("rows", "parts"))
     return [
-        Sweep(step, ranges(step.body, step.row, step.stored, known)) if isinstance(step, Loop) else step
+        Sweep(step, ranges(step.body, step.row, step.stored, known), rows, parts) if isinstance(step, Loop) else step
         for step in made
     ]
 
@@ -75,7 +86,7 @@ def _sweeps(made: Sequence[Statement | Loop], known: Supports) -> list[Step]:
 def matched(
     forward: Sequence[Step], backward: Sequence[Step], returned: Sequence[str]
 ) -> tuple[list[Step], list[Step]]:
-    """Both routines, with arrays left unwritten outside of the ranges that the backward one visits in the same blocks."""
+    """Both routines, with arrays left unwritten outside of the ranges that the backward one visits, block by block."""
     loops = [step for step in forward if isinstance(step, Sweep) and step.restricted]
     if len(loops) != 1:
         return list(forward), list(backward)
@@ -135,7 +146,7 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
     block = BlockPrinter(loop, outside, variables, sweep.restricted, taken, lot)
     body = block.body()
     called = [function, str(loop.row.extent), sweep.rows, _sizes(own), _sizes(loop.shared), sweep.width]
-    called += [library.runtime["kind_arguments"], *(["parts=parts"] if loop.accumulated else [])]
+    called += [library.runtime["kind_arguments"], *([f"parts={sweep.parts}"] if loop.accumulated else [])]
     called += [f"lots={lot.extent}"] if lot is not None else []
     return [
         *_whole_arrays(sweep, library, {**loop.accumulated, **block.turned}),
@@ -145,7 +156,7 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
         *(f"    {line}" for line in body),
         "",
         f"workspace.sweep({', '.join(called)})",
-        *(f"{name} = {_total(name, library)}" for name in loop.accumulated),
+        *(f"{name} = {_total(name, sweep.parts, library)}" for name in loop.accumulated),
         *(f"{name} = {name}{library.turn}" for name in block.turned),
     ]
 
@@ -160,16 +171,16 @@ def _whole_arrays(sweep: Sweep, library: Library, accumulated: Mapping[str, Axes
         is_full = name in sweep.partial or not set(axes) & set(sweep.restricted)
         lines.append(f"{name} = {(library.empty if is_full else library.zeros).format(shape=_shape(axes))}")
     if accumulated:
-        lines.append(f"parts = workspace.parts({row}, {sweep.rows}, {_sizes(loop.own)}, {_sizes(loop.shared)})")
+        lines.append(f"{sweep.parts} = workspace.parts({row}, {sweep.rows}, {_sizes(loop.own)}, {_sizes(loop.shared)})")
     for name, axes in accumulated.items():
-        shape = ", ".join(["parts", *(str(index.extent) for index in axes)]) if axes else "parts,"
+        shape = ", ".join([sweep.parts, *(str(index.extent) for index in axes)]) if axes else f"{sweep.parts},"
         lines.append(f"{name} = {library.zeros.format(shape=shape)}")
     return lines
 
 
-def _total(name: str, library: Library) -> str:
+def _total(name: str, parts: str, library: Library) -> str:
     """The sum of the parts of an accumulated array."""
-    return f"{name}[0] if parts == 1 else {library.reductions['sum'].format(operand=name, axis=0)}"
+    return f"{name}[0] if {parts} == 1 else {library.reductions['sum'].format(operand=name, axis=0)}"
 
 
 def _about(one: Sequence[str], some: Sequence[str]) -> str:

@@ -3,9 +3,9 @@
 Stage 4c of the compiler, from the statements of `codegen.schedule` to further statements.
 
 *Lean.* The plain pair saves what the backward kernel reads, also arrays larger than anything that is passed in or out
-(a number for every pair of positions: the square of the length of a sequence). The lean backward kernel computes those again
-from the inputs, and of all that they depend on the lean forward kernel saves the small values that cost a reduction:
-the maximum and the sum of a row. In a loop over blocks, memory then grows with the inputs only.
+(a number for every pair of positions: the square of the length of a sequence). The lean backward kernel computes those
+again from the inputs, and of all that they depend on the lean forward kernel saves the small values that cost a
+reduction: the maximum and the sum of a row. In a loop over blocks, memory then grows with the inputs only.
 
 *Value and gradient.* The gradient of a scalar is a number times what can be computed with it. The statements of both
 kernels, the upstream gradient being 1, form one routine, in which what both compute is computed once.
@@ -22,12 +22,16 @@ from codegen.sharing import Statement, fresh_name, label, reads
 
 
 def lean(
-    forward: Sequence[Statement], backward: Sequence[Statement], saved: Sequence[str], inputs: Sequence[str],
+    forward: Sequence[Statement],
+    backward: Sequence[Statement],
+    saved: Sequence[str],
+    inputs: Sequence[str],
     boundary: Iterable[Sequence[str]],
 ) -> tuple[list[Statement], list[Statement], list[str]] | None:
     """(forward, backward, saved names) without large saved arrays; None where there are none.
 
-    `inputs` are the names of what is passed in, `boundary` the sizes of what is passed in and out: large is what has more than any of them.
+    `inputs` are the names of what is passed in, `boundary` the sizes of what is passed in and out: large is what has
+    more than any of them.
     """
     shapes = [Counter(sizes) for sizes in boundary]
     axes = {statement.name: statement.axes for statement in forward}

@@ -75,6 +75,8 @@ NUMPY: dict[str, Spelling] = {
     "at_least_one": Spelling("np.maximum({0}, 1)", POSTFIX, (TERNARY,)),
 }
 
+
+NUMBER_ZERO = "torch.zeros((), dtype=dtype, device=device)"
 TORCH: dict[str, Spelling] = {
     **ARITHMETIC,
     **{
@@ -96,8 +98,8 @@ TORCH: dict[str, Spelling] = {
         )
     },
     "logistic": _call("torch.sigmoid"),
-    # PyTorch's softplus is x above 20, which its log of the logistic function is not.
-    "softplus": Spelling("-torch.nn.functional.logsigmoid(-{0})", UNARY, (UNARY,)),
+    # torch.nn.functional.softplus(x) is x above 20: not to float64.
+    "softplus": Spelling(f"torch.logaddexp({{0}}, {NUMBER_ZERO})", POSTFIX, (TERNARY,)),
     "normal_cdf": _call("normal_cdf"),
     "finite": Spelling("torch.clamp({0}, min=torch.finfo(dtype).min)", POSTFIX, (TERNARY,)),
     "at_least_one": Spelling("torch.clamp({0}, min=1)", POSTFIX, (TERNARY,)),
@@ -136,6 +138,7 @@ TORCH_INTO = {
         )
     },
     "logistic": "torch.sigmoid({0}, out={out})",
+    "softplus": f"torch.logaddexp({{0}}, {NUMBER_ZERO}, out={{out}})",
     "normal_cdf": "normal_cdf({0}, out={out})",
     "finite": "torch.clamp({0}, min=torch.finfo(dtype).min, out={out})",
     "at_least_one": "torch.clamp({0}, min=1, out={out})",
@@ -291,7 +294,7 @@ LIBRARIES: dict[str, Library] = {
             "low_precision": "kind in (torch.float16, torch.bfloat16)",
             "single": "torch.float32",
             "typed": "value.to({kind})",
-            "out_of_sight": 'torch.compiler.is_compiling() or value.device.type != "cpu"',
+            "out_of_sight": 'torch.compiler.is_compiling() or value.device.type in ("cuda", "meta", "xpu")',
         },
     ),
 }

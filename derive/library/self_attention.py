@@ -11,6 +11,8 @@ For generation there are two forward kernels more: `self_attention_keys` gives k
 row is row place[s] of the whole, which is proved: a cache changes the order of the work, not the result.
 """
 
+from typing import Any
+
 from sympy import sqrt
 
 from derive.functions import softmax
@@ -60,7 +62,7 @@ backward.claim(
 x_new, place = tensor("x", N, S, C), tensor("place", S, into=T)
 
 
-def attend(program: Program, new: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+def attend(program: Program, new: Tensor, keys: Tensor, values: Tensor) -> Any:
     """What the new rows, each at its place, make of the keys and values so far."""
     q = program.define("Q_new", [n, g, r, s, d], Sum(new[n, s, c] * W_Q[g, r, d, c], c))
     z = program.define("Z_new", [n, g, r, s, j], Sum(q[n, g, r, s, d] * keys[n, g, j, d], d) / sqrt(D))

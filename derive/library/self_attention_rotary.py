@@ -6,10 +6,12 @@ The components of a query or key are A pairs (a, e) with e = 0 or 1. R_t turns p
 that a score depends on the distance of its positions only (`rotary` proves it). Values are not turned. Su et al. 2021.
 """
 
+from typing import Any
+
 from sympy import Eq, Expr, cos, sin, sqrt
 
 from derive.functions import softmax
-from derive.language import Sum, Tensor, dims, index, indices, leading_index, scalar, tensor, where
+from derive.language import Flag, Scalar, Sum, Tensor, dims, index, indices, leading_index, scalar, tensor, where
 from derive.program import Program
 
 N, T, S, C, G, R, A, D = dims("N T S C G R A D")
@@ -67,7 +69,7 @@ x_new, place = tensor("x", N, S, C), tensor("place", S, into=T)
 position = tensor("position", S)  # the place as a real number, for the angle
 
 
-def attend(program: Program, new: Tensor, position: Expr, keys: Tensor, values: Tensor) -> Tensor:
+def attend(program: Program, new: Tensor, position: Expr, keys: Tensor, values: Tensor) -> Any:
     """What the new rows, row s at its position, make of the keys and values so far."""
     angles = program.define("angle_new", [s, a], position * base ** (-a / A))
     turned = program.define("turns_new", [s, a, e, f], turn(angles[s, a]))
@@ -79,7 +81,7 @@ def attend(program: Program, new: Tensor, position: Expr, keys: Tensor, values: 
     return program.define("y_new", [n, s, c], Sum(o[n, g, r, s, d] * W_O[c, g, r, d], g, r, d))
 
 
-def key_of(program: Program, new: Tensor, position: Expr) -> Tensor:
+def key_of(program: Program, new: Tensor, position: Expr) -> Any:
     """The keys of new rows, row s turned by its position."""
     angles = program.define("angle_key", [s, a], position * base ** (-a / A))
     turned = program.define("turns_key", [s, a, e, f], turn(angles[s, a]))
@@ -93,8 +95,8 @@ rows_V = keys_of.define("V_new", [n, g, s, d], Sum(x_new[n, s, c] * W_V[g, d, c]
 keys_of.kernel(rows_K, rows_V, defaults={base: 10000.0})
 
 cached_K, cached_V = tensor("K", N, G, T, A, 2), tensor("V", N, G, T, D)
-inputs = [x_new, place, position, cached_K, cached_V, W_Q, W_O, base]
-step = Program(f"{name}_step", "self-attention of new rows", inputs)
+step_inputs: list[Tensor | Scalar | Flag] = [x_new, place, position, cached_K, cached_V, W_Q, W_O, base]
+step = Program(f"{name}_step", "self-attention of new rows", step_inputs)
 step.kernel(attend(step, x_new, position[s], cached_K, cached_V), defaults={base: 10000.0})
 
 whole = Program(f"{name}_rows", "new rows beside the whole", [x, place, W_Q, W_K, W_V, W_O, base])

@@ -313,7 +313,7 @@ def _met_together(sample: Sample, equalities: Sequence[Equality], positive: froz
     for step_number in range(NEWTON):
         gaps = _gaps(moved, equalities, field)
         before, worst = worst, max(map(abs, gaps))
-        if step_number > TRUSTED and worst > before / 2:
+        if before is not None and step_number > TRUSTED and worst > before / 2:
             return sample  # it does not converge: there may be nothing to converge to
         if worst < field.rational(Fraction(1, 10 ** (DIGITS - 10))):
             kept = all(value > 0 for (name, _), value in zip(at, values, strict=True) if name in positive)

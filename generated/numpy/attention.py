@@ -54,7 +54,7 @@ def attention_forward(
     rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((N, T_q, T_k), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
-    
+
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -78,7 +78,7 @@ def attention_forward(
         np.divide(A_exp, A_sum[..., None], out=A[b, i, j])
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         np.matmul(A[b, i, j], V[b, j], out=O[b, i])
-    
+
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, rows, causal, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
@@ -107,7 +107,7 @@ def attention_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
-    
+
     def dA_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -129,7 +129,7 @@ def attention_backward(
         # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
         dV_block = np.matmul(A[b, i, j].swapaxes(-1, -2), dO[b, i], out=room(0, b, j, d_v))
         dV[part, b, j] += dV_block
-    
+
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
@@ -169,7 +169,7 @@ def attention_lean_forward(
     A_exp_top = workspace.empty((N, T_q), dtype)
     A_sum = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
-    
+
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -189,11 +189,11 @@ def attention_lean_forward(
         A_exp = np.subtract(A_masked, A_exp_top[b, i][..., None], out=room(1, b, i, j))
         np.exp(A_exp, out=A_exp)
         A_sum[b, i] = np.maximum(A_exp.sum(axis=-1), 1)
-        # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i))
-        A = np.divide(A_exp, A_sum[b, i][..., None], out=room(1, b, i, j))
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
-        np.matmul(A, V[b, j], out=O[b, i])
-    
+        #     by A = A_exp / A_sum, divided after the product
+        np.matmul(A_exp, V[b, j], out=O[b, i])
+        O[b, i] /= A_sum[b, i][..., None]
+
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, causal, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
@@ -223,7 +223,7 @@ def attention_lean_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
-    
+
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -261,7 +261,7 @@ def attention_lean_backward(
         # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
         dV_block = np.matmul(A.swapaxes(-1, -2), dO[b, i], out=room(0, b, j, d_v))
         dV[part, b, j] += dV_block
-    
+
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)

@@ -55,7 +55,7 @@ def attention_alibi_forward(
     rows = workspace.rows(T, T, matrices=True)
     A = np.zeros((N, H, T, T), dtype)
     O = workspace.empty((N, H, T, d_v), dtype)
-    
+
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         j = slice(0, min(T, i.stop))
@@ -85,7 +85,7 @@ def attention_alibi_forward(
         np.divide(A_exp, A_sum[..., None], out=A[n, h, i, j])
         # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
         np.matmul(A[n, h, i, j], V[n, h, j], out=O[n, h, i])
-    
+
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H)
     saved = (leading, types, H, N, T, d_k, d_v, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
@@ -117,7 +117,7 @@ def attention_alibi_backward(
     dK = np.zeros((parts, N, H, T, d_k), dtype)
     dV = np.zeros((parts, N, H, T, d_v), dtype)
     dslope = np.zeros((parts, H), dtype)
-    
+
     def dA_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         # dA[n,h,i,j] = Sum_c(V[n,h,j,c]*dO[n,h,i,c])
@@ -143,7 +143,7 @@ def attention_alibi_backward(
         )
         # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
         dslope[part, h] += -np.einsum("hij,ij->h", dS, dslope_part)
-    
+
     workspace.sweep(dA_block, T, rows, (), (N,), T, dtype, parts=parts, lots=H)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
@@ -190,7 +190,7 @@ def attention_alibi_lean_forward(
     A_exp_top = workspace.empty((N, H, T), dtype)
     A_sum = workspace.empty((N, H, T), dtype)
     O = workspace.empty((N, H, T, d_v), dtype)
-    
+
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         j = slice(0, min(T, i.stop))
@@ -216,11 +216,11 @@ def attention_alibi_lean_forward(
         A_exp = np.subtract(A_masked, A_exp_top[n, h, i][..., None], out=room(2, h, i, j))
         np.exp(A_exp, out=A_exp)
         A_sum[n, h, i] = np.maximum(A_exp.sum(axis=-1), 1)
-        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i)
-        A = np.divide(A_exp, A_sum[n, h, i][..., None], out=room(2, h, i, j))
         # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
-        np.matmul(A, V[n, h, j], out=O[n, h, i])
-    
+        #     by A = A_exp / A_sum, divided after the product
+        np.matmul(A_exp, V[n, h, j], out=O[n, h, i])
+        O[n, h, i] /= A_sum[n, h, i][..., None]
+
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H)
     saved = (leading, types, H, N, T, d_k, d_v, Q, K, V, slope, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
@@ -252,7 +252,7 @@ def attention_alibi_lean_backward(
     dK = np.zeros((parts, N, H, T, d_k), dtype)
     dV = np.zeros((parts, N, H, T, d_v), dtype)
     dslope = np.zeros((parts, H), dtype)
-    
+
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
@@ -293,7 +293,7 @@ def attention_alibi_lean_backward(
         )
         # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
         dslope[part, h] += -np.einsum("hij,ij->h", dS, dslope_part)
-    
+
     workspace.sweep(S_block, T, rows, (), (N,), T, dtype, parts=parts, lots=H)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)

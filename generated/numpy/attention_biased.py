@@ -55,7 +55,7 @@ def attention_biased_forward(
     rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((N, T_q, T_k), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
-    
+
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
@@ -71,7 +71,7 @@ def attention_biased_forward(
         np.divide(A_exp, A_sum[..., None], out=A[b, i])
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         np.matmul(A[b, i], V[b], out=O[b, i])
-    
+
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
@@ -103,7 +103,7 @@ def attention_biased_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
-    
+
     def dA_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         # dA[b,i,j] = Sum_c(V[b,j,c]*dO[b,i,c])
@@ -126,7 +126,7 @@ def attention_biased_backward(
         dV[part, b] += dV_block
         # dbias[b,i,j] = dS[b,i,j]
         np.copyto(dbias[b, i], dS)
-    
+
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)

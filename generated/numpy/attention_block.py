@@ -85,7 +85,7 @@ def attention_block_forward(
     xhat = workspace.empty((N, T, C), dtype)
     z = workspace.empty((N, T, C), dtype)
     Q = workspace.empty((N, H, T, D), dtype)
-    
+
     def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         # mu[n,i] = mean(x[n,i,c], over=c)
@@ -106,7 +106,7 @@ def attention_block_forward(
                 z[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).transpose(0, 2, 1, 3),
         )
-    
+
     workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, lots=N)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z[n,j,c])   (N, H, T, D)
     K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
@@ -115,7 +115,7 @@ def attention_block_forward(
     rows = workspace.rows(T, T, matrices=True)
     A = workspace.empty((N, H, T, T), dtype)
     O = workspace.empty((N, H, T, D), dtype)
-    
+
     def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2 and some h."""
         j = slice(0, min(T, i_2.stop) if causal else T)
@@ -139,7 +139,7 @@ def attention_block_forward(
         np.divide(A_exp, A_sum[..., None], out=A[n_2, h, i_2, j])
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         np.matmul(A[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
-    
+
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H)
     y_product = (O.transpose(0, 2, 1, 3).reshape(N * T, H * D) @ W_O.reshape(C, H * D).T).reshape(N, T, C)
     # y[n,i,c] = x[n,i,c] + Sum_h,a(W_O[c,h,a]*O[n,h,i,a])   (N, T, C)
@@ -180,7 +180,7 @@ def attention_block_backward(
     parts = workspace.parts(T, rows, (N, H), ())
     dV = np.zeros((parts, N, H, T, D), dtype)
     dK = np.zeros((parts, N, H, T, D), dtype)
-    
+
     def dA_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         j = slice(0, min(T, i.stop) if causal else T)
@@ -202,7 +202,7 @@ def attention_block_backward(
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         np.matmul(dS, K[n, h, j], out=dQ[n, h, i])
         dQ[n, h, i] /= math.sqrt(D)
-    
+
     workspace.sweep(dA_block, T, rows, (N,), (), T, dtype, parts=parts, lots=H)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -216,7 +216,7 @@ def attention_block_backward(
     dgamma = np.zeros((parts, C), dtype)
     dbeta = np.zeros((parts, C), dtype)
     dW_Q = np.zeros((parts, H, D, C), dtype)
-    
+
     def dz_product_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
         dz_product = np.matmul(
@@ -261,7 +261,7 @@ def attention_block_backward(
             (dQ[n_2, :, i_2].swapaxes(-1, -2).reshape(H * D, (i_2.stop - i_2.start)) @ z[n_2, i_2]).reshape(H, D, C),
         )
         dW_Q[part] += dW_Q_block
-    
+
     workspace.sweep(dz_product_block, T, rows, (), (N,), H * D, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)
@@ -330,7 +330,7 @@ def attention_block_lean_forward(
     xhat = workspace.empty((N, T, C), dtype)
     z = workspace.empty((N, T, C), dtype)
     Q = workspace.empty((N, H, T, D), dtype)
-    
+
     def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         # mu[n,i] = mean(x[n,i,c], over=c)
@@ -351,7 +351,7 @@ def attention_block_lean_forward(
                 z[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).transpose(0, 2, 1, 3),
         )
-    
+
     workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, lots=N)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z[n,j,c])   (N, H, T, D)
     K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
@@ -359,7 +359,7 @@ def attention_block_lean_forward(
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
     rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, H, T, D), dtype)
-    
+
     def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2 and some h."""
         j = slice(0, min(T, i_2.stop) if causal else T)
@@ -383,7 +383,7 @@ def attention_block_lean_forward(
         A = np.divide(A_exp, A_sum[..., None], out=room(1, h, i_2, j))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         np.matmul(A, V[n_2, h, j], out=O[n_2, h, i_2])
-    
+
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H)
     y_product = (O.transpose(0, 2, 1, 3).reshape(N * T, H * D) @ W_O.reshape(C, H * D).T).reshape(N, T, C)
     # y[n,i,c] = x[n,i,c] + Sum_h,a(W_O[c,h,a]*O[n,h,i,a])   (N, T, C)
@@ -430,7 +430,7 @@ def attention_block_lean_backward(
     parts = workspace.parts(T, rows, (N, H), ())
     dV = np.zeros((parts, N, H, T, D), dtype)
     dK = np.zeros((parts, N, H, T, D), dtype)
-    
+
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         j = slice(0, min(T, i.stop) if causal else T)
@@ -472,7 +472,7 @@ def attention_block_lean_backward(
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         np.matmul(dS, K[n, h, j], out=dQ[n, h, i])
         dQ[n, h, i] /= math.sqrt(D)
-    
+
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, parts=parts, lots=H)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -487,7 +487,7 @@ def attention_block_lean_backward(
     dbeta = np.zeros((parts, C), dtype)
     dW_Q = np.zeros((parts, H, D, C), dtype)
     dW_O = np.zeros((parts, C, H, D), dtype)
-    
+
     def dz_product_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
         dz_product = np.matmul(
@@ -541,7 +541,7 @@ def attention_block_lean_backward(
             ).reshape(C, H, D),
         )
         dW_O[part] += dW_O_block
-    
+
     workspace.sweep(dz_product_block, T, rows, (), (N,), H * D, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)

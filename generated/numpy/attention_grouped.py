@@ -54,7 +54,7 @@ def attention_grouped_forward(
     rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((N, G, R, T_q, T_k), dtype)
     O = workspace.empty((N, G, R, T_q, d_v), dtype)
-    
+
     def S_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
         """The rows i of a block, for one n and one g and some r."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -89,7 +89,7 @@ def attention_grouped_forward(
                 A[n, g, r, i, j].reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
             ).reshape((r.stop - r.start), (i.stop - i.start), d_v),
         )
-    
+
     workspace.sweep(S_block, T_q, rows, (N, G), (), T_k, dtype, lots=R)
     saved = (leading, types, G, N, R, T_k, T_q, d_k, d_v, rows, causal, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
@@ -118,7 +118,7 @@ def attention_grouped_backward(
     parts = workspace.parts(T_q, rows, (N, G), (R,))
     dK = np.zeros((parts, N, G, T_k, d_k), dtype)
     dV = np.zeros((parts, N, G, T_k, d_v), dtype)
-    
+
     def dA_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n and one r and some g."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -138,7 +138,7 @@ def attention_grouped_backward(
         # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
         dV_block = np.matmul(A[n, g, r, i, j].swapaxes(-1, -2), dO[n, g, r, i], out=room(0, g, j, d_v))
         dV[part, n, g, j] += dV_block
-    
+
     workspace.sweep(dA_block, T_q, rows, (N,), (R,), T_k, dtype, parts=parts, lots=G)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
@@ -180,7 +180,7 @@ def attention_grouped_lean_forward(
     A_exp_top = workspace.empty((N, G, R, T_q), dtype)
     A_sum = workspace.empty((N, G, R, T_q), dtype)
     O = workspace.empty((N, G, R, T_q, d_v), dtype)
-    
+
     def S_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
         """The rows i of a block, for one n and one g and some r."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -206,16 +206,16 @@ def attention_grouped_lean_forward(
         A_exp = np.subtract(A_masked, A_exp_top[n, g, r, i][..., None], out=room(1, r, i, j))
         np.exp(A_exp, out=A_exp)
         A_sum[n, g, r, i] = np.maximum(A_exp.sum(axis=-1), 1)
-        # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i))
-        A = np.divide(A_exp, A_sum[n, g, r, i][..., None], out=room(1, r, i, j))
         # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
+        #     by A = A_exp / A_sum, divided after the product
         np.copyto(
             O[n, g, r, i],
             (
-                A.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+                A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
             ).reshape((r.stop - r.start), (i.stop - i.start), d_v),
         )
-    
+        O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
+
     workspace.sweep(S_block, T_q, rows, (N, G), (), T_k, dtype, lots=R)
     saved = (leading, types, G, N, R, T_k, T_q, d_k, d_v, causal, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
@@ -245,7 +245,7 @@ def attention_grouped_lean_backward(
     parts = workspace.parts(T_q, rows, (N, G), (R,))
     dK = np.zeros((parts, N, G, T_k, d_k), dtype)
     dV = np.zeros((parts, N, G, T_k, d_v), dtype)
-    
+
     def S_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n and one r and some g."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -281,7 +281,7 @@ def attention_grouped_lean_backward(
         # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
         dV_block = np.matmul(A.swapaxes(-1, -2), dO[n, g, r, i], out=room(0, g, j, d_v))
         dV[part, n, g, j] += dV_block
-    
+
     workspace.sweep(S_block, T_q, rows, (N,), (R,), T_k, dtype, parts=parts, lots=G)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)

@@ -53,7 +53,7 @@ def attention_merge(
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
     O = workspace.empty((N, C), dtype)
-    
+
     def L_top_masked_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         L_top_masked = room(0, n, P)
@@ -71,7 +71,7 @@ def attention_merge(
         np.exp(w, out=w)
         # O[n,c] = Sum_p(w[n,p]*outputs[n,p,c])
         np.copyto(O[n], np.einsum("npc,np->nc", outputs[n], w))
-    
+
     workspace.sweep(L_top_masked_block, N, rows, (), (), P * C, dtype)
     # L[n] = logsumexp(scales[n,p], over=p, where=allowed[n,p] > 0)   (N,)
     L = L_top + L_log

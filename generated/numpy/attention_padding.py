@@ -56,7 +56,7 @@ def attention_padding_forward(
     rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((B, H, T_q, T_k), dtype)
     O = workspace.empty((B, H, T_q, d_v), dtype)
-    
+
     def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h."""
         S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
@@ -73,7 +73,7 @@ def attention_padding_forward(
         np.divide(A_exp, A_sum[..., None], out=A[b, h, i])
         # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
         np.matmul(A[b, h, i], V[b, h], out=O[b, h, i])
-    
+
     workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, lots=H)
     saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
@@ -103,7 +103,7 @@ def attention_padding_backward(
     parts = workspace.parts(T_q, rows, (B, H), ())
     dK = np.zeros((parts, B, H, T_k, d_k), dtype)
     dV = np.zeros((parts, B, H, T_k, d_v), dtype)
-    
+
     def dA_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h."""
         # dA[b,h,i,j] = Sum_c(V[b,h,j,c]*dO[b,h,i,c])
@@ -124,7 +124,7 @@ def attention_padding_backward(
         # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
         dV_block = np.matmul(A[b, h, i].swapaxes(-1, -2), dO[b, h, i], out=room(0, h, T_k, d_v))
         dV[part, b, h] += dV_block
-    
+
     workspace.sweep(dA_block, T_q, rows, (B,), (), T_k, dtype, parts=parts, lots=H)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
@@ -166,7 +166,7 @@ def attention_padding_lean_forward(
     A_exp_top = workspace.empty((B, H, T_q), dtype)
     A_sum = workspace.empty((B, H, T_q), dtype)
     O = workspace.empty((B, H, T_q, d_v), dtype)
-    
+
     def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h."""
         S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
@@ -179,11 +179,11 @@ def attention_padding_lean_forward(
         A_exp = np.subtract(A_masked, A_exp_top[b, h, i][..., None], out=room(1, h, i, T_k))
         np.exp(A_exp, out=A_exp)
         A_sum[b, h, i] = np.maximum(A_exp.sum(axis=-1), 1)
-        # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0)
-        A = np.divide(A_exp, A_sum[b, h, i][..., None], out=room(1, h, i, T_k))
         # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
-        np.matmul(A, V[b, h], out=O[b, h, i])
-    
+        #     by A = A_exp / A_sum, divided after the product
+        np.matmul(A_exp, V[b, h], out=O[b, h, i])
+        O[b, h, i] /= A_sum[b, h, i][..., None]
+
     workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, lots=H)
     saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, O, A_mask, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
@@ -213,7 +213,7 @@ def attention_padding_lean_backward(
     parts = workspace.parts(T_q, rows, (B, H), ())
     dK = np.zeros((parts, B, H, T_k, d_k), dtype)
     dV = np.zeros((parts, B, H, T_k, d_v), dtype)
-    
+
     def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h."""
         S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
@@ -244,7 +244,7 @@ def attention_padding_lean_backward(
         # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
         dV_block = np.matmul(A.swapaxes(-1, -2), dO[b, h, i], out=room(0, h, T_k, d_v))
         dV[part, b, h] += dV_block
-    
+
     workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, parts=parts, lots=H)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)

@@ -63,7 +63,7 @@ def attention_scaled_forward(
     rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((N, T_q, T_k), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
-    
+
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -88,7 +88,7 @@ def attention_scaled_forward(
         np.divide(A_exp, A_sum[..., None], out=A[b, i, j])
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         np.matmul(A[b, i, j], V[b, j], out=O[b, i])
-    
+
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, rows, scale, causal, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
@@ -117,7 +117,7 @@ def attention_scaled_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
-    
+
     def dA_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -139,7 +139,7 @@ def attention_scaled_backward(
         # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
         dV_block = np.matmul(A[b, i, j].swapaxes(-1, -2), dO[b, i], out=room(0, b, j, d_v))
         dV[part, b, j] += dV_block
-    
+
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)

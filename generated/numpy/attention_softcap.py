@@ -64,7 +64,7 @@ def attention_softcap_forward(
     t = workspace.empty((N, T_q, T_k), dtype)
     A = workspace.empty((N, T_q, T_k), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
-    
+
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
@@ -87,7 +87,7 @@ def attention_softcap_forward(
         np.divide(A_exp, A_sum[..., None], out=A[n, i])
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         np.matmul(A[n, i], V[n], out=O[n, i])
-    
+
     workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, causal, Q, K, V, t, A, O)
     return restore(O, leading, bound.type), saved
@@ -117,7 +117,7 @@ def attention_softcap_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
-    
+
     def dA_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -142,7 +142,7 @@ def attention_softcap_backward(
         # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
         dV_block = np.matmul(A[n, i, j].swapaxes(-1, -2), dO[n, i], out=room(0, n, j, d_v))
         dV[part, n, j] += dV_block
-    
+
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
@@ -189,7 +189,7 @@ def attention_softcap_lean_forward(
     A_exp_top = workspace.empty((N, T_q), dtype)
     A_sum = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
-    
+
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -214,11 +214,11 @@ def attention_softcap_lean_forward(
         A_exp = np.subtract(A_masked, A_exp_top[n, i][..., None], out=room(1, n, i, j))
         np.exp(A_exp, out=A_exp)
         A_sum[n, i] = np.maximum(A_exp.sum(axis=-1), 1)
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i))
-        A = np.divide(A_exp, A_sum[n, i][..., None], out=room(1, n, i, j))
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
-        np.matmul(A, V[n, j], out=O[n, i])
-    
+        #     by A = A_exp / A_sum, divided after the product
+        np.matmul(A_exp, V[n, j], out=O[n, i])
+        O[n, i] /= A_sum[n, i][..., None]
+
     workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, cap, causal, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
@@ -248,7 +248,7 @@ def attention_softcap_lean_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
-    
+
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -294,7 +294,7 @@ def attention_softcap_lean_backward(
         # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
         dV_block = np.matmul(A.swapaxes(-1, -2), dO[n, i], out=room(1, n, j, d_v))
         dV[part, n, j] += dV_block
-    
+
     workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)

@@ -54,7 +54,7 @@ def attention_window_forward(
     rows = workspace.rows(T, T, matrices=True)
     A = workspace.empty((N, T, T), dtype)
     O = workspace.empty((N, T, d_v), dtype)
-    
+
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
@@ -85,7 +85,7 @@ def attention_window_forward(
         np.divide(A_exp, A_sum[..., None], out=A[n, i, j])
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         np.matmul(A[n, i, j], V[n, j], out=O[n, i])
-    
+
     workspace.sweep(S_block, T, rows, (), (), T, dtype, lots=N)
     saved = (leading, types, N, T, d_k, d_v, rows, window, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
@@ -114,7 +114,7 @@ def attention_window_backward(
     parts = workspace.parts(T, rows, (N,), ())
     dK = np.zeros((parts, N, T, d_k), dtype)
     dV = np.zeros((parts, N, T, d_v), dtype)
-    
+
     def dA_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
@@ -136,7 +136,7 @@ def attention_window_backward(
         # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
         dV_block = np.matmul(A[n, i, j].swapaxes(-1, -2), dO[n, i], out=room(0, n, j, d_v))
         dV[part, n, j] += dV_block
-    
+
     workspace.sweep(dA_block, T, rows, (), (), T, dtype, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
@@ -176,7 +176,7 @@ def attention_window_lean_forward(
     A_exp_top = workspace.empty((N, T), dtype)
     A_sum = workspace.empty((N, T), dtype)
     O = workspace.empty((N, T, d_v), dtype)
-    
+
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
@@ -203,11 +203,11 @@ def attention_window_lean_forward(
         A_exp = np.subtract(A_masked, A_exp_top[n, i][..., None], out=room(1, n, i, j))
         np.exp(A_exp, out=A_exp)
         A_sum[n, i] = np.maximum(A_exp.sum(axis=-1), 1)
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window))
-        A = np.divide(A_exp, A_sum[n, i][..., None], out=room(1, n, i, j))
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
-        np.matmul(A, V[n, j], out=O[n, i])
-    
+        #     by A = A_exp / A_sum, divided after the product
+        np.matmul(A_exp, V[n, j], out=O[n, i])
+        O[n, i] /= A_sum[n, i][..., None]
+
     workspace.sweep(S_block, T, rows, (), (), T, dtype, lots=N)
     saved = (leading, types, N, T, d_k, d_v, window, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
@@ -237,7 +237,7 @@ def attention_window_lean_backward(
     parts = workspace.parts(T, rows, (N,), ())
     dK = np.zeros((parts, N, T, d_k), dtype)
     dV = np.zeros((parts, N, T, d_v), dtype)
-    
+
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
@@ -282,7 +282,7 @@ def attention_window_lean_backward(
         # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
         dV_block = np.matmul(A.swapaxes(-1, -2), dO[n, i], out=room(0, n, j, d_v))
         dV[part, n, j] += dV_block
-    
+
     workspace.sweep(S_block, T, rows, (), (), T, dtype, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)

@@ -44,11 +44,11 @@ def clip_loss_forward(
     types = bound.types
     dtype = A.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, N, matrices=True)
+    rows_2 = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype)
     R_top = workspace.empty((N,), dtype)
     R_log = workspace.empty((N,), dtype)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = np.divide(A[i], tau, out=room(0, i, d))
@@ -60,8 +60,8 @@ def clip_loss_forward(
         R_log_exp = np.subtract(S[i], R_top[i][..., None], out=room(0, i, N))
         np.exp(R_log_exp, out=R_log_exp)
         R_log[i] = np.log(R_log_exp.sum(axis=-1))
-    
-    workspace.sweep(S_block, N, rows, (), (), N, dtype)
+
+    workspace.sweep(S_block, N, rows_2, (), (), N, dtype)
     # C[j] = logsumexp(S[i,j], over=i) = C_top + C_log   (N,)
     C_top = S.max(axis=0)
     C_log = np.log(np.exp(S - C_top).sum(axis=0))
@@ -102,12 +102,12 @@ def clip_loss_backward(
     dC = dcolumns / N
     # dR[i] = drows/N
     dR = drows / N
-    rows = workspace.rows(N, N, matrices=True)
+    rows_2 = workspace.rows(N, N, matrices=True)
     dA = workspace.empty((N, d), dtype)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows_2, (), ())
     dB = np.zeros((parts, N, d), dtype)
     dtau = np.zeros((parts,), dtype)
-    
+
     def dS_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # dS[i,j] = dR[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) + dC[j]*exp(S[i,j])/Sum_i_2(exp(S[i_2,j])) - [i =
@@ -130,8 +130,8 @@ def clip_loss_backward(
         dB[part] += dB_block
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -(np.einsum("ij,ij->", S[i], dS) / tau)
-    
-    workspace.sweep(dS_block, N, rows, (), (), N, dtype, parts=parts)
+
+    workspace.sweep(dS_block, N, rows_2, (), (), N, dtype, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(axis=0)
     dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     return cast(dA, types["A"]), cast(dB, types["B"]), dtau
@@ -160,11 +160,11 @@ def clip_loss_lean_forward(
     types = bound.types
     dtype = A.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, N, matrices=True)
+    rows_2 = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype)
     R_top = workspace.empty((N,), dtype)
     R_log = workspace.empty((N,), dtype)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = np.divide(A[i], tau, out=room(0, i, d))
@@ -176,8 +176,8 @@ def clip_loss_lean_forward(
         R_log_exp = np.subtract(S[i], R_top[i][..., None], out=room(0, i, N))
         np.exp(R_log_exp, out=R_log_exp)
         R_log[i] = np.log(R_log_exp.sum(axis=-1))
-    
-    workspace.sweep(S_block, N, rows, (), (), N, dtype)
+
+    workspace.sweep(S_block, N, rows_2, (), (), N, dtype)
     # C[j] = logsumexp(S[i,j], over=i) = C_top + C_log   (N,)
     C_top = S.max(axis=0)
     C_log = np.log(np.exp(S - C_top).sum(axis=0))
@@ -218,12 +218,12 @@ def clip_loss_lean_backward(
     dC = dcolumns / N
     # dR[i] = drows/N
     dR = drows / N
-    rows = workspace.rows(N, N, matrices=True)
+    rows_2 = workspace.rows(N, N, matrices=True)
     dA = workspace.empty((N, d), dtype)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows_2, (), ())
     dB = np.zeros((parts, N, d), dtype)
     dtau = np.zeros((parts,), dtype)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = np.divide(A[i], tau, out=room(0, i, d))
@@ -250,8 +250,8 @@ def clip_loss_lean_backward(
         dB[part] += dB_block
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -(np.einsum("ij,ij->", S, dS) / tau)
-    
-    workspace.sweep(S_block, N, rows, (), (), N, dtype, parts=parts)
+
+    workspace.sweep(S_block, N, rows_2, (), (), N, dtype, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(axis=0)
     dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     return cast(dA, types["A"]), cast(dB, types["B"]), dtau

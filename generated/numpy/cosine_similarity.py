@@ -57,7 +57,7 @@ def cosine_similarity_forward(
     unit_v = workspace.empty((N, d), dtype)
     unit_w = workspace.empty((N, d), dtype)
     y = workspace.empty((N,), dtype)
-    
+
     def unit_v_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # p[n] = Sum_a(v[n,a]**2)
@@ -76,7 +76,7 @@ def cosine_similarity_forward(
         np.divide(w[n], length_w[n][..., None], out=unit_w[n])
         # y[n] = Sum_a(unit_v[n,a]*unit_w[n,a])
         y[n] = np.einsum("na,na->n", unit_v[n], unit_w[n])
-    
+
     workspace.sweep(unit_v_block, N, rows, (), (), d, dtype)
     saved = (leading, types, N, d, eps, p, q, length_v, length_w, unit_v, unit_w, y)
     return restore(y, leading, bound.type), saved
@@ -103,7 +103,7 @@ def cosine_similarity_backward(
     rows = workspace.rows(N, d)
     dv = workspace.empty((N, d), dtype)
     dw = workspace.empty((N, d), dtype)
-    
+
     def dv_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dv_part = dy[n] * y[n]
@@ -123,6 +123,6 @@ def cosine_similarity_backward(
         )
         np.copyto(part_part_2, 0, where=np.sqrt(q[n])[..., None] <= eps)
         dw[n] -= part_part_2
-    
+
     workspace.sweep(dv_block, N, rows, (), (), d, dtype)
     return restore(dv, leading, types["v"]), restore(dw, leading, types["w"])

@@ -57,7 +57,7 @@ def cross_entropy_masked_forward(
     row_top_top = workspace.empty((N,), dtype)
     row_top = workspace.empty((N,), dtype)
     row_sum = workspace.empty((N,), dtype)
-    
+
     def row_top_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         row_top_top[n] = z[n].max(axis=-1)
@@ -65,7 +65,7 @@ def cross_entropy_masked_forward(
         row_sum_exp = np.subtract(z[n], row_top[n][..., None], out=room(0, n, V))
         np.exp(row_sum_exp, out=row_sum_exp)
         row_sum[n] = np.maximum(row_sum_exp.sum(axis=-1), 1)
-    
+
     workspace.sweep(row_top_top_block, N, rows, (), (), V, dtype)
     # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)   (N,)
     row = np.where(keep > 0, np.where(keep > 0, row_top_top, 0) - z[np.arange(N), target] + np.log(row_sum), 0)
@@ -100,7 +100,7 @@ def cross_entropy_masked_backward(
     drow = np.where(drow_mask, dloss / np.where(drow_mask, M, 1), 0)
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*[keep[n] > 0]
@@ -109,7 +109,7 @@ def cross_entropy_masked_backward(
         np.multiply((drow / row_sum[n])[..., None], dz[n], out=dz[n])
         np.copyto(dz[n], 0, where=keep[n][..., None] <= 0)
         dz[n][np.arange(n.stop - n.start), target[n]] -= np.where(keep[n] > 0, drow, 0)
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
 
@@ -153,7 +153,7 @@ def cross_entropy_masked_value_and_gradient(
     row_top = workspace.empty((N,), dtype)
     row_sum = workspace.empty((N,), dtype)
     dz = workspace.empty((N, V), dtype)
-    
+
     def row_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         row_top[n] = z[n].max(axis=-1)
@@ -164,7 +164,7 @@ def cross_entropy_masked_value_and_gradient(
         np.multiply((drow / row_sum[n])[..., None], row_exp, out=dz[n])
         np.copyto(dz[n], 0, where=keep[n][..., None] <= 0)
         dz[n][np.arange(n.stop - n.start), target[n]] -= np.where(keep[n] > 0, drow, 0)
-    
+
     workspace.sweep(row_exp_block, N, rows, (), (), V, dtype)
     # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)   (N,)
     row = np.where(keep > 0, np.where(keep > 0, row_top, 0) - z[np.arange(N), target] + np.log(row_sum), 0)

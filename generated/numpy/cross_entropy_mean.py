@@ -60,7 +60,7 @@ def cross_entropy_mean_forward(
     row_top_top = workspace.empty((N,), dtype)
     row_top = workspace.empty((N,), dtype)
     row_sum = workspace.empty((N,), dtype)
-    
+
     def row_top_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         row_top_top[n] = z[n].max(axis=-1)
@@ -68,7 +68,7 @@ def cross_entropy_mean_forward(
         row_sum_exp = np.subtract(z[n], row_top[n][..., None], out=room(0, n, V))
         np.exp(row_sum_exp, out=row_sum_exp)
         row_sum[n] = np.maximum(row_sum_exp.sum(axis=-1), 1)
-    
+
     workspace.sweep(row_top_top_block, N, rows, (), (), V, dtype)
     # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)   (N,)
     row = np.where(
@@ -112,7 +112,7 @@ def cross_entropy_mean_backward(
     dz_part = drow * w[target]
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*w[target[n]]*[keep[n] > 0]
@@ -121,7 +121,7 @@ def cross_entropy_mean_backward(
         np.multiply((dz_part[n] / row_sum[n])[..., None], dz[n], out=dz[n])
         np.copyto(dz[n], 0, where=keep[n][..., None] <= 0)
         dz[n][np.arange(n.stop - n.start), target[n]] -= np.where(keep[n] > 0, dz_part[n], 0)
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
 
@@ -168,7 +168,7 @@ def cross_entropy_mean_value_and_gradient(
     row_top = workspace.empty((N,), dtype)
     row_sum = workspace.empty((N,), dtype)
     dz = workspace.empty((N, V), dtype)
-    
+
     def row_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         row_top[n] = z[n].max(axis=-1)
@@ -180,7 +180,7 @@ def cross_entropy_mean_value_and_gradient(
         np.multiply((dz_part / row_sum[n])[..., None], row_exp, out=dz[n])
         np.copyto(dz[n], 0, where=keep[n][..., None] <= 0)
         dz[n][np.arange(n.stop - n.start), target[n]] -= np.where(keep[n] > 0, dz_part, 0)
-    
+
     workspace.sweep(row_exp_block, N, rows, (), (), V, dtype)
     # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)   (N,)
     row = np.where(

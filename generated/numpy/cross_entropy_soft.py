@@ -51,7 +51,7 @@ def cross_entropy_soft_forward(
     L_log = workspace.empty((N,), dtype)
     parts = workspace.parts(N, rows, (), ())
     loss = np.zeros((parts,), dtype)
-    
+
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -64,7 +64,7 @@ def cross_entropy_soft_forward(
         np.copyto(loss_masked, 0, where=y[n] == 0)
         # loss = Sum_n,v((-z[n,v] + L[n])*y[n,v])/N
         loss[part] += np.einsum("nv,nv->", y[n], loss_masked) / N
-    
+
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, parts=parts)
     loss = loss[0] if parts == 1 else loss.sum(axis=0)
     saved = (leading, types, N, V, z, y, L_top, L_log)
@@ -93,7 +93,7 @@ def cross_entropy_soft_backward(
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype)
     dy = workspace.empty((N, V), dtype)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dL[n] = dloss*Sum_v(y[n,v])/N
@@ -108,7 +108,7 @@ def cross_entropy_soft_backward(
         np.subtract(L_top[n][..., None], z[n], out=dy[n])
         dy[n] += L_log[n][..., None]
         np.multiply(dL_part, dy[n], out=dy[n])
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]), restore(dy, leading, types["y"])
 
@@ -144,7 +144,7 @@ def cross_entropy_soft_value_and_gradient(
     dy = workspace.empty((N, V), dtype)
     parts = workspace.parts(N, rows, (), ())
     loss = np.zeros((parts,), dtype)
-    
+
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -168,7 +168,7 @@ def cross_entropy_soft_value_and_gradient(
         dz[n] -= part_part
         # dy[n,v] = (-z[n,v] + L[n])*dloss/N
         np.divide(loss_part, N, out=dy[n])
-    
+
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, parts=parts)
     loss = loss[0] if parts == 1 else loss.sum(axis=0)
     return cast(loss, bound.type), restore(dz, leading, bound.type), restore(dy, leading, bound.type)

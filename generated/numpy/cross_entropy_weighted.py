@@ -55,7 +55,7 @@ def cross_entropy_weighted_forward(
     rows = workspace.rows(N, V)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
-    
+
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -63,7 +63,7 @@ def cross_entropy_weighted_forward(
         L_log_exp = np.subtract(z[n], L_top[n][..., None], out=room(0, n, V))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
-    
+
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype)
     # loss = Sum_n((-z[n,target[n]] + L[n])*w[target[n]])/W
     loss = (
@@ -97,7 +97,7 @@ def cross_entropy_weighted_backward(
     dL = dloss / W * w[target]
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - w[target[n]]*[v = target[n]]*dloss/W
@@ -106,7 +106,7 @@ def cross_entropy_weighted_backward(
         np.exp(dz[n], out=dz[n])
         np.multiply((dL[n] * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= dL[n]
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
 
@@ -145,7 +145,7 @@ def cross_entropy_weighted_value_and_gradient(
     L_top = workspace.empty((N,), dtype)
     L_log_sum = workspace.empty((N,), dtype)
     dz = workspace.empty((N, V), dtype)
-    
+
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -159,7 +159,7 @@ def cross_entropy_weighted_value_and_gradient(
         #     by w[target[n]]*dloss/W = dL[n]
         np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= dL
-    
+
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype)
     L_log = np.log(L_log_sum)
     # loss = Sum_n((-z[n,target[n]] + L[n])*w[target[n]])/W

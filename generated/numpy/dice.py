@@ -61,7 +61,7 @@ def dice_backward(dD: np.ndarray, saved: Saved, *, workspace: Workspace | None =
     workspace = workspace or Workspace()
     rows = workspace.rows(N, M)
     dp = workspace.empty((N, M), dtype)
-    
+
     def dp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dp[n,i] = (-D[n] + 2*t[n,i])*dD[n]/(U[n] + eps)
@@ -69,6 +69,6 @@ def dice_backward(dD: np.ndarray, saved: Saved, *, workspace: Workspace | None =
         np.multiply(2, t[n], out=dp[n])
         dp[n] -= D[n][..., None]
         np.multiply((dD[n] / (U[n] + eps))[..., None], dp[n], out=dp[n])
-    
+
     workspace.sweep(dp_block, N, rows, (), (), M, dtype)
     return restore(dp, leading, types["p"]),

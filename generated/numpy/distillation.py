@@ -52,7 +52,7 @@ def distillation_forward(
     log_p = workspace.empty((N, V), dtype)
     q = workspace.empty((N, V), dtype)
     KL = workspace.empty((N,), dtype)
-    
+
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         log_p_part = np.divide(z[n], temperature, out=log_p[n])
@@ -79,7 +79,7 @@ def distillation_forward(
         KL_part -= KL_part_part
         # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
         KL[n] = np.einsum("nv,nv->n", KL_part, q[n])
-    
+
     workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype)
     # loss = temperature**2*Sum_n(KL[n])/N
     loss = temperature**2 / N * KL.sum(axis=-1)
@@ -106,7 +106,7 @@ def distillation_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v_1] = -(-exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) + q[n,v_1])*dloss*temperature/N
@@ -117,7 +117,7 @@ def distillation_backward(
         np.subtract(q[n], dz[n], out=dz[n])
         np.multiply(temperature / N * dloss, dz[n], out=dz[n])
         np.negative(dz[n], out=dz[n])
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
 
@@ -152,7 +152,7 @@ def distillation_value_and_gradient(
     log_p = workspace.empty((N, V), dtype)
     q = workspace.empty((N, V), dtype)
     KL = workspace.empty((N,), dtype)
-    
+
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         log_p_part = np.divide(z[n], temperature, out=log_p[n])
@@ -179,13 +179,13 @@ def distillation_value_and_gradient(
         KL_part -= KL_part_part
         # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
         KL[n] = np.einsum("nv,nv->n", KL_part, q[n])
-    
+
     workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype)
     # loss = temperature**2*Sum_n(KL[n])/N
     loss = temperature**2 / N * KL.sum(axis=-1)
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype)
-    
+
     def dz_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
         # dz[n,v_1] = -(-exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) + q[n,v_1])*dloss*temperature/N
@@ -196,6 +196,6 @@ def distillation_value_and_gradient(
         np.subtract(q[n_2], dz[n_2], out=dz[n_2])
         np.multiply(temperature / N, dz[n_2], out=dz[n_2])
         np.negative(dz[n_2], out=dz[n_2])
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return cast(loss, bound.type), restore(dz, leading, bound.type)

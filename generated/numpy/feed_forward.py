@@ -62,7 +62,7 @@ def feed_forward_forward(
     Phi = workspace.empty((N, F), dtype)
     h = workspace.empty((N, F), dtype)
     y = workspace.empty((N, C), dtype)
-    
+
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
@@ -75,7 +75,7 @@ def feed_forward_forward(
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
         np.matmul(h[n], W_2.T, out=y[n])
         y[n] += b_2
-    
+
     workspace.sweep(u_block, N, rows, (), (), F, dtype)
     saved = (leading, types, C, F, N, x, W_1, W_2, u, Phi, h)
     return restore(y, leading, bound.type), saved
@@ -110,7 +110,7 @@ def feed_forward_backward(
     dW_1 = np.zeros((parts, F, C), dtype)
     db_1 = np.zeros((parts, F), dtype)
     dW_2 = np.zeros((parts, C, F), dtype)
-    
+
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
@@ -134,7 +134,7 @@ def feed_forward_backward(
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_2_block = np.matmul(dy[n].T, h[n], out=room(0, C, F))
         dW_2[part] += dW_2_block
-    
+
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
@@ -187,7 +187,7 @@ def feed_forward_lean_forward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype)
-    
+
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
@@ -201,7 +201,7 @@ def feed_forward_lean_forward(
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
         np.matmul(h, W_2.T, out=y[n])
         y[n] += b_2
-    
+
     workspace.sweep(u_block, N, rows, (), (), F, dtype)
     saved = (leading, types, C, F, N, x, W_1, b_1, W_2)
     return restore(y, leading, bound.type), saved
@@ -236,7 +236,7 @@ def feed_forward_lean_backward(
     dW_1 = np.zeros((parts, F, C), dtype)
     db_1 = np.zeros((parts, F), dtype)
     dW_2 = np.zeros((parts, C, F), dtype)
-    
+
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
@@ -268,7 +268,7 @@ def feed_forward_lean_backward(
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_2_block = np.matmul(dy[n].T, h, out=room(0, C, F))
         dW_2[part] += dW_2_block
-    
+
     workspace.sweep(u_block, N, rows, (), (), F, dtype, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)

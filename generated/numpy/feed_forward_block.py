@@ -82,7 +82,7 @@ def feed_forward_block_forward(
     Phi = workspace.empty((N, F), dtype)
     h = workspace.empty((N, F), dtype)
     y = workspace.empty((N, C), dtype)
-    
+
     def xc_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # mu[n] = mean(x[n,c], over=c)
@@ -107,7 +107,7 @@ def feed_forward_block_forward(
         np.matmul(h[n], W_2.T, out=y[n])
         np.add(x[n], y[n], out=y[n])
         y[n] += b_2
-    
+
     workspace.sweep(xc_block, N, rows, (), (), C, dtype)
     saved = (leading, types, C, F, N, gamma, W_1, W_2, r, xhat, z, u, Phi, h)
     return restore(y, leading, bound.type), saved
@@ -145,7 +145,7 @@ def feed_forward_block_backward(
     dW_1 = np.zeros((parts, F, C), dtype)
     db_1 = np.zeros((parts, F), dtype)
     dW_2 = np.zeros((parts, C, F), dtype)
-    
+
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
@@ -169,7 +169,7 @@ def feed_forward_block_backward(
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_2_block = np.matmul(dy[n].T, h[n], out=room(0, C, F))
         dW_2[part] += dW_2_block
-    
+
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
@@ -179,7 +179,7 @@ def feed_forward_block_backward(
     parts = workspace.parts(N, rows, (), ())
     dgamma = np.zeros((parts, C), dtype)
     dbeta = np.zeros((parts, C), dtype)
-    
+
     def dxhat_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
         # dxhat[n,c] = gamma[c]*dz[n,c]
@@ -198,7 +198,7 @@ def feed_forward_block_backward(
         dgamma[part] += np.einsum("nc,nc->c", dz[n_2], xhat[n_2])
         # dbeta[c] = Sum_n(dz[n,c])
         dbeta[part] += dz[n_2].sum(axis=0)
-    
+
     workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)
@@ -263,7 +263,7 @@ def feed_forward_block_lean_forward(
     r = workspace.empty((N,), dtype)
     xhat = workspace.empty((N, C), dtype)
     z = workspace.empty((N, C), dtype)
-    
+
     def xc_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # mu[n] = mean(x[n,c], over=c)
@@ -277,11 +277,11 @@ def feed_forward_block_lean_forward(
         # z[n,c] = gamma[c]*xhat[n,c] + beta[c]
         np.multiply(gamma, xhat[n], out=z[n])
         z[n] += beta
-    
+
     workspace.sweep(xc_block, N, rows, (), (), C, dtype)
     rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype)
-    
+
     def u_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
@@ -296,7 +296,7 @@ def feed_forward_block_lean_forward(
         np.matmul(h, W_2.T, out=y[n_2])
         np.add(x[n_2], y[n_2], out=y[n_2])
         y[n_2] += b_2
-    
+
     workspace.sweep(u_block, N, rows, (), (), F, dtype)
     saved = (leading, types, C, F, N, gamma, W_1, b_1, W_2, r, xhat, z)
     return restore(y, leading, bound.type), saved
@@ -334,7 +334,7 @@ def feed_forward_block_lean_backward(
     dW_1 = np.zeros((parts, F, C), dtype)
     db_1 = np.zeros((parts, F), dtype)
     dW_2 = np.zeros((parts, C, F), dtype)
-    
+
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
@@ -366,7 +366,7 @@ def feed_forward_block_lean_backward(
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_2_block = np.matmul(dy[n].T, h, out=room(0, C, F))
         dW_2[part] += dW_2_block
-    
+
     workspace.sweep(u_block, N, rows, (), (), F, dtype, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
@@ -376,7 +376,7 @@ def feed_forward_block_lean_backward(
     parts = workspace.parts(N, rows, (), ())
     dgamma = np.zeros((parts, C), dtype)
     dbeta = np.zeros((parts, C), dtype)
-    
+
     def dxhat_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
         # dxhat[n,c] = gamma[c]*dz[n,c]
@@ -395,7 +395,7 @@ def feed_forward_block_lean_backward(
         dgamma[part] += np.einsum("nc,nc->c", dz[n_2], xhat[n_2])
         # dbeta[c] = Sum_n(dz[n,c])
         dbeta[part] += dz[n_2].sum(axis=0)
-    
+
     workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)

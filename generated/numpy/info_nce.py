@@ -45,7 +45,7 @@ def info_nce_forward(
     S = workspace.empty((N, N), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = np.divide(A[i], tau, out=room(0, i, d))
@@ -57,7 +57,7 @@ def info_nce_forward(
         L_log_exp = np.subtract(S[i], L_top[i][..., None], out=room(0, i, N))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
-    
+
     workspace.sweep(S_block, N, rows, (), (), N, dtype)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[np.arange(N), np.arange(N)] + L_log).sum(axis=-1) / N
@@ -91,7 +91,7 @@ def info_nce_backward(
     parts = workspace.parts(N, rows, (), ())
     dB = np.zeros((parts, N, d), dtype)
     dtau = np.zeros((parts,), dtype)
-    
+
     def dS_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
@@ -109,7 +109,7 @@ def info_nce_backward(
         dB[part] += dB_block
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -(np.einsum("ij,ij->", S[i], dS) / tau)
-    
+
     workspace.sweep(dS_block, N, rows, (), (), N, dtype, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(axis=0)
     dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
@@ -141,7 +141,7 @@ def info_nce_lean_forward(
     S = workspace.empty((N, N), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = np.divide(A[i], tau, out=room(0, i, d))
@@ -153,7 +153,7 @@ def info_nce_lean_forward(
         L_log_exp = np.subtract(S[i], L_top[i][..., None], out=room(0, i, N))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
-    
+
     workspace.sweep(S_block, N, rows, (), (), N, dtype)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[np.arange(N), np.arange(N)] + L_log).sum(axis=-1) / N
@@ -187,7 +187,7 @@ def info_nce_lean_backward(
     parts = workspace.parts(N, rows, (), ())
     dB = np.zeros((parts, N, d), dtype)
     dtau = np.zeros((parts,), dtype)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = np.divide(A[i], tau, out=room(0, i, d))
@@ -209,7 +209,7 @@ def info_nce_lean_backward(
         dB[part] += dB_block
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -(np.einsum("ij,ij->", S, dS) / tau)
-    
+
     workspace.sweep(S_block, N, rows, (), (), N, dtype, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(axis=0)
     dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
@@ -250,7 +250,7 @@ def info_nce_value_and_gradient(
     parts = workspace.parts(N, rows, (), ())
     dB = np.zeros((parts, N, d), dtype)
     dtau = np.zeros((parts,), dtype)
-    
+
     def S_part_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = np.divide(A[i], tau, out=room(0, i, d))
@@ -274,7 +274,7 @@ def info_nce_value_and_gradient(
         dB[part] += dB_block
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -(np.einsum("ij,ij->", S[i], dS) / tau)
-    
+
     workspace.sweep(S_part_block, N, rows, (), (), d, dtype, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(axis=0)
     dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)

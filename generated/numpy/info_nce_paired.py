@@ -50,7 +50,7 @@ def info_nce_paired_forward(
     S = workspace.empty((N, N), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = np.divide(Z[i], tau, out=room(0, i, d))
@@ -62,7 +62,7 @@ def info_nce_paired_forward(
         L_log_exp = np.subtract(S[i], L_top[i][..., None], out=room(0, i, N))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
-    
+
     workspace.sweep(S_block, N, rows, (), (), N, dtype)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[np.arange(N), np.arange(N)] + L_log).sum(axis=-1) / N
@@ -94,7 +94,7 @@ def info_nce_paired_backward(
     dS = workspace.empty((N, N), dtype)
     parts = workspace.parts(N, rows, (), ())
     dtau = np.zeros((parts,), dtype)
-    
+
     def dS_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
@@ -104,7 +104,7 @@ def info_nce_paired_backward(
         dS[i][np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -(np.einsum("ij,ij->", S[i], dS[i]) / tau)
-    
+
     workspace.sweep(dS_block, N, rows, (), (), N, dtype, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     # dZ[i,c] = Sum_i_1(Z[i_1,c]*Sum_j(dS[i_1,j]*[i = partner[j]]))/tau + Sum_j(Z[partner[j],c]*dS[i,j])/tau   (N,
@@ -144,7 +144,7 @@ def info_nce_paired_lean_forward(
     S = workspace.empty((N, N), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = np.divide(Z[i], tau, out=room(0, i, d))
@@ -156,7 +156,7 @@ def info_nce_paired_lean_forward(
         L_log_exp = np.subtract(S[i], L_top[i][..., None], out=room(0, i, N))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
-    
+
     workspace.sweep(S_block, N, rows, (), (), N, dtype)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[np.arange(N), np.arange(N)] + L_log).sum(axis=-1) / N
@@ -188,7 +188,7 @@ def info_nce_paired_lean_backward(
     dS = workspace.empty((N, N), dtype)
     parts = workspace.parts(N, rows, (), ())
     dtau = np.zeros((parts,), dtype)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = np.divide(Z[i], tau, out=room(0, i, d))
@@ -202,7 +202,7 @@ def info_nce_paired_lean_backward(
         dS[i][np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -(np.einsum("ij,ij->", S, dS[i]) / tau)
-    
+
     workspace.sweep(S_block, N, rows, (), (), N, dtype, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     # dZ[i,c] = Sum_i_1(Z[i_1,c]*Sum_j(dS[i_1,j]*[i = partner[j]]))/tau + Sum_j(Z[partner[j],c]*dS[i,j])/tau   (N,
@@ -248,7 +248,7 @@ def info_nce_paired_value_and_gradient(
     dS = workspace.empty((N, N), dtype)
     parts = workspace.parts(N, rows, (), ())
     dtau = np.zeros((parts,), dtype)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part_2 = np.divide(Z[i], tau, out=room(0, i, d))
@@ -265,7 +265,7 @@ def info_nce_paired_value_and_gradient(
         dS[i][np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -(np.einsum("ij,ij->", S[i], dS[i]) / tau)
-    
+
     workspace.sweep(S_block, N, rows, (), (), N, dtype, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     L_log = np.log(L_log_sum)

@@ -41,7 +41,7 @@ def jensen_shannon_forward(
     rows = workspace.rows(N, V)
     log_M = workspace.empty((N, V), dtype)
     D = workspace.empty((N,), dtype)
-    
+
     def log_M_masked_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         log_M_masked = room(0, n, V)
@@ -74,7 +74,7 @@ def jensen_shannon_forward(
         D_part_2 -= D_part_2_part
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + X[n,v])*exp(X[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
         D[n] = (1 - b) * np.einsum("nv,nv->n", D_part, D_exp) + b * np.einsum("nv,nv->n", D_part_2, D_exp_2)
-    
+
     workspace.sweep(log_M_masked_block, N, rows, (), (), V, dtype)
     saved = (leading, types, N, V, b, X, log_M)
     return restore(D, leading, bound.type), saved
@@ -99,7 +99,7 @@ def jensen_shannon_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
     dX = workspace.empty((N, V), dtype)
-    
+
     def dX_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dX_exp = np.exp(X[n], out=room(0, n, V))
@@ -113,6 +113,6 @@ def jensen_shannon_backward(
         dX[n] -= part_part
         np.multiply(((1 - b) * dD[n])[..., None], dX[n], out=dX[n])
         dX[n] *= dX_exp
-    
+
     workspace.sweep(dX_exp_block, N, rows, (), (), V, dtype)
     return restore(dX, leading, types["X"]),

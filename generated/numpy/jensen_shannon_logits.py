@@ -45,7 +45,7 @@ def jensen_shannon_logits_forward(
     log_Q = workspace.empty((N, V), dtype)
     log_M = workspace.empty((N, V), dtype)
     D = workspace.empty((N,), dtype)
-    
+
     def log_Q_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         log_Q_part_top = z[n].max(axis=-1, initial=-math.inf)
@@ -84,7 +84,7 @@ def jensen_shannon_logits_forward(
         D_part_2 -= D_part_2_part
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + log_Q[n,v])*exp(log_Q[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
         D[n] = (1 - b) * np.einsum("nv,nv->n", D_part, D_exp) + b * np.einsum("nv,nv->n", D_part_2, D_exp_2)
-    
+
     workspace.sweep(log_Q_part_block, N, rows, (), (), V, dtype)
     saved = (leading, types, N, V, b, log_Q, log_M)
     return restore(D, leading, bound.type), saved
@@ -109,7 +109,7 @@ def jensen_shannon_logits_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype)
-    
+
     def dlog_Q_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dlog_Q_exp = np.exp(log_Q[n], out=room(0, n, V))
@@ -129,6 +129,6 @@ def jensen_shannon_logits_backward(
         np.exp(log_Q[n], out=dz[n])
         np.multiply(dz_sum[..., None], dz[n], out=dz[n])
         np.subtract(dlog_Q, dz[n], out=dz[n])
-    
+
     workspace.sweep(dlog_Q_exp_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),

@@ -53,7 +53,7 @@ def label_smoothing_forward(
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
     uniform = workspace.empty((N,), dtype)
-    
+
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -65,7 +65,7 @@ def label_smoothing_forward(
         uniform_part += L_log[n][..., None]
         # uniform[n] = Sum_v(-z[n,v] + L[n])/V
         uniform[n] = uniform_part.sum(axis=-1) / V
-    
+
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype)
     # hard[n] = -z[n,target[n]] + L[n]   (N,)
     hard = L_top - z[np.arange(N), target] + L_log
@@ -100,7 +100,7 @@ def label_smoothing_backward(
     dL = dhard + duniform
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = -duniform[n]/V - dhard[n]*[v = target[n]] + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
@@ -109,7 +109,7 @@ def label_smoothing_backward(
         np.multiply((dL * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n] -= duniform / V
         dz[n][np.arange(n.stop - n.start), target[n]] -= dhard
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
 
@@ -151,7 +151,7 @@ def label_smoothing_value_and_gradient(
     L_log = workspace.empty((N,), dtype)
     uniform = workspace.empty((N,), dtype)
     dz = workspace.empty((N, V), dtype)
-    
+
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -168,7 +168,7 @@ def label_smoothing_value_and_gradient(
         np.multiply((dL / L_log_sum)[..., None], L_log_exp, out=dz[n])
         dz[n] -= duniform / V
         dz[n][np.arange(n.stop - n.start), target[n]] -= dhard
-    
+
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype)
     # hard[n] = -z[n,target[n]] + L[n]   (N,)
     hard = L_top - z[np.arange(N), target] + L_log

@@ -55,7 +55,7 @@ def layer_norm_forward(
     r = workspace.empty((N,), dtype)
     xhat = workspace.empty((N, C), dtype)
     y = workspace.empty((N, C), dtype)
-    
+
     def xc_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # mu[n] = mean(x[n,c], over=c)
@@ -69,7 +69,7 @@ def layer_norm_forward(
         # y[n,c] = gamma[c]*xhat[n,c] + beta[c]
         np.multiply(gamma, xhat[n], out=y[n])
         y[n] += beta
-    
+
     workspace.sweep(xc_block, N, rows, (), (), C, dtype)
     saved = (leading, types, C, N, gamma, r, xhat)
     return restore(y, leading, bound.type), saved
@@ -99,7 +99,7 @@ def layer_norm_backward(
     parts = workspace.parts(N, rows, (), ())
     dgamma = np.zeros((parts, C), dtype)
     dbeta = np.zeros((parts, C), dtype)
-    
+
     def dxhat_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dxhat[n,c] = gamma[c]*dy[n,c]
@@ -116,7 +116,7 @@ def layer_norm_backward(
         dgamma[part] += np.einsum("nc,nc->c", dy[n], xhat[n])
         # dbeta[c] = Sum_n(dy[n,c])
         dbeta[part] += dy[n].sum(axis=0)
-    
+
     workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)

@@ -48,7 +48,7 @@ def layer_norm_std_forward(
     xc = workspace.empty((N, C), dtype)
     s = workspace.empty((N,), dtype)
     y = workspace.empty((N, C), dtype)
-    
+
     def xc_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         xc_part = x[n].sum(axis=-1) / C
@@ -58,7 +58,7 @@ def layer_norm_std_forward(
         s[n] = np.sqrt(np.einsum("nc,nc->n", xc[n], xc[n])) / math.sqrt(C)
         # y[n,c] = xc[n,c]/(s[n] + eps)
         np.divide(xc[n], (s[n] + eps)[..., None], out=y[n])
-    
+
     workspace.sweep(xc_block, N, rows, (), (), C, dtype)
     saved = (leading, types, C, N, eps, xc, s, y)
     return restore(y, leading, bound.type), saved
@@ -83,7 +83,7 @@ def layer_norm_std_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
     dx = workspace.empty((N, C), dtype)
-    
+
     def dx_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dx_sum = np.einsum("nc,nc->n", xc[n], xc[n])
@@ -100,6 +100,6 @@ def layer_norm_std_backward(
         np.subtract(dy[n], dx[n], out=dx[n])
         dx[n] -= dx_part_2[..., None]
         dx[n] /= (s[n] + eps)[..., None]
-    
+
     workspace.sweep(dx_block, N, rows, (), (), C, dtype)
     return restore(dx, leading, types["x"]),

@@ -61,7 +61,7 @@ def linear_attention_forward(
     parts = workspace.parts(T_k, rows, (N,), ())
     S = np.zeros((parts, N, d_k, d_v), dtype)
     z = np.zeros((parts, N, d_k), dtype)
-    
+
     def phi_k_block(room: Room, part: int, n: slice, j: slice) -> None:
         """The rows j of a block, for some n."""
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
@@ -73,7 +73,7 @@ def linear_attention_forward(
         z_block = room(0, n, d_k)
         np.copyto(z_block, phi_k[n, j].sum(axis=1))
         z[part, n] += z_block
-    
+
     workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, parts=parts, lots=N)
     S = S[0] if parts == 1 else S.sum(axis=0)
     z = z[0] if parts == 1 else z.sum(axis=0)
@@ -81,7 +81,7 @@ def linear_attention_forward(
     phi_q = workspace.empty((N, T_q, d_k), dtype)
     norm = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
-    
+
     def phi_q_block(room: Room, part: int, n_2: slice, i: slice) -> None:
         """The rows i of a block, for some n_2."""
         # phi_q[n,i,a] = where(Q[n,i,a] > 0, 1 + Q[n,i,a], exp(Q[n,i,a]))
@@ -91,7 +91,7 @@ def linear_attention_forward(
         # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
         np.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
         O[n_2, i] /= norm[n_2, i][..., None]
-    
+
     workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, S, z, norm, O)
     return restore(O, leading, bound.type), saved
@@ -121,7 +121,7 @@ def linear_attention_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dz = np.zeros((parts, N, d_k), dtype)
     dS = np.zeros((parts, N, d_k, d_v), dtype)
-    
+
     def dS_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
@@ -150,14 +150,14 @@ def linear_attention_backward(
         np.copyto(part_part_2_part, 0, where=Q[n, i] <= 0)
         part_part_2 += part_part_2_part
         dQ[n, i] *= part_part_2
-    
+
     workspace.sweep(dS_block, T_q, rows, (), (), d_v, dtype, parts=parts, lots=N)
     dz = dz[0] if parts == 1 else dz.sum(axis=0)
     dS = dS[0] if parts == 1 else dS.sum(axis=0)
     rows = workspace.rows(T_k, d_k, matrices=True)
     dK = workspace.empty((N, T_k, d_k), dtype)
     dV = workspace.empty((N, T_k, d_v), dtype)
-    
+
     def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
         """The rows j of a block, for some n_2."""
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
@@ -174,7 +174,7 @@ def linear_attention_backward(
         dK[n_2, j] *= part_part_4
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         np.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
-    
+
     workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, lots=N)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
@@ -212,7 +212,7 @@ def linear_attention_lean_forward(
     parts = workspace.parts(T_k, rows, (N,), ())
     S = np.zeros((parts, N, d_k, d_v), dtype)
     z = np.zeros((parts, N, d_k), dtype)
-    
+
     def phi_k_block(room: Room, part: int, n: slice, j: slice) -> None:
         """The rows j of a block, for some n."""
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
@@ -224,7 +224,7 @@ def linear_attention_lean_forward(
         z_block = room(0, n, d_k)
         np.copyto(z_block, phi_k[n, j].sum(axis=1))
         z[part, n] += z_block
-    
+
     workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, parts=parts, lots=N)
     S = S[0] if parts == 1 else S.sum(axis=0)
     z = z[0] if parts == 1 else z.sum(axis=0)
@@ -232,7 +232,7 @@ def linear_attention_lean_forward(
     phi_q = workspace.empty((N, T_q, d_k), dtype)
     norm = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
-    
+
     def phi_q_block(room: Room, part: int, n_2: slice, i: slice) -> None:
         """The rows i of a block, for some n_2."""
         # phi_q[n,i,a] = where(Q[n,i,a] > 0, 1 + Q[n,i,a], exp(Q[n,i,a]))
@@ -242,7 +242,7 @@ def linear_attention_lean_forward(
         # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
         np.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
         O[n_2, i] /= norm[n_2, i][..., None]
-    
+
     workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, z, norm, O)
     return restore(O, leading, bound.type), saved
@@ -274,7 +274,7 @@ def linear_attention_lean_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dz = np.zeros((parts, N, d_k), dtype)
     dS = np.zeros((parts, N, d_k, d_v), dtype)
-    
+
     def dS_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
@@ -303,14 +303,14 @@ def linear_attention_lean_backward(
         np.copyto(part_part_2_part, 0, where=Q[n, i] <= 0)
         part_part_2 += part_part_2_part
         dQ[n, i] *= part_part_2
-    
+
     workspace.sweep(dS_block, T_q, rows, (), (), d_v, dtype, parts=parts, lots=N)
     dz = dz[0] if parts == 1 else dz.sum(axis=0)
     dS = dS[0] if parts == 1 else dS.sum(axis=0)
     rows = workspace.rows(T_k, d_k, matrices=True)
     dK = workspace.empty((N, T_k, d_k), dtype)
     dV = workspace.empty((N, T_k, d_v), dtype)
-    
+
     def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
         """The rows j of a block, for some n_2."""
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
@@ -327,6 +327,6 @@ def linear_attention_lean_backward(
         dK[n_2, j] *= part_part_4
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         np.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
-    
+
     workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, lots=N)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

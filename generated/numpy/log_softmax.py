@@ -37,7 +37,7 @@ def log_softmax_forward(z: np.ndarray, *, workspace: Workspace | None = None) ->
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
     y = workspace.empty((N, V), dtype)
-    
+
     def y_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         y_part_top = z[n].max(axis=-1, initial=-math.inf)
@@ -46,7 +46,7 @@ def log_softmax_forward(z: np.ndarray, *, workspace: Workspace | None = None) ->
         y_part_2 = np.log(np.maximum(y_exp.sum(axis=-1), 1))
         # y[n,v] = log_softmax(z[n,v], over=v)
         np.subtract(y_part, y_part_2[..., None], out=y[n])
-    
+
     workspace.sweep(y_part_block, N, rows, (), (), V, dtype)
     saved = (leading, types, N, V, y)
     return restore(y, leading, bound.type), saved
@@ -71,7 +71,7 @@ def log_softmax_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dz_sum = dy[n].sum(axis=-1)
@@ -79,6 +79,6 @@ def log_softmax_backward(
         np.exp(y[n], out=dz[n])
         np.multiply(dz_sum[..., None], dz[n], out=dz[n])
         np.subtract(dy[n], dz[n], out=dz[n])
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),

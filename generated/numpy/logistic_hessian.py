@@ -36,7 +36,7 @@ def logistic_hessian(X: np.ndarray, theta: np.ndarray, *, workspace: Workspace |
     workspace = workspace or Workspace()
     rows = workspace.rows(B, N * d, matrices=True)
     H = workspace.empty((B, d, d), dtype)
-    
+
     def H_block(room: Room, part: int, r: slice) -> None:
         """The rows r of a block."""
         # u[r,i] = Sum_a(theta[r,a]*X[r,i,a])
@@ -50,6 +50,6 @@ def logistic_hessian(X: np.ndarray, theta: np.ndarray, *, workspace: Workspace |
         H_part = np.multiply(H_part_2[..., None], X[r], out=room(0, r, N, d))
         # H[r,a,b] = Sum_i((1 - s[r,i])*s[r,i]*X[r,i,a]*X[r,i,b])
         np.matmul(H_part.swapaxes(-1, -2), X[r], out=H[r])
-    
+
     workspace.sweep(H_block, B, rows, (), (), N * d, dtype)
     return restore(H, leading, bound.type)

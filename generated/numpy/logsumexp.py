@@ -40,7 +40,7 @@ def logsumexp_forward(z: np.ndarray, *, workspace: Workspace | None = None) -> t
     rows = workspace.rows(N, V)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
-    
+
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,i], over=i) = L_top + L_log
@@ -48,7 +48,7 @@ def logsumexp_forward(z: np.ndarray, *, workspace: Workspace | None = None) -> t
         L_log_exp = np.subtract(z[n], L_top[n][..., None], out=room(0, n, V))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
-    
+
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype)
     # L[n] = logsumexp(z[n,i], over=i)   (N,)
     L = L_top + L_log
@@ -75,13 +75,13 @@ def logsumexp_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,i] = dL[n]*exp(z[n,i])/Sum_i_2(exp(z[n,i_2]))
         np.subtract(z[n], L_top[n][..., None], out=dz[n])
         np.exp(dz[n], out=dz[n])
         np.multiply((dL[n] * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),

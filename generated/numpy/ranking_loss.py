@@ -54,7 +54,7 @@ def ranking_loss_forward(
     rows = workspace.rows(N, M)
     Z_top = workspace.empty((N,), dtype)
     Z_log = workspace.empty((N,), dtype)
-    
+
     def Z_top_masked_block(room: Room, part: int, q: slice) -> None:
         """The rows q of a block."""
         Z_top_masked = np.divide(s[q], tau, out=room(0, q, M))
@@ -64,7 +64,7 @@ def ranking_loss_forward(
         Z_log_exp = np.subtract(Z_top_masked, np.maximum(Z_top[q], np.finfo(dtype).min)[..., None], out=room(0, q, M))
         np.exp(Z_log_exp, out=Z_log_exp)
         Z_log[q] = np.log(np.maximum(Z_log_exp.sum(axis=-1), 1))
-    
+
     workspace.sweep(Z_top_masked_block, N, rows, (), (), M, dtype)
     # L[q] = -s[q,target[q]]/tau + Z[q]   (N,)
     L = Z_top - s[np.arange(N), target] / tau + Z_log
@@ -94,7 +94,7 @@ def ranking_loss_backward(
     ds = workspace.empty((N, M), dtype)
     parts = workspace.parts(N, rows, (), ())
     dtau = np.zeros((parts,), dtype)
-    
+
     def ds_part_block(room: Room, part: int, q: slice) -> None:
         """The rows q of a block."""
         # dZ[q] = dL[q]
@@ -121,7 +121,7 @@ def ranking_loss_backward(
         dtau[part] += (
             np.einsum("q,q->", dL[q], s[np.arange(q.start, q.stop), target[q]]) - np.einsum("q,q->", dZ, dtau_sum)
         ) / tau**2
-    
+
     workspace.sweep(ds_part_block, N, rows, (), (), M, dtype, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     return restore(ds, leading, types["s"]), dtau

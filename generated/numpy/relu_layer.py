@@ -61,7 +61,7 @@ def relu_layer_forward(
     z = workspace.empty((N, Hidden), dtype)
     hidden = workspace.empty((N, Hidden), dtype)
     y = workspace.empty((N, C_out), dtype)
-    
+
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
@@ -72,7 +72,7 @@ def relu_layer_forward(
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
         np.matmul(hidden[row], W_2.T, out=y[row])
         y[row] += b_2
-    
+
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype)
     saved = (leading, types, C_in, C_out, Hidden, N, x, W_1, W_2, z, hidden)
     return restore(y, leading, bound.type), saved
@@ -107,7 +107,7 @@ def relu_layer_backward(
     dW_1 = np.zeros((parts, Hidden, C_in), dtype)
     db_1 = np.zeros((parts, Hidden), dtype)
     dW_2 = np.zeros((parts, C_out, Hidden), dtype)
-    
+
     def dhidden_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
         # dhidden[row,i] = Sum_o(W_2[o,i]*dy[row,o])
@@ -125,7 +125,7 @@ def relu_layer_backward(
         # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
         dW_2_block = np.matmul(dy[row].T, hidden[row], out=room(0, C_out, Hidden))
         dW_2[part] += dW_2_block
-    
+
     workspace.sweep(dhidden_block, N, rows, (), (), Hidden, dtype, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
@@ -178,7 +178,7 @@ def relu_layer_lean_forward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, Hidden, matrices=True)
     y = workspace.empty((N, C_out), dtype)
-    
+
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
@@ -190,7 +190,7 @@ def relu_layer_lean_forward(
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
         np.matmul(hidden, W_2.T, out=y[row])
         y[row] += b_2
-    
+
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype)
     saved = (leading, types, C_in, C_out, Hidden, N, x, W_1, b_1, W_2)
     return restore(y, leading, bound.type), saved
@@ -225,7 +225,7 @@ def relu_layer_lean_backward(
     dW_1 = np.zeros((parts, Hidden, C_in), dtype)
     db_1 = np.zeros((parts, Hidden), dtype)
     dW_2 = np.zeros((parts, C_out, Hidden), dtype)
-    
+
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
@@ -249,7 +249,7 @@ def relu_layer_lean_backward(
         # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
         dW_2_block = np.matmul(dy[row].T, hidden, out=room(0, C_out, Hidden))
         dW_2[part] += dW_2_block
-    
+
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)

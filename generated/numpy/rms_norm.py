@@ -46,7 +46,7 @@ def rms_norm_forward(
     rows = workspace.rows(N, C)
     r = workspace.empty((N,), dtype)
     y = workspace.empty((N, C), dtype)
-    
+
     def y_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # r[n] = 1/sqrt(mean(x[n,c]**2, over=c) + eps)
@@ -54,7 +54,7 @@ def rms_norm_forward(
         # y[n,c] = gamma[c]*r[n]*x[n,c]
         np.multiply(gamma, r[n][..., None], out=y[n])
         y[n] *= x[n]
-    
+
     workspace.sweep(y_block, N, rows, (), (), C, dtype)
     saved = (leading, types, C, N, x, gamma, r, y)
     return restore(y, leading, bound.type), saved
@@ -82,7 +82,7 @@ def rms_norm_backward(
     dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dgamma = np.zeros((parts, C), dtype)
-    
+
     def dx_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dx_part = r[n] * np.einsum("nc,nc->n", dy[n], y[n]) / C
@@ -95,7 +95,7 @@ def rms_norm_backward(
         dgamma_part = np.multiply(r[n][..., None], dy[n], out=room(0, n, C))
         # dgamma[c] = Sum_n(r[n]*dy[n,c]*x[n,c])
         dgamma[part] += np.einsum("nc,nc->c", x[n], dgamma_part)
-    
+
     workspace.sweep(dx_block, N, rows, (), (), C, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"])

@@ -42,7 +42,7 @@ def rotary_forward(
     rows = workspace.rows(T, A * 2 * 2, matrices=True)
     R = workspace.empty((T, A, 2, 2), dtype)
     y = workspace.empty((N, T, A, 2), dtype)
-    
+
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
         # angle[t,a] = (t + start)/base**(a/A)
@@ -60,7 +60,7 @@ def rotary_forward(
         np.copyto(R[t], np.where(np.arange(2)[:, None] == np.arange(2), R_part_2[..., None, None], R_masked[..., None]))
         # y[n,t,a,e] = Sum_f(R[t,a,e,f]*x[n,t,a,f])
         np.copyto(y[:, t], (x[:, t].transpose(1, 2, 0, 3) @ R[t].swapaxes(-1, -2)).transpose(2, 0, 1, 3))
-    
+
     workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype)
     saved = (leading, types, T, A, R)
     return restore(y, leading, bound.type), saved
@@ -109,7 +109,7 @@ def rotary_lean_forward(
     angle = workspace.empty((T, A), dtype)
     R_part = workspace.empty((T, A), dtype)
     y = workspace.empty((N, T, A, 2), dtype)
-    
+
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
         # angle[t,a] = (t + start)/base**(a/A)
@@ -128,7 +128,7 @@ def rotary_lean_forward(
         np.copyto(R, np.where(np.arange(2)[:, None] == np.arange(2), R_part_2[..., None, None], R_masked[..., None]))
         # y[n,t,a,e] = Sum_f(R[t,a,e,f]*x[n,t,a,f])
         np.copyto(y[:, t], (x[:, t].transpose(1, 2, 0, 3) @ R.swapaxes(-1, -2)).transpose(2, 0, 1, 3))
-    
+
     workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype)
     saved = (leading, types, A, N, T, angle, R_part)
     return restore(y, leading, bound.type), saved
@@ -153,7 +153,7 @@ def rotary_lean_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(T, A * 2 * 2, matrices=True)
     dx = workspace.empty((N, T, A, 2), dtype)
-    
+
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
         R_part_2 = np.cos(angle[t], out=room(0, t, A))
@@ -165,6 +165,6 @@ def rotary_lean_backward(
         np.copyto(R, np.where(np.arange(2)[:, None] == np.arange(2), R_part_2[..., None, None], R_masked[..., None]))
         # dx[n,t,a,f] = Sum_e(R[t,a,e,f]*dy[n,t,a,e])
         np.copyto(dx[:, t], (dy[:, t].transpose(1, 2, 0, 3) @ R).transpose(2, 0, 1, 3))
-    
+
     workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype)
     return restore(dx, leading, types["x"]),

@@ -73,7 +73,7 @@ def self_attention_forward(
     rows = workspace.rows(T, T, matrices=True)
     A = workspace.empty((N, G, R, T, T), dtype)
     O = workspace.empty((N, G, R, T, D), dtype)
-    
+
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
         """The rows i of a block, for one n and one g and some r."""
         j = slice(0, min(T, i.stop))
@@ -107,7 +107,7 @@ def self_attention_forward(
                 A[n, g, r, i, j].reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
             ).reshape((r.stop - r.start), (i.stop - i.start), D),
         )
-    
+
     workspace.sweep(Z_block, T, rows, (N, G), (), T, dtype, lots=R)
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
@@ -144,7 +144,7 @@ def self_attention_backward(
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, D), dtype)
-    
+
     def dA_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n and one r and some g."""
         j = slice(0, min(T, i.stop))
@@ -164,7 +164,7 @@ def self_attention_backward(
         dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(2, g, j, D))
         dK[part, n, g, j] += dK_block
         np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
-    
+
     workspace.sweep(dA_block, T, rows, (N,), (R,), T, dtype, parts=parts, lots=G)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -177,7 +177,7 @@ def self_attention_backward(
     parts = workspace.parts(T, rows, (), (N,))
     dW_K = np.zeros((parts, G, D, C), dtype)
     dW_V = np.zeros((parts, G, D, C), dtype)
-    
+
     def dx_product_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
         """The rows j_2 of a block, for one n_2."""
         dx_product = np.matmul(
@@ -213,7 +213,7 @@ def self_attention_backward(
             (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C),
         )
         dW_V[part] += dW_V_block
-    
+
     workspace.sweep(dx_product_block, T, rows, (), (N,), G * R * D, dtype, parts=parts)
     dW_K = dW_K[0] if parts == 1 else dW_K.sum(axis=0)
     dW_V = dW_V[0] if parts == 1 else dW_V.sum(axis=0)
@@ -272,7 +272,7 @@ def self_attention_lean_forward(
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
     rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype)
-    
+
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
         """The rows i of a block, for one n and one g and some r."""
         j = slice(0, min(T, i.stop))
@@ -306,7 +306,7 @@ def self_attention_lean_forward(
                 A.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
             ).reshape((r.stop - r.start), (i.stop - i.start), D),
         )
-    
+
     workspace.sweep(Z_block, T, rows, (N, G), (), T, dtype, lots=R)
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
@@ -349,7 +349,7 @@ def self_attention_lean_backward(
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, D), dtype)
-    
+
     def Z_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n and one r and some g."""
         j = slice(0, min(T, i.stop))
@@ -388,7 +388,7 @@ def self_attention_lean_backward(
         dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(2, g, j, D))
         dK[part, n, g, j] += dK_block
         np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
-    
+
     workspace.sweep(Z_block, T, rows, (N,), (R,), T, dtype, parts=parts, lots=G)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -403,7 +403,7 @@ def self_attention_lean_backward(
     parts = workspace.parts(T, rows, (), (N,))
     dW_K = np.zeros((parts, G, D, C), dtype)
     dW_V = np.zeros((parts, G, D, C), dtype)
-    
+
     def dx_product_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
         """The rows j_2 of a block, for one n_2."""
         dx_product = np.matmul(
@@ -439,7 +439,7 @@ def self_attention_lean_backward(
             (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C),
         )
         dW_V[part] += dW_V_block
-    
+
     workspace.sweep(dx_product_block, T, rows, (), (N,), G * R * D, dtype, parts=parts)
     dW_K = dW_K[0] if parts == 1 else dW_K.sum(axis=0)
     dW_V = dW_V[0] if parts == 1 else dW_V.sum(axis=0)

@@ -77,7 +77,7 @@ def self_attention_rotary_forward(
     rows = workspace.rows(T, N * G * R * A * 2, matrices=True)
     turns = workspace.empty((T, A, 2, 2), dtype)
     Q = workspace.empty((N, G, R, T, A, 2), dtype)
-    
+
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # angle[i,a] = i/base**(a/A)
@@ -111,7 +111,7 @@ def self_attention_rotary_forward(
                 q.transpose(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns[i].swapaxes(-1, -2)
             ).reshape((i.stop - i.start), A, N, G, R, 2).transpose(2, 3, 4, 0, 1, 5),
         )
-    
+
     workspace.sweep(q_block, T, rows, (), (), N * G * R * A * 2, dtype)
     # K[n,g,j,a,e] = Sum_f(turns[j,a,e,f]*h[n,g,j,a,f])   (N, G, T, A, 2)
     K = (
@@ -120,7 +120,7 @@ def self_attention_rotary_forward(
     rows = workspace.rows(T, A * 2, matrices=True)
     P = workspace.empty((N, G, R, T, T), dtype)
     O = workspace.empty((N, G, R, T, D), dtype)
-    
+
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n and one g and some r."""
         j = slice(0, min(T, i_2.stop))
@@ -157,7 +157,7 @@ def self_attention_rotary_forward(
                 P[n, g, r, i_2, j].reshape((r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)) @ V[n, g, j]
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D),
         )
-    
+
     workspace.sweep(Z_block, T, rows, (N, G), (), A * 2, dtype, lots=R)
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
@@ -194,7 +194,7 @@ def self_attention_rotary_backward(
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, A, 2), dtype)
-    
+
     def dQ_product_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n and one r and some g."""
         j = slice(0, min(T, i.stop))
@@ -226,7 +226,7 @@ def self_attention_rotary_backward(
                 dZ @ K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2)
             ).reshape((g.stop - g.start), (i.stop - i.start), A, 2),
         )
-    
+
     workspace.sweep(dQ_product_block, T, rows, (N,), (R,), A * 2, dtype, parts=parts, lots=G)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -245,7 +245,7 @@ def self_attention_rotary_backward(
     parts = workspace.parts(T, rows, (), (N,))
     dW_K = np.zeros((parts, G, A, 2, C), dtype)
     dW_V = np.zeros((parts, G, D, C), dtype)
-    
+
     def dW_K_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
         """The rows j_2 of a block, for one n_2."""
         dx_product = np.matmul(
@@ -283,7 +283,7 @@ def self_attention_rotary_backward(
             (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C),
         )
         dW_V[part] += dW_V_block
-    
+
     workspace.sweep(dW_K_block, T, rows, (), (N,), G * R * A * 2, dtype, parts=parts)
     dW_K = dW_K[0] if parts == 1 else dW_K.sum(axis=0)
     dW_V = dW_V[0] if parts == 1 else dW_V.sum(axis=0)
@@ -343,7 +343,7 @@ def self_attention_rotary_lean_forward(
     rows = workspace.rows(T, N * G * R * A * 2, matrices=True)
     turns = workspace.empty((T, A, 2, 2), dtype)
     Q = workspace.empty((N, G, R, T, A, 2), dtype)
-    
+
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # angle[i,a] = i/base**(a/A)
@@ -377,7 +377,7 @@ def self_attention_rotary_lean_forward(
                 q.transpose(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns[i].swapaxes(-1, -2)
             ).reshape((i.stop - i.start), A, N, G, R, 2).transpose(2, 3, 4, 0, 1, 5),
         )
-    
+
     workspace.sweep(q_block, T, rows, (), (), N * G * R * A * 2, dtype)
     # K[n,g,j,a,e] = Sum_f(turns[j,a,e,f]*h[n,g,j,a,f])   (N, G, T, A, 2)
     K = (
@@ -385,7 +385,7 @@ def self_attention_rotary_lean_forward(
     ).reshape(T, A, N, G, 2).transpose(2, 3, 0, 1, 4)
     rows = workspace.rows(T, A * 2, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype)
-    
+
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n and one g and some r."""
         j = slice(0, min(T, i_2.stop))
@@ -422,7 +422,7 @@ def self_attention_rotary_lean_forward(
                 P.reshape((r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)) @ V[n, g, j]
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D),
         )
-    
+
     workspace.sweep(Z_block, T, rows, (N, G), (), A * 2, dtype, lots=R)
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
@@ -460,7 +460,7 @@ def self_attention_rotary_lean_backward(
     rows = workspace.rows(T, N * G * R * A * 2, matrices=True)
     turns = workspace.empty((T, A, 2, 2), dtype)
     Q = workspace.empty((N, G, R, T, A, 2), dtype)
-    
+
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # angle[i,a] = i/base**(a/A)
@@ -494,7 +494,7 @@ def self_attention_rotary_lean_backward(
                 q.transpose(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns[i].swapaxes(-1, -2)
             ).reshape((i.stop - i.start), A, N, G, R, 2).transpose(2, 3, 4, 0, 1, 5),
         )
-    
+
     workspace.sweep(q_block, T, rows, (), (), N * G * R * A * 2, dtype)
     # K[n,g,j,a,e] = Sum_f(turns[j,a,e,f]*h[n,g,j,a,f])   (N, G, T, A, 2)
     K = (
@@ -506,7 +506,7 @@ def self_attention_rotary_lean_backward(
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, A, 2), dtype)
-    
+
     def dQ_product_block(room: Room, part: int, n: int, r: int, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n and one r and some g."""
         j = slice(0, min(T, i_2.stop))
@@ -562,7 +562,7 @@ def self_attention_rotary_lean_backward(
                 dZ @ K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2)
             ).reshape((g.stop - g.start), (i_2.stop - i_2.start), A, 2),
         )
-    
+
     workspace.sweep(dQ_product_block, T, rows, (N,), (R,), A * 2, dtype, parts=parts, lots=G)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -583,7 +583,7 @@ def self_attention_rotary_lean_backward(
     parts = workspace.parts(T, rows, (), (N,))
     dW_K = np.zeros((parts, G, A, 2, C), dtype)
     dW_V = np.zeros((parts, G, D, C), dtype)
-    
+
     def dW_K_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
         """The rows j_2 of a block, for one n_2."""
         dx_product = np.matmul(
@@ -621,7 +621,7 @@ def self_attention_rotary_lean_backward(
             (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C),
         )
         dW_V[part] += dW_V_block
-    
+
     workspace.sweep(dW_K_block, T, rows, (), (N,), G * R * A * 2, dtype, parts=parts)
     dW_K = dW_K[0] if parts == 1 else dW_K.sum(axis=0)
     dW_V = dW_V[0] if parts == 1 else dW_V.sum(axis=0)

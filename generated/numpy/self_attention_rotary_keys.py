@@ -59,7 +59,7 @@ def self_attention_rotary_keys(
     V_new = (x.reshape(N * S, C) @ W_V.reshape(G * D, C).T).reshape(N, S, G, D).transpose(0, 2, 1, 3)
     rows = workspace.rows(S, N * G * A * 2, matrices=True)
     K_new = workspace.empty((N, G, S, A, 2), dtype)
-    
+
     def h_new_block(room: Room, part: int, s: slice) -> None:
         """The rows s of a block."""
         # angle_key[s,a] = position[s]/base**(a/A)
@@ -93,6 +93,6 @@ def self_attention_rotary_keys(
                 h_new.transpose(2, 3, 0, 1, 4).reshape((s.stop - s.start), A, N * G, 2) @ turns_key.swapaxes(-1, -2)
             ).reshape((s.stop - s.start), A, N, G, 2).transpose(2, 3, 0, 1, 4),
         )
-    
+
     workspace.sweep(h_new_block, S, rows, (), (), N * G * A * 2, dtype)
     return restore(K_new, leading, bound.type), restore(V_new, leading, bound.type)

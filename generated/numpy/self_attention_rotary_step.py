@@ -74,7 +74,7 @@ def self_attention_rotary_step(
     workspace = workspace or Workspace()
     rows = workspace.rows(S, N * G * R * A * 2, matrices=True)
     Q_new = workspace.empty((N, G, R, S, A, 2), dtype)
-    
+
     def q_new_block(room: Room, part: int, s: slice) -> None:
         """The rows s of a block."""
         # angle_new[s,a] = position[s]/base**(a/A)
@@ -110,11 +110,11 @@ def self_attention_rotary_step(
                 ) @ turns_new.swapaxes(-1, -2)
             ).reshape((s.stop - s.start), A, N, G, R, 2).transpose(2, 3, 4, 0, 1, 5),
         )
-    
+
     workspace.sweep(q_new_block, S, rows, (), (), N * G * R * A * 2, dtype)
     rows = workspace.rows(S, A * 2, matrices=True)
     O_new = workspace.empty((N, G, R, S, D), dtype)
-    
+
     def Z_new_block(room: Room, part: int, n: int, g: int, r: slice, s_2: slice) -> None:
         """The rows s_2 of a block, for one n and one g and some r."""
         Z_new_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q_new[n, g, r, s_2], out=room(0, r, s_2, A, 2))
@@ -143,7 +143,7 @@ def self_attention_rotary_step(
                 P_new.reshape((r.stop - r.start) * (s_2.stop - s_2.start), T) @ V[n, g]
             ).reshape((r.stop - r.start), (s_2.stop - s_2.start), D),
         )
-    
+
     workspace.sweep(Z_new_block, S, rows, (N, G), (), A * 2, dtype, lots=R)
     # y_new[n,s,c] = Sum_g,r,d(W_O[c,g,r,d]*O_new[n,g,r,s,d])   (N, S, C)
     y_new = (O_new.transpose(0, 3, 1, 2, 4).reshape(N * S, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, S, C)

@@ -67,7 +67,7 @@ def self_attention_step(
     Q_new = (x.reshape(N * S, C) @ W_Q.reshape(G * R * D, C).T).reshape(N, S, G, R, D).transpose(0, 2, 3, 1, 4)
     rows = workspace.rows(S, T, matrices=True)
     O_new = workspace.empty((N, G, R, S, D), dtype)
-    
+
     def Z_new_block(room: Room, part: int, n: int, g: int, r: slice, s: slice) -> None:
         """The rows s of a block, for one n and one g and some r."""
         Z_new_part = np.divide(Q_new[n, g, r, s], math.sqrt(D), out=room(0, r, s, D))
@@ -95,7 +95,7 @@ def self_attention_step(
                 A_new.reshape((r.stop - r.start) * (s.stop - s.start), T) @ V[n, g]
             ).reshape((r.stop - r.start), (s.stop - s.start), D),
         )
-    
+
     workspace.sweep(Z_new_block, S, rows, (N, G), (), T, dtype, lots=R)
     # y_new[n,s,c] = Sum_g,r,d(W_O[c,g,r,d]*O_new[n,g,r,s,d])   (N, S, C)
     y_new = (O_new.transpose(0, 3, 1, 2, 4).reshape(N * S, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, S, C)

@@ -40,7 +40,7 @@ def sinusoidal_positions_forward(
     rows = workspace.rows(N, A * 2)
     angle = workspace.empty((N, A), dtype)
     E = workspace.empty((N, A, 2), dtype)
-    
+
     def E_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # angle[n,a] = position[n]*theta[a]
@@ -49,7 +49,7 @@ def sinusoidal_positions_forward(
         E_part_2 = np.cos(angle[n], out=room(1, n, A))
         # E[n,a,e] = where(Eq(e, 0), sin(angle[n,a]), cos(angle[n,a]))
         np.copyto(E[n], np.where(np.arange(2) == 0, E_part[..., None], E_part_2[..., None]))
-    
+
     workspace.sweep(E_block, N, rows, (), (), A * 2, dtype)
     saved = (leading, types, A, N, position, theta, angle)
     return restore(E, leading, bound.type), saved
@@ -75,7 +75,7 @@ def sinusoidal_positions_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, A * 2)
     dangle = workspace.empty((N, A), dtype)
-    
+
     def dangle_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dangle_masked = room(0, n, A, 2)
@@ -94,7 +94,7 @@ def sinusoidal_positions_backward(
         part_part = np.sin(angle[n], out=room(3, n, A))
         np.multiply(dangle_sum_2, part_part, out=part_part)
         dangle[n] -= part_part
-    
+
     workspace.sweep(dangle_block, N, rows, (), (), A * 2, dtype)
     # dposition[n] = Sum_a(theta[a]*dangle[n,a])   (N,)
     dposition = np.einsum("na,a->n", dangle, theta)

@@ -37,7 +37,7 @@ def softmax_forward(z: np.ndarray, *, workspace: Workspace | None = None) -> tup
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
     p = workspace.empty((N, V), dtype)
-    
+
     def p_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         p_exp_top = z[n].max(axis=-1, initial=-math.inf)
@@ -46,7 +46,7 @@ def softmax_forward(z: np.ndarray, *, workspace: Workspace | None = None) -> tup
         p_sum = p_exp.sum(axis=-1)
         # p[n,v] = softmax(z[n,v], over=v)
         np.divide(p_exp, p_sum[..., None], out=p[n])
-    
+
     workspace.sweep(p_exp_block, N, rows, (), (), V, dtype)
     saved = (leading, types, N, V, p)
     return restore(p, leading, bound.type), saved
@@ -69,13 +69,13 @@ def softmax_backward(dp: np.ndarray, saved: Saved, *, workspace: Workspace | Non
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dz_sum = np.einsum("nv,nv->n", dp[n], p[n])
         # dz[n,v_1] = (-Sum_v(dp[n,v]*p[n,v]) + dp[n,v_1])*p[n,v_1]
         np.subtract(dp[n], dz_sum[..., None], out=dz[n])
         dz[n] *= p[n]
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),

@@ -51,7 +51,7 @@ def softmax_regression_forward(
     u = workspace.empty((N, C), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
-    
+
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
@@ -61,7 +61,7 @@ def softmax_regression_forward(
         L_log_exp = np.subtract(u[i], L_top[i][..., None], out=room(0, i, C))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
-    
+
     workspace.sweep(u_block, N, rows, (), (), C, dtype)
     # loss = Sum_i(-u[i,label[i]] + L[i])
     loss = (L_top - u[np.arange(N), label] + L_log).sum(axis=-1)
@@ -91,7 +91,7 @@ def softmax_regression_backward(
     rows = workspace.rows(N, C, matrices=True)
     parts = workspace.parts(N, rows, (), ())
     dW = np.zeros((parts, C, d), dtype)
-    
+
     def du_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
@@ -102,7 +102,7 @@ def softmax_regression_backward(
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW_block = np.matmul(du.T, X[i], out=room(1, C, d))
         dW[part] += dW_block
-    
+
     workspace.sweep(du_block, N, rows, (), (), C, dtype, parts=parts)
     dW = dW[0] if parts == 1 else dW.sum(axis=0)
     return cast(dW, types["W"]),
@@ -139,7 +139,7 @@ def softmax_regression_lean_forward(
     u = workspace.empty((N, C), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
-    
+
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
@@ -149,7 +149,7 @@ def softmax_regression_lean_forward(
         L_log_exp = np.subtract(u[i], L_top[i][..., None], out=room(0, i, C))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
-    
+
     workspace.sweep(u_block, N, rows, (), (), C, dtype)
     # loss = Sum_i(-u[i,label[i]] + L[i])
     loss = (L_top - u[np.arange(N), label] + L_log).sum(axis=-1)
@@ -179,7 +179,7 @@ def softmax_regression_lean_backward(
     rows = workspace.rows(N, C, matrices=True)
     parts = workspace.parts(N, rows, (), ())
     dW = np.zeros((parts, C, d), dtype)
-    
+
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
@@ -192,7 +192,7 @@ def softmax_regression_lean_backward(
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW_block = np.matmul(du.T, X[i], out=room(1, C, d))
         dW[part] += dW_block
-    
+
     workspace.sweep(u_block, N, rows, (), (), C, dtype, parts=parts)
     dW = dW[0] if parts == 1 else dW.sum(axis=0)
     return cast(dW, types["W"]),
@@ -232,7 +232,7 @@ def softmax_regression_value_and_gradient(
     L_log_sum = workspace.empty((N,), dtype)
     parts = workspace.parts(N, rows, (), ())
     dW = np.zeros((parts, C, d), dtype)
-    
+
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
@@ -248,7 +248,7 @@ def softmax_regression_value_and_gradient(
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW_block = np.matmul(du.T, X[i], out=room(1, C, d))
         dW[part] += dW_block
-    
+
     workspace.sweep(u_block, N, rows, (), (), C, dtype, parts=parts)
     dW = dW[0] if parts == 1 else dW.sum(axis=0)
     L_log = np.log(L_log_sum)

@@ -54,7 +54,7 @@ def swiglu_forward(
     a = workspace.empty((N, F), dtype)
     h = workspace.empty((N, F), dtype)
     y = workspace.empty((N, C), dtype)
-    
+
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
@@ -68,7 +68,7 @@ def swiglu_forward(
         np.multiply(a[n], u[n], out=h[n])
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
         np.matmul(h[n], W_d.T, out=y[n])
-    
+
     workspace.sweep(g_block, N, rows, (), (), F, dtype)
     saved = (leading, types, C, F, N, x, W_g, W_u, W_d, g, u, a, h)
     return restore(y, leading, bound.type), saved
@@ -98,7 +98,7 @@ def swiglu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None
     dW_g = np.zeros((parts, F, C), dtype)
     dW_u = np.zeros((parts, F, C), dtype)
     dW_d = np.zeros((parts, C, F), dtype)
-    
+
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])
@@ -128,7 +128,7 @@ def swiglu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None
         # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_d_block = np.matmul(dy[n].T, h[n], out=room(0, C, F))
         dW_d[part] += dW_d_block
-    
+
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts=parts)
     dW_g = dW_g[0] if parts == 1 else dW_g.sum(axis=0)
     dW_u = dW_u[0] if parts == 1 else dW_u.sum(axis=0)
@@ -169,7 +169,7 @@ def swiglu_lean_forward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype)
-    
+
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
@@ -184,7 +184,7 @@ def swiglu_lean_forward(
         h = np.multiply(a, u, out=room(2, n, F))
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
         np.matmul(h, W_d.T, out=y[n])
-    
+
     workspace.sweep(g_block, N, rows, (), (), F, dtype)
     saved = (leading, types, C, F, N, x, W_g, W_u, W_d)
     return restore(y, leading, bound.type), saved
@@ -216,7 +216,7 @@ def swiglu_lean_backward(
     dW_g = np.zeros((parts, F, C), dtype)
     dW_u = np.zeros((parts, F, C), dtype)
     dW_d = np.zeros((parts, C, F), dtype)
-    
+
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
@@ -256,7 +256,7 @@ def swiglu_lean_backward(
         # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_d_block = np.matmul(dy[n].T, h, out=room(0, C, F))
         dW_d[part] += dW_d_block
-    
+
     workspace.sweep(g_block, N, rows, (), (), F, dtype, parts=parts)
     dW_g = dW_g[0] if parts == 1 else dW_g.sum(axis=0)
     dW_u = dW_u[0] if parts == 1 else dW_u.sum(axis=0)

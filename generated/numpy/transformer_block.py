@@ -112,7 +112,7 @@ def transformer_block_forward(
     xhat_1 = workspace.empty((N, T, C), dtype)
     z_1 = workspace.empty((N, T, C), dtype)
     Q = workspace.empty((N, H, T, D), dtype)
-    
+
     def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         # mu_1[n,i] = mean(x[n,i,c], over=c)
@@ -133,7 +133,7 @@ def transformer_block_forward(
                 z_1[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).transpose(0, 2, 1, 3),
         )
-    
+
     workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, lots=N)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
@@ -142,7 +142,7 @@ def transformer_block_forward(
     rows = workspace.rows(T, T, matrices=True)
     A = workspace.empty((N, H, T, T), dtype)
     O = workspace.empty((N, H, T, D), dtype)
-    
+
     def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2 and some h."""
         j = slice(0, min(T, i_2.stop) if causal else T)
@@ -166,7 +166,7 @@ def transformer_block_forward(
         np.divide(A_exp, A_sum[..., None], out=A[n_2, h, i_2, j])
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         np.matmul(A[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
-    
+
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H)
     rows = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype)
@@ -176,7 +176,7 @@ def transformer_block_forward(
     Phi = workspace.empty((N, T, F), dtype)
     g = workspace.empty((N, T, F), dtype)
     y = workspace.empty((N, T, C), dtype)
-    
+
     def u_product_block(room: Room, part: int, n_3: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3."""
         u_product = y[n_3, i_3]
@@ -224,7 +224,7 @@ def transformer_block_forward(
         # y[n,i,c] = b_2[c] + u[n,i,c] + Sum_f(W_2[c,f]*g[n,i,f])
         np.add(u, y_product, out=y[n_3, i_3])
         y[n_3, i_3] += b_2
-    
+
     workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, lots=N)
     saved = (
         leading,
@@ -334,7 +334,7 @@ def transformer_block_backward(
     dW_1 = np.zeros((parts, F, C), dtype)
     db_1 = np.zeros((parts, F), dtype)
     dW_2 = np.zeros((parts, C, F), dtype)
-    
+
     def dg_block(room: Room, part: int, n: int, i: slice) -> None:
         """The rows i of a block, for one n."""
         # dg[n,i,f] = Sum_c(W_2[c,f]*dy[n,i,c])
@@ -358,7 +358,7 @@ def transformer_block_backward(
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
         dW_2_block = np.matmul(dy[n, i].T, g[n, i], out=room(0, C, F))
         dW_2[part] += dW_2_block
-    
+
     workspace.sweep(dg_block, T, rows, (), (N,), F, dtype, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
@@ -372,7 +372,7 @@ def transformer_block_backward(
     parts = workspace.parts(T, rows, (), (N,))
     dW_O = np.zeros((parts, C, H, D), dtype)
     dgamma_2 = np.zeros((parts, C), dtype)
-    
+
     def dO_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
         # dxhat_2[n,i,c] = gamma_2[c]*dz_2[n,i,c]
@@ -403,7 +403,7 @@ def transformer_block_backward(
         dW_O[part] += dW_O_block
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
         dgamma_2[part] += np.einsum("ic,ic->c", dz_2[n_2, i_2], xhat_2[n_2, i_2])
-    
+
     workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, parts=parts)
     dW_O = dW_O[0] if parts == 1 else dW_O.sum(axis=0)
     dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(axis=0)
@@ -411,7 +411,7 @@ def transformer_block_backward(
     parts = workspace.parts(T, rows, (N, H), ())
     dV = np.zeros((parts, N, H, T, D), dtype)
     dK = np.zeros((parts, N, H, T, D), dtype)
-    
+
     def dA_block(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for one n_3 and some h."""
         j = slice(0, min(T, i_3.stop) if causal else T)
@@ -433,7 +433,7 @@ def transformer_block_backward(
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
         dQ[n_3, h, i_3] /= math.sqrt(D)
-    
+
     workspace.sweep(dA_block, T, rows, (N,), (), T, dtype, parts=parts, lots=H)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -447,7 +447,7 @@ def transformer_block_backward(
     dgamma_1 = np.zeros((parts, C), dtype)
     dbeta_1 = np.zeros((parts, C), dtype)
     dW_Q = np.zeros((parts, H, D, C), dtype)
-    
+
     def dz_1_product_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
         """The rows i_4 of a block, for one n_4."""
         dz_1_product = np.matmul(
@@ -492,7 +492,7 @@ def transformer_block_backward(
             (dQ[n_4, :, i_4].swapaxes(-1, -2).reshape(H * D, (i_4.stop - i_4.start)) @ z_1[n_4, i_4]).reshape(H, D, C),
         )
         dW_Q[part] += dW_Q_block
-    
+
     workspace.sweep(dz_1_product_block, T, rows, (), (N,), H * D, dtype, parts=parts)
     dgamma_1 = dgamma_1[0] if parts == 1 else dgamma_1.sum(axis=0)
     dbeta_1 = dbeta_1[0] if parts == 1 else dbeta_1.sum(axis=0)
@@ -585,7 +585,7 @@ def transformer_block_lean_forward(
     xhat_1 = workspace.empty((N, T, C), dtype)
     z_1 = workspace.empty((N, T, C), dtype)
     Q = workspace.empty((N, H, T, D), dtype)
-    
+
     def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         # mu_1[n,i] = mean(x[n,i,c], over=c)
@@ -606,7 +606,7 @@ def transformer_block_lean_forward(
                 z_1[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).transpose(0, 2, 1, 3),
         )
-    
+
     workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, lots=N)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
@@ -614,7 +614,7 @@ def transformer_block_lean_forward(
     V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
     rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, H, T, D), dtype)
-    
+
     def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2 and some h."""
         j = slice(0, min(T, i_2.stop) if causal else T)
@@ -638,14 +638,14 @@ def transformer_block_lean_forward(
         A = np.divide(A_exp, A_sum[..., None], out=room(1, h, i_2, j))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         np.matmul(A, V[n_2, h, j], out=O[n_2, h, i_2])
-    
+
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H)
     rows = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype)
     xhat_2 = workspace.empty((N, T, C), dtype)
     z_2 = workspace.empty((N, T, C), dtype)
     y = workspace.empty((N, T, C), dtype)
-    
+
     def u_product_block(room: Room, part: int, n_3: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3."""
         u_product = y[n_3, i_3]
@@ -694,7 +694,7 @@ def transformer_block_lean_forward(
         # y[n,i,c] = b_2[c] + u[n,i,c] + Sum_f(W_2[c,f]*g[n,i,f])
         np.add(u, y_product, out=y[n_3, i_3])
         y[n_3, i_3] += b_2
-    
+
     workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, lots=N)
     saved = (
         leading,
@@ -794,7 +794,7 @@ def transformer_block_lean_backward(
     dW_1 = np.zeros((parts, F, C), dtype)
     db_1 = np.zeros((parts, F), dtype)
     dW_2 = np.zeros((parts, C, F), dtype)
-    
+
     def q_product_block(room: Room, part: int, n: int, i: slice) -> None:
         """The rows i of a block, for one n."""
         q_product = np.matmul(z_2[n, i], W_1.T, out=room(0, i, F))
@@ -826,7 +826,7 @@ def transformer_block_lean_backward(
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
         dW_2_block = np.matmul(dy[n, i].T, g, out=room(0, C, F))
         dW_2[part] += dW_2_block
-    
+
     workspace.sweep(q_product_block, T, rows, (), (N,), F, dtype, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
@@ -839,7 +839,7 @@ def transformer_block_lean_backward(
     dO = workspace.empty((N, H, T, D), dtype)
     parts = workspace.parts(T, rows, (), (N,))
     dgamma_2 = np.zeros((parts, C), dtype)
-    
+
     def dO_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
         # dxhat_2[n,i,c] = gamma_2[c]*dz_2[n,i,c]
@@ -861,7 +861,7 @@ def transformer_block_lean_backward(
         )
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
         dgamma_2[part] += np.einsum("ic,ic->c", dz_2[n_2, i_2], xhat_2[n_2, i_2])
-    
+
     workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, parts=parts)
     dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(axis=0)
     rows = workspace.rows(T, T, matrices=True)
@@ -870,7 +870,7 @@ def transformer_block_lean_backward(
     parts = workspace.parts(T, rows, (N, H), ())
     dV = np.zeros((parts, N, H, T, D), dtype)
     dK = np.zeros((parts, N, H, T, D), dtype)
-    
+
     def S_block(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for one n_3 and some h."""
         j = slice(0, min(T, i_3.stop) if causal else T)
@@ -912,7 +912,7 @@ def transformer_block_lean_backward(
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
         dQ[n_3, h, i_3] /= math.sqrt(D)
-    
+
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, parts=parts, lots=H)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -927,7 +927,7 @@ def transformer_block_lean_backward(
     dbeta_1 = np.zeros((parts, C), dtype)
     dW_Q = np.zeros((parts, H, D, C), dtype)
     dW_O = np.zeros((parts, C, H, D), dtype)
-    
+
     def dz_1_product_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
         """The rows i_4 of a block, for one n_4."""
         dz_1_product = np.matmul(
@@ -981,7 +981,7 @@ def transformer_block_lean_backward(
             ).reshape(C, H, D),
         )
         dW_O[part] += dW_O_block
-    
+
     workspace.sweep(dz_1_product_block, T, rows, (), (N,), H * D, dtype, parts=parts)
     dgamma_1 = dgamma_1[0] if parts == 1 else dgamma_1.sum(axis=0)
     dbeta_1 = dbeta_1[0] if parts == 1 else dbeta_1.sum(axis=0)

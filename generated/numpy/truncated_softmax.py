@@ -48,7 +48,7 @@ def truncated_softmax(
     rows = workspace.rows(N, V * V)
     likelier = workspace.empty((N, V), dtype)
     weight = workspace.empty((N, V), dtype)
-    
+
     def p_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         p_exp_top = p_part[n].max(axis=-1, initial=-math.inf)
@@ -67,11 +67,11 @@ def truncated_softmax(
         np.copyto(weight_masked, 0, where=p[..., None] <= p[:, None])
         # weight[n,v] = Sum_u(p[n,u]*[p[n,u] > p[n,v]])
         np.copyto(weight[n], weight_masked.sum(axis=1))
-    
+
     workspace.sweep(p_exp_block, N, rows, (), (), V * V, dtype)
     rows = workspace.rows(N, V)
     q = workspace.empty((N, V), dtype)
-    
+
     def q_masked_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
         q_masked = q[n_2]
@@ -84,6 +84,6 @@ def truncated_softmax(
         q_sum = np.maximum(q_exp.sum(axis=-1), 1)
         # q[n,v] = softmax(z[n,v]/temperature, over=v, where=(likelier[n,v] < most) & (weight[n,v] < mass))
         np.divide(q_exp, q_sum[..., None], out=q[n_2])
-    
+
     workspace.sweep(q_masked_block, N, rows, (), (), V, dtype)
     return restore(q, leading, bound.type)

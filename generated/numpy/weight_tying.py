@@ -60,7 +60,7 @@ def weight_tying_forward(
     z = workspace.empty((N, V), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
-    
+
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
@@ -70,7 +70,7 @@ def weight_tying_forward(
         L_log_exp = np.subtract(z[n], L_top[n][..., None], out=room(0, n, V))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
-    
+
     workspace.sweep(z_block, N, rows, (), (), V, dtype)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
     loss = (L_top - z[np.arange(N), target] + L_log).sum(axis=-1) / N
@@ -102,7 +102,7 @@ def weight_tying_backward(
     dz = workspace.empty((N, V), dtype)
     dh = workspace.empty((N, C), dtype)
     dx = workspace.empty((N, C), dtype)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
@@ -114,7 +114,7 @@ def weight_tying_backward(
         np.matmul(dz[n], E, out=dh[n])
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
         np.matmul(dh[n], W.T, out=dx[n])
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
     dE = dz.T @ h
@@ -161,7 +161,7 @@ def weight_tying_lean_forward(
     z = workspace.empty((N, V), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
-    
+
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
@@ -171,7 +171,7 @@ def weight_tying_lean_forward(
         L_log_exp = np.subtract(z[n], L_top[n][..., None], out=room(0, n, V))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
-    
+
     workspace.sweep(z_block, N, rows, (), (), V, dtype)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
     loss = (L_top - z[np.arange(N), target] + L_log).sum(axis=-1) / N
@@ -207,7 +207,7 @@ def weight_tying_lean_backward(
     dz = workspace.empty((N, V), dtype)
     dh = workspace.empty((N, C), dtype)
     dx = workspace.empty((N, C), dtype)
-    
+
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
@@ -221,7 +221,7 @@ def weight_tying_lean_backward(
         np.matmul(dz[n], E, out=dh[n])
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
         np.matmul(dh[n], W.T, out=dx[n])
-    
+
     workspace.sweep(z_block, N, rows, (), (), V, dtype)
     # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
     dE = dz.T @ h
@@ -273,7 +273,7 @@ def weight_tying_value_and_gradient(
     dz = workspace.empty((N, V), dtype)
     dh = workspace.empty((N, C), dtype)
     dx = workspace.empty((N, C), dtype)
-    
+
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
@@ -290,7 +290,7 @@ def weight_tying_value_and_gradient(
         np.matmul(dz[n], E, out=dh[n])
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
         np.matmul(dh[n], W.T, out=dx[n])
-    
+
     workspace.sweep(z_block, N, rows, (), (), V, dtype)
     L_log = np.log(L_log_sum)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N

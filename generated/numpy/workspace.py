@@ -121,13 +121,14 @@ class Workspace:
         together = range(lots) if lots is not None else range(1)
         lot = max(1, min(-(-len(together) // PARTS), BLOCK // max(1, rows * columns)))
         stacks = [(slice(start, min(start + lot, lots)),) for start in together[::lot]] if lots is not None else [()]
-        inner = list(itertools.product(*map(range, shared), spans))
+        inner: list[tuple[Any, ...]] = list(itertools.product(*map(range, shared), spans))
         count = parts if parts is not None else max(1, len(inner))
-        outer = itertools.product(*map(range, own), stacks)
-        tasks = deque((part, values, stack) for *values, stack in outer for part in range(count))
+        outer = itertools.product(itertools.product(*map(range, own)), stacks)
+        tasks = deque((part, values, stack) for values, stack in outer for part in range(count))
         rooms = self.rooms.setdefault(dtype, deque())
 
         def work() -> None:
+            """Computes blocks until there are no more."""
             try:
                 room = rooms.pop()
             except IndexError:

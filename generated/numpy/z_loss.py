@@ -51,7 +51,7 @@ def z_loss_forward(
     rows = workspace.rows(N, V)
     L_top = workspace.empty((N,), dtype)
     L_log = workspace.empty((N,), dtype)
-    
+
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -59,7 +59,7 @@ def z_loss_forward(
         L_log_exp = np.subtract(z[n], L_top[n][..., None], out=room(0, n, V))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
-    
+
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype)
     # L[n] = logsumexp(z[n,v], over=v)   (N,)
     L = L_top + L_log
@@ -89,7 +89,7 @@ def z_loss_backward(
     dL_part = dloss / N
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dL[n] = (1/N + 2*L[n]*scale/N)*dloss
@@ -99,7 +99,7 @@ def z_loss_backward(
         np.exp(dz[n], out=dz[n])
         np.multiply((dL * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= dL_part
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
 
@@ -133,7 +133,7 @@ def z_loss_value_and_gradient(
     rows = workspace.rows(N, V)
     L = workspace.empty((N,), dtype)
     dz = workspace.empty((N, V), dtype)
-    
+
     def L_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         L_top = z[n].max(axis=-1)
@@ -147,7 +147,7 @@ def z_loss_value_and_gradient(
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         np.multiply((dL / L_sum)[..., None], L_exp, out=dz[n])
         dz[n][np.arange(n.stop - n.start), target[n]] -= 1 / N
-    
+
     workspace.sweep(L_exp_block, N, rows, (), (), V, dtype)
     # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
     loss = (scale * np.einsum("n,n->", L, L) + L.sum(axis=-1) - z[np.arange(N), target].sum(axis=-1)) / N

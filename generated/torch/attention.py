@@ -56,7 +56,7 @@ def attention_forward(
     rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((N, T_q, T_k), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
-    
+
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -81,7 +81,7 @@ def attention_forward(
         torch.div(A_exp, A_sum[..., None], out=A[b, i, j])
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         torch.matmul(A[b, i, j], V[b, j], out=O[b, i])
-    
+
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, rows, causal, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
@@ -111,7 +111,7 @@ def attention_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, N, d_v, T_k), dtype=dtype, device=device)
-    
+
     def dA_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -133,7 +133,7 @@ def attention_backward(
         # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
         dV_block = torch.matmul(dO[b, i].swapaxes(-1, -2), A[b, i, j], out=room(0, b, d_v, j))
         dV[part, b, :, j] += dV_block
-    
+
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -176,7 +176,7 @@ def attention_lean_forward(
     A_exp_top = workspace.empty((N, T_q), dtype, device)
     A_sum = workspace.empty((N, T_q), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
-    
+
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -197,11 +197,11 @@ def attention_lean_forward(
         A_exp = torch.sub(A_masked, A_exp_top[b, i][..., None], out=room(1, b, i, j))
         torch.exp(A_exp, out=A_exp)
         A_sum[b, i] = torch.clamp(A_exp.sum(dim=-1), min=1)
-        # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i))
-        A = torch.div(A_exp, A_sum[b, i][..., None], out=room(1, b, i, j))
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
-        torch.matmul(A, V[b, j], out=O[b, i])
-    
+        #     by A = A_exp / A_sum, divided after the product
+        torch.matmul(A_exp, V[b, j], out=O[b, i])
+        O[b, i] /= A_sum[b, i][..., None]
+
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, causal, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
@@ -232,7 +232,7 @@ def attention_lean_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, N, d_v, T_k), dtype=dtype, device=device)
-    
+
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -271,7 +271,7 @@ def attention_lean_backward(
         # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
         dV_block = torch.matmul(dO[b, i].swapaxes(-1, -2), A, out=room(0, b, d_v, j))
         dV[part, b, :, j] += dV_block
-    
+
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -284,7 +284,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
-    version="v4262fc15",
+    version="v577a365e",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -317,7 +317,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
-    version="ve4dc5262",
+    version="v1c13074f",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

@@ -57,7 +57,7 @@ def attention_alibi_forward(
     rows = workspace.rows(T, T, matrices=True)
     A = torch.zeros((N, H, T, T), dtype=dtype, device=device)
     O = workspace.empty((N, H, T, d_v), dtype, device)
-    
+
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         j = slice(0, min(T, i.stop))
@@ -88,7 +88,7 @@ def attention_alibi_forward(
         torch.div(A_exp, A_sum[..., None], out=A[n, h, i, j])
         # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
         torch.matmul(A[n, h, i, j], V[n, h, j], out=O[n, h, i])
-    
+
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, lots=H)
     saved = (leading, types, H, N, T, d_k, d_v, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
@@ -121,7 +121,7 @@ def attention_alibi_backward(
     dK = torch.zeros((parts, N, H, T, d_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, N, H, T, d_v), dtype=dtype, device=device)
     dslope = torch.zeros((parts, H), dtype=dtype, device=device)
-    
+
     def dA_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         # dA[n,h,i,j] = Sum_c(V[n,h,j,c]*dO[n,h,i,c])
@@ -149,7 +149,7 @@ def attention_alibi_backward(
         )
         # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
         dslope[part, h] += -torch.einsum("hij,ij->h", dS, dslope_part)
-    
+
     workspace.sweep(dA_block, T, rows, (), (N,), T, dtype, device, parts=parts, lots=H)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -197,7 +197,7 @@ def attention_alibi_lean_forward(
     A_exp_top = workspace.empty((N, H, T), dtype, device)
     A_sum = workspace.empty((N, H, T), dtype, device)
     O = workspace.empty((N, H, T, d_v), dtype, device)
-    
+
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         j = slice(0, min(T, i.stop))
@@ -224,11 +224,11 @@ def attention_alibi_lean_forward(
         A_exp = torch.sub(A_masked, A_exp_top[n, h, i][..., None], out=room(2, h, i, j))
         torch.exp(A_exp, out=A_exp)
         A_sum[n, h, i] = torch.clamp(A_exp.sum(dim=-1), min=1)
-        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i)
-        A = torch.div(A_exp, A_sum[n, h, i][..., None], out=room(2, h, i, j))
         # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
-        torch.matmul(A, V[n, h, j], out=O[n, h, i])
-    
+        #     by A = A_exp / A_sum, divided after the product
+        torch.matmul(A_exp, V[n, h, j], out=O[n, h, i])
+        O[n, h, i] /= A_sum[n, h, i][..., None]
+
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, lots=H)
     saved = (leading, types, H, N, T, d_k, d_v, Q, K, V, slope, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
@@ -261,7 +261,7 @@ def attention_alibi_lean_backward(
     dK = torch.zeros((parts, N, H, T, d_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, N, H, T, d_v), dtype=dtype, device=device)
     dslope = torch.zeros((parts, H), dtype=dtype, device=device)
-    
+
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         S_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
@@ -308,7 +308,7 @@ def attention_alibi_lean_backward(
         )
         # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
         dslope[part, h] += -torch.einsum("hij,ij->h", dS, dslope_part)
-    
+
     workspace.sweep(S_block, T, rows, (), (N,), T, dtype, device, parts=parts, lots=H)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -325,7 +325,7 @@ _operator = Operator(
     "attention_alibi",
     attention_alibi_forward,
     attention_alibi_backward,
-    version="v331a8667",
+    version="v4d8fd189",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "A", "O"),
@@ -356,7 +356,7 @@ _lean_operator = Operator(
     "attention_alibi_lean",
     attention_alibi_lean_forward,
     attention_alibi_lean_backward,
-    version="v60443909",
+    version="v6c030680",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "slope", "O", "A_exp_top", "A_sum"),

@@ -57,7 +57,7 @@ def attention_biased_forward(
     rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((N, T_q, T_k), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
-    
+
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
@@ -73,7 +73,7 @@ def attention_biased_forward(
         torch.div(A_exp, A_sum[..., None], out=A[b, i])
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         torch.matmul(A[b, i], V[b], out=O[b, i])
-    
+
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
@@ -106,7 +106,7 @@ def attention_biased_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = torch.zeros((parts, N, T_k, d_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, N, T_k, d_v), dtype=dtype, device=device)
-    
+
     def dA_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         # dA[b,i,j] = Sum_c(V[b,j,c]*dO[b,i,c])
@@ -129,7 +129,7 @@ def attention_biased_backward(
         dV[part, b] += dV_block
         # dbias[b,i,j] = dS[b,i,j]
         dbias[b, i].copy_(dS)
-    
+
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -145,7 +145,7 @@ _operator = Operator(
     "attention_biased",
     attention_biased_forward,
     attention_biased_backward,
-    version="v170be3a7",
+    version="v07478ea6",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "bias: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "A", "O"),

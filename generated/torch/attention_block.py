@@ -87,7 +87,7 @@ def attention_block_forward(
     xhat = workspace.empty((N, T, C), dtype, device)
     z = workspace.empty((N, T, C), dtype, device)
     Q = workspace.empty((N, H, T, D), dtype, device)
-    
+
     def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         # mu[n,i] = mean(x[n,i,c], over=c)
@@ -107,7 +107,7 @@ def attention_block_forward(
                 z[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).permute(0, 2, 1, 3)
         )
-    
+
     workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, device, lots=N)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z[n,j,c])   (N, H, T, D)
     K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
@@ -116,7 +116,7 @@ def attention_block_forward(
     rows = workspace.rows(T, T, matrices=True)
     A = workspace.empty((N, H, T, T), dtype, device)
     O = workspace.empty((N, H, T, D), dtype, device)
-    
+
     def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2 and some h."""
         j = slice(0, min(T, i_2.stop) if causal else T)
@@ -141,7 +141,7 @@ def attention_block_forward(
         torch.div(A_exp, A_sum[..., None], out=A[n_2, h, i_2, j])
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         torch.matmul(A[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
-    
+
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, lots=H)
     y_product = (O.permute(0, 2, 1, 3).reshape(N * T, H * D) @ W_O.reshape(C, H * D).T).reshape(N, T, C)
     # y[n,i,c] = x[n,i,c] + Sum_h,a(W_O[c,h,a]*O[n,h,i,a])   (N, T, C)
@@ -183,7 +183,7 @@ def attention_block_backward(
     parts = workspace.parts(T, rows, (N, H), ())
     dV = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
-    
+
     def dA_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         j = slice(0, min(T, i.stop) if causal else T)
@@ -205,7 +205,7 @@ def attention_block_backward(
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
         dQ[n, h, i] /= math.sqrt(D)
-    
+
     workspace.sweep(dA_block, T, rows, (N,), (), T, dtype, device, parts=parts, lots=H)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -221,7 +221,7 @@ def attention_block_backward(
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
     dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
     dW_Q = torch.zeros((parts, H, D, C), dtype=dtype, device=device)
-    
+
     def dz_product_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
         dz_product = torch.matmul(
@@ -265,7 +265,7 @@ def attention_block_backward(
             (dQ[n_2, :, i_2].swapaxes(-1, -2).reshape(H * D, (i_2.stop - i_2.start)) @ z[n_2, i_2]).reshape(H, D, C)
         )
         dW_Q[part] += dW_Q_block
-    
+
     workspace.sweep(dz_product_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
@@ -335,7 +335,7 @@ def attention_block_lean_forward(
     xhat = workspace.empty((N, T, C), dtype, device)
     z = workspace.empty((N, T, C), dtype, device)
     Q = workspace.empty((N, H, T, D), dtype, device)
-    
+
     def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         # mu[n,i] = mean(x[n,i,c], over=c)
@@ -355,7 +355,7 @@ def attention_block_lean_forward(
                 z[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).permute(0, 2, 1, 3)
         )
-    
+
     workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, device, lots=N)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z[n,j,c])   (N, H, T, D)
     K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
@@ -363,7 +363,7 @@ def attention_block_lean_forward(
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
     rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, H, T, D), dtype, device)
-    
+
     def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2 and some h."""
         j = slice(0, min(T, i_2.stop) if causal else T)
@@ -388,7 +388,7 @@ def attention_block_lean_forward(
         A = torch.div(A_exp, A_sum[..., None], out=room(1, h, i_2, j))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         torch.matmul(A, V[n_2, h, j], out=O[n_2, h, i_2])
-    
+
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, lots=H)
     y_product = (O.permute(0, 2, 1, 3).reshape(N * T, H * D) @ W_O.reshape(C, H * D).T).reshape(N, T, C)
     # y[n,i,c] = x[n,i,c] + Sum_h,a(W_O[c,h,a]*O[n,h,i,a])   (N, T, C)
@@ -436,7 +436,7 @@ def attention_block_lean_backward(
     parts = workspace.parts(T, rows, (N, H), ())
     dV = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
-    
+
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         j = slice(0, min(T, i.stop) if causal else T)
@@ -479,7 +479,7 @@ def attention_block_lean_backward(
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
         dQ[n, h, i] /= math.sqrt(D)
-    
+
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, parts=parts, lots=H)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -496,7 +496,7 @@ def attention_block_lean_backward(
     dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
     dW_Q = torch.zeros((parts, H, D, C), dtype=dtype, device=device)
     dW_O = torch.zeros((parts, C, H, D), dtype=dtype, device=device)
-    
+
     def dz_product_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
         dz_product = torch.matmul(
@@ -546,7 +546,7 @@ def attention_block_lean_backward(
             (dy[n_2, i_2].T @ O[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)).reshape(C, H, D)
         )
         dW_O[part] += dW_O_block
-    
+
     workspace.sweep(dz_product_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
@@ -567,7 +567,7 @@ _operator = Operator(
     "attention_block",
     attention_block_forward,
     attention_block_backward,
-    version="v7167506c",
+    version="vb433d487",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),
@@ -648,7 +648,7 @@ _lean_operator = Operator(
     "attention_block_lean",
     attention_block_lean_forward,
     attention_block_lean_backward,
-    version="ve6bec2ee",
+    version="v8c5813c2",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),

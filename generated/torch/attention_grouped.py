@@ -56,7 +56,7 @@ def attention_grouped_forward(
     rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((N, G, R, T_q, T_k), dtype, device)
     O = workspace.empty((N, G, R, T_q, d_v), dtype, device)
-    
+
     def S_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
         """The rows i of a block, for one n and one g and some r."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -90,7 +90,7 @@ def attention_grouped_forward(
                 A[n, g, r, i, j].reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
             ).reshape((r.stop - r.start), (i.stop - i.start), d_v)
         )
-    
+
     workspace.sweep(S_block, T_q, rows, (N, G), (), T_k, dtype, device, lots=R)
     saved = (leading, types, G, N, R, T_k, T_q, d_k, d_v, rows, causal, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
@@ -120,7 +120,7 @@ def attention_grouped_backward(
     parts = workspace.parts(T_q, rows, (N, G), (R,))
     dK = torch.zeros((parts, N, G, d_k, T_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, N, G, d_v, T_k), dtype=dtype, device=device)
-    
+
     def dA_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n and one r and some g."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -140,7 +140,7 @@ def attention_grouped_backward(
         # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
         dV_block = torch.matmul(dO[n, g, r, i].swapaxes(-1, -2), A[n, g, r, i, j], out=room(0, g, d_v, j))
         dV[part, n, g, :, j] += dV_block
-    
+
     workspace.sweep(dA_block, T_q, rows, (N,), (R,), T_k, dtype, device, parts=parts, lots=G)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -185,7 +185,7 @@ def attention_grouped_lean_forward(
     A_exp_top = workspace.empty((N, G, R, T_q), dtype, device)
     A_sum = workspace.empty((N, G, R, T_q), dtype, device)
     O = workspace.empty((N, G, R, T_q, d_v), dtype, device)
-    
+
     def S_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
         """The rows i of a block, for one n and one g and some r."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -211,15 +211,15 @@ def attention_grouped_lean_forward(
         A_exp = torch.sub(A_masked, A_exp_top[n, g, r, i][..., None], out=room(1, r, i, j))
         torch.exp(A_exp, out=A_exp)
         A_sum[n, g, r, i] = torch.clamp(A_exp.sum(dim=-1), min=1)
-        # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i))
-        A = torch.div(A_exp, A_sum[n, g, r, i][..., None], out=room(1, r, i, j))
         # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
+        #     by A = A_exp / A_sum, divided after the product
         O[n, g, r, i].copy_(
             (
-                A.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+                A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
             ).reshape((r.stop - r.start), (i.stop - i.start), d_v)
         )
-    
+        O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
+
     workspace.sweep(S_block, T_q, rows, (N, G), (), T_k, dtype, device, lots=R)
     saved = (leading, types, G, N, R, T_k, T_q, d_k, d_v, causal, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
@@ -250,7 +250,7 @@ def attention_grouped_lean_backward(
     parts = workspace.parts(T_q, rows, (N, G), (R,))
     dK = torch.zeros((parts, N, G, d_k, T_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, N, G, d_v, T_k), dtype=dtype, device=device)
-    
+
     def S_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n and one r and some g."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -287,7 +287,7 @@ def attention_grouped_lean_backward(
         # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
         dV_block = torch.matmul(dO[n, g, r, i].swapaxes(-1, -2), A, out=room(0, g, d_v, j))
         dV[part, n, g, :, j] += dV_block
-    
+
     workspace.sweep(S_block, T_q, rows, (N,), (R,), T_k, dtype, device, parts=parts, lots=G)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -302,7 +302,7 @@ _operator = Operator(
     "attention_grouped",
     attention_grouped_forward,
     attention_grouped_backward,
-    version="v3dda7f05",
+    version="v24327356",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),
@@ -334,7 +334,7 @@ _lean_operator = Operator(
     "attention_grouped_lean",
     attention_grouped_lean_forward,
     attention_grouped_lean_backward,
-    version="v2d2c2a8d",
+    version="v586673b0",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),

@@ -58,7 +58,7 @@ def attention_masked_forward(
     rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((B, H, T_q, T_k), dtype, device)
     O = workspace.empty((B, H, T_q, d_v), dtype, device)
-    
+
     def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h."""
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
@@ -75,7 +75,7 @@ def attention_masked_forward(
         torch.div(A_exp, A_sum[..., None], out=A[b, h, i])
         # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
         torch.matmul(A[b, h, i], V[b, h], out=O[b, h, i])
-    
+
     workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, device, lots=H)
     saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
@@ -106,7 +106,7 @@ def attention_masked_backward(
     parts = workspace.parts(T_q, rows, (B, H), ())
     dK = torch.zeros((parts, B, H, T_k, d_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, B, H, T_k, d_v), dtype=dtype, device=device)
-    
+
     def dA_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h."""
         # dA[b,h,i,j] = Sum_c(V[b,h,j,c]*dO[b,h,i,c])
@@ -127,7 +127,7 @@ def attention_masked_backward(
         # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
         dV_block = torch.matmul(A[b, h, i].swapaxes(-1, -2), dO[b, h, i], out=room(0, h, T_k, d_v))
         dV[part, b, h] += dV_block
-    
+
     workspace.sweep(dA_block, T_q, rows, (B,), (), T_k, dtype, device, parts=parts, lots=H)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -170,7 +170,7 @@ def attention_masked_lean_forward(
     A_exp_top = workspace.empty((B, H, T_q), dtype, device)
     A_sum = workspace.empty((B, H, T_q), dtype, device)
     O = workspace.empty((B, H, T_q, d_v), dtype, device)
-    
+
     def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h."""
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
@@ -183,11 +183,11 @@ def attention_masked_lean_forward(
         A_exp = torch.sub(A_masked, A_exp_top[b, h, i][..., None], out=room(1, h, i, T_k))
         torch.exp(A_exp, out=A_exp)
         A_sum[b, h, i] = torch.clamp(A_exp.sum(dim=-1), min=1)
-        # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0)
-        A = torch.div(A_exp, A_sum[b, h, i][..., None], out=room(1, h, i, T_k))
         # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
-        torch.matmul(A, V[b, h], out=O[b, h, i])
-    
+        #     by A = A_exp / A_sum, divided after the product
+        torch.matmul(A_exp, V[b, h], out=O[b, h, i])
+        O[b, h, i] /= A_sum[b, h, i][..., None]
+
     workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, device, lots=H)
     saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, O, A_mask, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
@@ -218,7 +218,7 @@ def attention_masked_lean_backward(
     parts = workspace.parts(T_q, rows, (B, H), ())
     dK = torch.zeros((parts, B, H, T_k, d_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, B, H, T_k, d_v), dtype=dtype, device=device)
-    
+
     def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h."""
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
@@ -249,7 +249,7 @@ def attention_masked_lean_backward(
         # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
         dV_block = torch.matmul(A.swapaxes(-1, -2), dO[b, h, i], out=room(0, h, T_k, d_v))
         dV[part, b, h] += dV_block
-    
+
     workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, device, parts=parts, lots=H)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -260,7 +260,7 @@ _operator = Operator(
     "attention_masked",
     attention_masked_forward,
     attention_masked_backward,
-    version="vc33f7687",
+    version="vc79436bd",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "A", "O"),
@@ -291,7 +291,7 @@ _lean_operator = Operator(
     "attention_masked_lean",
     attention_masked_lean_forward,
     attention_masked_lean_backward,
-    version="v50085286",
+    version="v0fd5261a",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=(

@@ -55,7 +55,7 @@ def attention_merge_forward(
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
     O = workspace.empty((N, C), dtype, device)
-    
+
     def L_top_masked_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         L_top_masked = room(0, n, P)
@@ -75,7 +75,7 @@ def attention_merge_forward(
         torch.exp(w, out=w)
         # O[n,c] = Sum_p(w[n,p]*outputs[n,p,c])
         O[n].copy_(torch.einsum("npc,np->nc", outputs[n], w))
-    
+
     workspace.sweep(L_top_masked_block, N, rows, (), (), P * C, dtype, device)
     # L[n] = logsumexp(scales[n,p], over=p, where=allowed[n,p] > 0)   (N,)
     L = L_top + L_log
@@ -85,7 +85,7 @@ def attention_merge_forward(
 _operator = Operator(
     "attention_merge",
     attention_merge_forward,
-    version="v634f9aa0",
+    version="v18668882",
     arrays=("outputs: N... P C", "scales: N... P", "allowed: N... P"),
     outputs=("O: N... C", "L: N..."),
     independent=(True, False),

@@ -65,7 +65,7 @@ def attention_scaled_forward(
     rows = workspace.rows(T_q, T_k, matrices=True)
     A = workspace.empty((N, T_q, T_k), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
-    
+
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -91,7 +91,7 @@ def attention_scaled_forward(
         torch.div(A_exp, A_sum[..., None], out=A[b, i, j])
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         torch.matmul(A[b, i, j], V[b, j], out=O[b, i])
-    
+
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, rows, scale, causal, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
@@ -121,7 +121,7 @@ def attention_scaled_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, N, d_v, T_k), dtype=dtype, device=device)
-    
+
     def dA_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -143,7 +143,7 @@ def attention_scaled_backward(
         # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
         dV_block = torch.matmul(dO[b, i].swapaxes(-1, -2), A[b, i, j], out=room(0, b, d_v, j))
         dV[part, b, :, j] += dV_block
-    
+
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -156,7 +156,7 @@ _operator = Operator(
     "attention_scaled",
     attention_scaled_forward,
     attention_scaled_backward,
-    version="v55ebb401",
+    version="vea931958",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "mask: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     options=("float scale", "bool causal"),

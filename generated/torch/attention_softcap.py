@@ -66,7 +66,7 @@ def attention_softcap_forward(
     t = workspace.empty((N, T_q, T_k), dtype, device)
     A = workspace.empty((N, T_q, T_k), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
-    
+
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         U_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
@@ -91,7 +91,7 @@ def attention_softcap_forward(
         torch.div(A_exp, A_sum[..., None], out=A[n, i])
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         torch.matmul(A[n, i], V[n], out=O[n, i])
-    
+
     workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, device, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, causal, Q, K, V, t, A, O)
     return restore(O, leading, bound.type), saved
@@ -122,7 +122,7 @@ def attention_softcap_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, N, d_v, T_k), dtype=dtype, device=device)
-    
+
     def dA_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -147,7 +147,7 @@ def attention_softcap_backward(
         # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
         dV_block = torch.matmul(dO[n, i].swapaxes(-1, -2), A[n, i, j], out=room(0, n, d_v, j))
         dV[part, n, :, j] += dV_block
-    
+
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -197,7 +197,7 @@ def attention_softcap_lean_forward(
     A_exp_top = workspace.empty((N, T_q), dtype, device)
     A_sum = workspace.empty((N, T_q), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
-    
+
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -223,11 +223,11 @@ def attention_softcap_lean_forward(
         A_exp = torch.sub(A_masked, A_exp_top[n, i][..., None], out=room(1, n, i, j))
         torch.exp(A_exp, out=A_exp)
         A_sum[n, i] = torch.clamp(A_exp.sum(dim=-1), min=1)
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i))
-        A = torch.div(A_exp, A_sum[n, i][..., None], out=room(1, n, i, j))
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
-        torch.matmul(A, V[n, j], out=O[n, i])
-    
+        #     by A = A_exp / A_sum, divided after the product
+        torch.matmul(A_exp, V[n, j], out=O[n, i])
+        O[n, i] /= A_sum[n, i][..., None]
+
     workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, device, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, cap, causal, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
@@ -258,7 +258,7 @@ def attention_softcap_lean_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, N, d_v, T_k), dtype=dtype, device=device)
-    
+
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
@@ -305,7 +305,7 @@ def attention_softcap_lean_backward(
         # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
         dV_block = torch.matmul(dO[n, i].swapaxes(-1, -2), A, out=room(1, n, d_v, j))
         dV[part, n, :, j] += dV_block
-    
+
     workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -318,7 +318,7 @@ _operator = Operator(
     "attention_softcap",
     attention_softcap_forward,
     attention_softcap_backward,
-    version="vf999096b",
+    version="vbbedf24d",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),
@@ -352,7 +352,7 @@ _lean_operator = Operator(
     "attention_softcap_lean",
     attention_softcap_lean_forward,
     attention_softcap_lean_backward,
-    version="v60eecb39",
+    version="ve7244372",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),

@@ -56,7 +56,7 @@ def attention_window_forward(
     rows = workspace.rows(T, T, matrices=True)
     A = workspace.empty((N, T, T), dtype, device)
     O = workspace.empty((N, T, d_v), dtype, device)
-    
+
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
@@ -87,7 +87,7 @@ def attention_window_forward(
         torch.div(A_exp, A_sum[..., None], out=A[n, i, j])
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         torch.matmul(A[n, i, j], V[n, j], out=O[n, i])
-    
+
     workspace.sweep(S_block, T, rows, (), (), T, dtype, device, lots=N)
     saved = (leading, types, N, T, d_k, d_v, rows, window, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
@@ -117,7 +117,7 @@ def attention_window_backward(
     parts = workspace.parts(T, rows, (N,), ())
     dK = torch.zeros((parts, N, d_k, T), dtype=dtype, device=device)
     dV = torch.zeros((parts, N, d_v, T), dtype=dtype, device=device)
-    
+
     def dA_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
@@ -139,7 +139,7 @@ def attention_window_backward(
         # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
         dV_block = torch.matmul(dO[n, i].swapaxes(-1, -2), A[n, i, j], out=room(0, n, d_v, j))
         dV[part, n, :, j] += dV_block
-    
+
     workspace.sweep(dA_block, T, rows, (), (), T, dtype, device, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -182,7 +182,7 @@ def attention_window_lean_forward(
     A_exp_top = workspace.empty((N, T), dtype, device)
     A_sum = workspace.empty((N, T), dtype, device)
     O = workspace.empty((N, T, d_v), dtype, device)
-    
+
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
@@ -209,11 +209,11 @@ def attention_window_lean_forward(
         A_exp = torch.sub(A_masked, A_exp_top[n, i][..., None], out=room(1, n, i, j))
         torch.exp(A_exp, out=A_exp)
         A_sum[n, i] = torch.clamp(A_exp.sum(dim=-1), min=1)
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window))
-        A = torch.div(A_exp, A_sum[n, i][..., None], out=room(1, n, i, j))
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
-        torch.matmul(A, V[n, j], out=O[n, i])
-    
+        #     by A = A_exp / A_sum, divided after the product
+        torch.matmul(A_exp, V[n, j], out=O[n, i])
+        O[n, i] /= A_sum[n, i][..., None]
+
     workspace.sweep(S_block, T, rows, (), (), T, dtype, device, lots=N)
     saved = (leading, types, N, T, d_k, d_v, window, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
@@ -244,7 +244,7 @@ def attention_window_lean_backward(
     parts = workspace.parts(T, rows, (N,), ())
     dK = torch.zeros((parts, N, d_k, T), dtype=dtype, device=device)
     dV = torch.zeros((parts, N, d_v, T), dtype=dtype, device=device)
-    
+
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
@@ -289,7 +289,7 @@ def attention_window_lean_backward(
         # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
         dV_block = torch.matmul(dO[n, i].swapaxes(-1, -2), A, out=room(0, n, d_v, j))
         dV[part, n, :, j] += dV_block
-    
+
     workspace.sweep(S_block, T, rows, (), (), T, dtype, device, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -302,7 +302,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
-    version="v4b44b0be",
+    version="vbc0158c3",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -335,7 +335,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
-    version="v8339e93f",
+    version="v635f805a",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

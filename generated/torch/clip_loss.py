@@ -46,11 +46,11 @@ def clip_loss_forward(
     dtype = A.dtype
     device = A.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, N, matrices=True)
+    rows_2 = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype, device)
     R_top = workspace.empty((N,), dtype, device)
     R_log = workspace.empty((N,), dtype, device)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = torch.div(A[i], tau, out=room(0, i, d))
@@ -62,8 +62,8 @@ def clip_loss_forward(
         R_log_exp = torch.sub(S[i], R_top[i][..., None], out=room(0, i, N))
         torch.exp(R_log_exp, out=R_log_exp)
         R_log[i] = torch.log(R_log_exp.sum(dim=-1))
-    
-    workspace.sweep(S_block, N, rows, (), (), N, dtype, device)
+
+    workspace.sweep(S_block, N, rows_2, (), (), N, dtype, device)
     # C[j] = logsumexp(S[i,j], over=i) = C_top + C_log   (N,)
     C_top = S.amax(dim=0)
     C_log = torch.log(torch.exp(S - C_top).sum(dim=0))
@@ -105,12 +105,12 @@ def clip_loss_backward(
     dC = dcolumns / N
     # dR[i] = drows/N
     dR = drows / N
-    rows = workspace.rows(N, N, matrices=True)
+    rows_2 = workspace.rows(N, N, matrices=True)
     dA = workspace.empty((N, d), dtype, device)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows_2, (), ())
     dB = torch.zeros((parts, N, d), dtype=dtype, device=device)
     dtau = torch.zeros((parts,), dtype=dtype, device=device)
-    
+
     def dS_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # dS[i,j] = dR[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) + dC[j]*exp(S[i,j])/Sum_i_2(exp(S[i_2,j])) - [i =
@@ -135,8 +135,8 @@ def clip_loss_backward(
         dB[part] += dB_block
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -((S[i] * dS).sum(dim=(0, 1)) / tau)
-    
-    workspace.sweep(dS_block, N, rows, (), (), N, dtype, device, parts=parts)
+
+    workspace.sweep(dS_block, N, rows_2, (), (), N, dtype, device, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(dim=0)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     return cast(dA, types["A"]), cast(dB, types["B"]), dtau
@@ -166,11 +166,11 @@ def clip_loss_lean_forward(
     dtype = A.dtype
     device = A.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, N, matrices=True)
+    rows_2 = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype, device)
     R_top = workspace.empty((N,), dtype, device)
     R_log = workspace.empty((N,), dtype, device)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = torch.div(A[i], tau, out=room(0, i, d))
@@ -182,8 +182,8 @@ def clip_loss_lean_forward(
         R_log_exp = torch.sub(S[i], R_top[i][..., None], out=room(0, i, N))
         torch.exp(R_log_exp, out=R_log_exp)
         R_log[i] = torch.log(R_log_exp.sum(dim=-1))
-    
-    workspace.sweep(S_block, N, rows, (), (), N, dtype, device)
+
+    workspace.sweep(S_block, N, rows_2, (), (), N, dtype, device)
     # C[j] = logsumexp(S[i,j], over=i) = C_top + C_log   (N,)
     C_top = S.amax(dim=0)
     C_log = torch.log(torch.exp(S - C_top).sum(dim=0))
@@ -225,12 +225,12 @@ def clip_loss_lean_backward(
     dC = dcolumns / N
     # dR[i] = drows/N
     dR = drows / N
-    rows = workspace.rows(N, N, matrices=True)
+    rows_2 = workspace.rows(N, N, matrices=True)
     dA = workspace.empty((N, d), dtype, device)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows_2, (), ())
     dB = torch.zeros((parts, N, d), dtype=dtype, device=device)
     dtau = torch.zeros((parts,), dtype=dtype, device=device)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = torch.div(A[i], tau, out=room(0, i, d))
@@ -259,8 +259,8 @@ def clip_loss_lean_backward(
         dB[part] += dB_block
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -((S * dS).sum(dim=(0, 1)) / tau)
-    
-    workspace.sweep(S_block, N, rows, (), (), N, dtype, device, parts=parts)
+
+    workspace.sweep(S_block, N, rows_2, (), (), N, dtype, device, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(dim=0)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     return cast(dA, types["A"]), cast(dB, types["B"]), dtau
@@ -334,7 +334,7 @@ _operator = Operator(
     "clip_loss",
     clip_loss_forward,
     clip_loss_backward,
-    version="va3a7f053",
+    version="v5e4de7ed",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -364,7 +364,7 @@ _lean_operator = Operator(
     "clip_loss_lean",
     clip_loss_lean_forward,
     clip_loss_lean_backward,
-    version="v73f68290",
+    version="vb3a1d02a",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

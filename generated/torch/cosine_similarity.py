@@ -59,7 +59,7 @@ def cosine_similarity_forward(
     unit_v = workspace.empty((N, d), dtype, device)
     unit_w = workspace.empty((N, d), dtype, device)
     y = workspace.empty((N,), dtype, device)
-    
+
     def unit_v_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # p[n] = Sum_a(v[n,a]**2)
@@ -78,7 +78,7 @@ def cosine_similarity_forward(
         torch.div(w[n], length_w[n][..., None], out=unit_w[n])
         # y[n] = Sum_a(unit_v[n,a]*unit_w[n,a])
         y[n] = (unit_v[n] * unit_w[n]).sum(dim=1)
-    
+
     workspace.sweep(unit_v_block, N, rows, (), (), d, dtype, device)
     saved = (leading, types, N, d, eps, p, q, length_v, length_w, unit_v, unit_w, y)
     return restore(y, leading, bound.type), saved
@@ -106,7 +106,7 @@ def cosine_similarity_backward(
     rows = workspace.rows(N, d)
     dv = workspace.empty((N, d), dtype, device)
     dw = workspace.empty((N, d), dtype, device)
-    
+
     def dv_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dv_part = dy[n] * y[n]
@@ -130,7 +130,7 @@ def cosine_similarity_backward(
         )
         part_part_2.masked_fill_(torch.sqrt(q[n])[..., None] <= eps, 0)
         dw[n] -= part_part_2
-    
+
     workspace.sweep(dv_block, N, rows, (), (), d, dtype, device)
     return restore(dv, leading, types["v"]), restore(dw, leading, types["w"])
 
@@ -139,7 +139,7 @@ _operator = Operator(
     "cosine_similarity",
     cosine_similarity_forward,
     cosine_similarity_backward,
-    version="v41bc830c",
+    version="vd30140bb",
     arrays=("v: N... d", "w: N... d"),
     outputs=("y: N...",),
     options=("float eps",),

@@ -51,7 +51,7 @@ def cross_entropy_forward(
     rows = workspace.rows(N, V)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
-    
+
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -59,7 +59,7 @@ def cross_entropy_forward(
         L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[n] = torch.log(L_log_exp.sum(dim=-1))
-    
+
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
     loss = (L_top - z[torch.arange(N, device=device), target] + L_log).sum(dim=-1) / N
@@ -89,7 +89,7 @@ def cross_entropy_backward(
     dL = dloss / N
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
@@ -97,7 +97,7 @@ def cross_entropy_backward(
         torch.exp(dz[n], out=dz[n])
         torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
 
@@ -134,7 +134,7 @@ def cross_entropy_value_and_gradient(
     L_top = workspace.empty((N,), dtype, device)
     L_log_sum = workspace.empty((N,), dtype, device)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -145,7 +145,7 @@ def cross_entropy_value_and_gradient(
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
-    
+
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device)
     L_log = torch.log(L_log_sum)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
@@ -157,7 +157,7 @@ _operator = Operator(
     "cross_entropy",
     cross_entropy_forward,
     cross_entropy_backward,
-    version="vf4145f20",
+    version="vf56cb869",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "L_top", "L_log"),

@@ -59,7 +59,7 @@ def cross_entropy_masked_forward(
     row_top_top = workspace.empty((N,), dtype, device)
     row_top = workspace.empty((N,), dtype, device)
     row_sum = workspace.empty((N,), dtype, device)
-    
+
     def row_top_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         row_top_top[n] = z[n].amax(dim=-1)
@@ -67,7 +67,7 @@ def cross_entropy_masked_forward(
         row_sum_exp = torch.sub(z[n], row_top[n][..., None], out=room(0, n, V))
         torch.exp(row_sum_exp, out=row_sum_exp)
         row_sum[n] = torch.clamp(row_sum_exp.sum(dim=-1), min=1)
-    
+
     workspace.sweep(row_top_top_block, N, rows, (), (), V, dtype, device)
     # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)   (N,)
     row = torch.where(
@@ -107,7 +107,7 @@ def cross_entropy_masked_backward(
     drow = torch.where(drow_mask, dloss / torch.where(drow_mask, M, 1), 0)
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*[keep[n] > 0]
@@ -116,7 +116,7 @@ def cross_entropy_masked_backward(
         torch.mul((drow / row_sum[n])[..., None], dz[n], out=dz[n])
         dz[n].masked_fill_(keep[n][..., None] <= 0, 0)
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep[n] > 0, drow, 0)
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
 
@@ -161,7 +161,7 @@ def cross_entropy_masked_value_and_gradient(
     row_top = workspace.empty((N,), dtype, device)
     row_sum = workspace.empty((N,), dtype, device)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def row_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         row_top[n] = z[n].amax(dim=-1)
@@ -172,7 +172,7 @@ def cross_entropy_masked_value_and_gradient(
         torch.mul((drow / row_sum[n])[..., None], row_exp, out=dz[n])
         dz[n].masked_fill_(keep[n][..., None] <= 0, 0)
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep[n] > 0, drow, 0)
-    
+
     workspace.sweep(row_exp_block, N, rows, (), (), V, dtype, device)
     # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)   (N,)
     row = torch.where(
@@ -189,7 +189,7 @@ _operator = Operator(
     "cross_entropy_masked",
     cross_entropy_masked_forward,
     cross_entropy_masked_backward,
-    version="vf42735ed",
+    version="v95820fd6",
     arrays=("z: N... V", "target: N...", "keep: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "row_top", "row_sum", "M"),

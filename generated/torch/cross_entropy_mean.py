@@ -67,7 +67,7 @@ def cross_entropy_mean_forward(
     row_top_top = workspace.empty((N,), dtype, device)
     row_top = workspace.empty((N,), dtype, device)
     row_sum = workspace.empty((N,), dtype, device)
-    
+
     def row_top_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         row_top_top[n] = z[n].amax(dim=-1)
@@ -75,7 +75,7 @@ def cross_entropy_mean_forward(
         row_sum_exp = torch.sub(z[n], row_top[n][..., None], out=room(0, n, V))
         torch.exp(row_sum_exp, out=row_sum_exp)
         row_sum[n] = torch.clamp(row_sum_exp.sum(dim=-1), min=1)
-    
+
     workspace.sweep(row_top_top_block, N, rows, (), (), V, dtype, device)
     # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)   (N,)
     row = torch.where(
@@ -122,7 +122,7 @@ def cross_entropy_mean_backward(
     dz_part = drow * w[target]
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*w[target[n]]*[keep[n] > 0]
@@ -131,7 +131,7 @@ def cross_entropy_mean_backward(
         torch.mul((dz_part[n] / row_sum[n])[..., None], dz[n], out=dz[n])
         dz[n].masked_fill_(keep[n][..., None] <= 0, 0)
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep[n] > 0, dz_part[n], 0)
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
 
@@ -184,7 +184,7 @@ def cross_entropy_mean_value_and_gradient(
     row_top = workspace.empty((N,), dtype, device)
     row_sum = workspace.empty((N,), dtype, device)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def row_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         row_top[n] = z[n].amax(dim=-1)
@@ -196,7 +196,7 @@ def cross_entropy_mean_value_and_gradient(
         torch.mul((dz_part / row_sum[n])[..., None], row_exp, out=dz[n])
         dz[n].masked_fill_(keep[n][..., None] <= 0, 0)
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep[n] > 0, dz_part, 0)
-    
+
     workspace.sweep(row_exp_block, N, rows, (), (), V, dtype, device)
     # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)   (N,)
     row = torch.where(
@@ -221,7 +221,7 @@ _operator = Operator(
     "cross_entropy_mean",
     cross_entropy_mean_forward,
     cross_entropy_mean_backward,
-    version="vdffe58a4",
+    version="vc0795e40",
     arrays=("z: N... V", "target: N...", "keep: N...", "w: V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "w", "row_top", "row_sum", "W"),

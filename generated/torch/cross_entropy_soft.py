@@ -53,7 +53,7 @@ def cross_entropy_soft_forward(
     L_log = workspace.empty((N,), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     loss = torch.zeros((parts,), dtype=dtype, device=device)
-    
+
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -66,7 +66,7 @@ def cross_entropy_soft_forward(
         loss_masked.masked_fill_(y[n] == 0, 0)
         # loss = Sum_n,v((-z[n,v] + L[n])*y[n,v])/N
         loss[part] += (y[n] * loss_masked).sum(dim=(0, 1)) / N
-    
+
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device, parts=parts)
     loss = loss[0] if parts == 1 else loss.sum(dim=0)
     saved = (leading, types, N, V, z, y, L_top, L_log)
@@ -96,7 +96,7 @@ def cross_entropy_soft_backward(
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
     dy = workspace.empty((N, V), dtype, device)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dL[n] = dloss*Sum_v(y[n,v])/N
@@ -111,7 +111,7 @@ def cross_entropy_soft_backward(
         torch.sub(L_top[n][..., None], z[n], out=dy[n])
         dy[n] += L_log[n][..., None]
         torch.mul(dL_part, dy[n], out=dy[n])
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]), restore(dy, leading, types["y"])
 
@@ -148,7 +148,7 @@ def cross_entropy_soft_value_and_gradient(
     dy = workspace.empty((N, V), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     loss = torch.zeros((parts,), dtype=dtype, device=device)
-    
+
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -172,7 +172,7 @@ def cross_entropy_soft_value_and_gradient(
         dz[n] -= part_part
         # dy[n,v] = (-z[n,v] + L[n])*dloss/N
         torch.div(loss_part, N, out=dy[n])
-    
+
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device, parts=parts)
     loss = loss[0] if parts == 1 else loss.sum(dim=0)
     return cast(loss, bound.type), restore(dz, leading, bound.type), restore(dy, leading, bound.type)
@@ -182,7 +182,7 @@ _operator = Operator(
     "cross_entropy_soft",
     cross_entropy_soft_forward,
     cross_entropy_soft_backward,
-    version="vcb6be704",
+    version="v1cfd28fc",
     arrays=("z: N... V", "y: N... V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "y", "L_top", "L_log"),

@@ -61,7 +61,7 @@ def cross_entropy_sum_forward(
     row_top_top = workspace.empty((N,), dtype, device)
     row_top = workspace.empty((N,), dtype, device)
     row_sum = workspace.empty((N,), dtype, device)
-    
+
     def row_top_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         row_top_top[n] = z[n].amax(dim=-1)
@@ -69,7 +69,7 @@ def cross_entropy_sum_forward(
         row_sum_exp = torch.sub(z[n], row_top[n][..., None], out=room(0, n, V))
         torch.exp(row_sum_exp, out=row_sum_exp)
         row_sum[n] = torch.clamp(row_sum_exp.sum(dim=-1), min=1)
-    
+
     workspace.sweep(row_top_top_block, N, rows, (), (), V, dtype, device)
     # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)   (N,)
     row = torch.where(
@@ -112,7 +112,7 @@ def cross_entropy_sum_backward(
     dz_part = drow * w[target]
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*w[target[n]]*[keep[n] > 0]
@@ -121,7 +121,7 @@ def cross_entropy_sum_backward(
         torch.mul((dz_part[n] / row_sum[n])[..., None], dz[n], out=dz[n])
         dz[n].masked_fill_(keep[n][..., None] <= 0, 0)
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep[n] > 0, dz_part[n], 0)
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
 
@@ -168,7 +168,7 @@ def cross_entropy_sum_value_and_gradient(
     row_top = workspace.empty((N,), dtype, device)
     row_sum = workspace.empty((N,), dtype, device)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def row_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         row_top[n] = z[n].amax(dim=-1)
@@ -180,7 +180,7 @@ def cross_entropy_sum_value_and_gradient(
         torch.mul((dz_part / row_sum[n])[..., None], row_exp, out=dz[n])
         dz[n].masked_fill_(keep[n][..., None] <= 0, 0)
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep[n] > 0, dz_part, 0)
-    
+
     workspace.sweep(row_exp_block, N, rows, (), (), V, dtype, device)
     # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)   (N,)
     row = torch.where(
@@ -203,7 +203,7 @@ _operator = Operator(
     "cross_entropy_sum",
     cross_entropy_sum_forward,
     cross_entropy_sum_backward,
-    version="v4d2e40d0",
+    version="v31e66761",
     arrays=("z: N... V", "target: N...", "keep: N...", "w: V"),
     outputs=("total:",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "w", "row_top", "row_sum"),

@@ -57,7 +57,7 @@ def cross_entropy_weighted_forward(
     rows = workspace.rows(N, V)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
-    
+
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -65,7 +65,7 @@ def cross_entropy_weighted_forward(
         L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[n] = torch.log(L_log_exp.sum(dim=-1))
-    
+
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n((-z[n,target[n]] + L[n])*w[target[n]])/W
     loss = (
@@ -102,7 +102,7 @@ def cross_entropy_weighted_backward(
     dL = dloss / W * w[target]
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - w[target[n]]*[v = target[n]]*dloss/W
@@ -111,7 +111,7 @@ def cross_entropy_weighted_backward(
         torch.exp(dz[n], out=dz[n])
         torch.mul((dL[n] * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL[n]
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
 
@@ -151,7 +151,7 @@ def cross_entropy_weighted_value_and_gradient(
     L_top = workspace.empty((N,), dtype, device)
     L_log_sum = workspace.empty((N,), dtype, device)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -165,7 +165,7 @@ def cross_entropy_weighted_value_and_gradient(
         #     by w[target[n]]*dloss/W = dL[n]
         torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
-    
+
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device)
     L_log = torch.log(L_log_sum)
     # loss = Sum_n((-z[n,target[n]] + L[n])*w[target[n]])/W
@@ -184,7 +184,7 @@ _operator = Operator(
     "cross_entropy_weighted",
     cross_entropy_weighted_forward,
     cross_entropy_weighted_backward,
-    version="v3b650b23",
+    version="v02b93cba",
     arrays=("z: N... V", "target: N...", "w: V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "w", "L_top", "L_log", "W"),

@@ -65,7 +65,7 @@ def dice_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, M)
     dp = workspace.empty((N, M), dtype, device)
-    
+
     def dp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dp[n,i] = (-D[n] + 2*t[n,i])*dD[n]/(U[n] + eps)
@@ -73,7 +73,7 @@ def dice_backward(
         torch.mul(t[n], 2, out=dp[n])
         dp[n] -= D[n][..., None]
         torch.mul((dD[n] / (U[n] + eps))[..., None], dp[n], out=dp[n])
-    
+
     workspace.sweep(dp_block, N, rows, (), (), M, dtype, device)
     return restore(dp, leading, types["p"]),
 
@@ -82,7 +82,7 @@ _operator = Operator(
     "dice",
     dice_forward,
     dice_backward,
-    version="vc51ebbe6",
+    version="vbfe8664a",
     arrays=("p: N... M", "t: N... M"),
     outputs=("D: N...",),
     options=("float eps",),

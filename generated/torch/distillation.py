@@ -52,7 +52,7 @@ def distillation_forward(
     log_p = workspace.empty((N, V), dtype, device)
     q = workspace.empty((N, V), dtype, device)
     KL = workspace.empty((N,), dtype, device)
-    
+
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         log_p_part = torch.div(z[n], temperature, out=log_p[n])
@@ -79,7 +79,7 @@ def distillation_forward(
         KL_part -= KL_part_part
         # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
         KL[n] = (KL_part * q[n]).sum(dim=1)
-    
+
     workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype, device)
     # loss = temperature**2*Sum_n(KL[n])/N
     loss = temperature**2 / N * KL.sum(dim=-1)
@@ -107,7 +107,7 @@ def distillation_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v_1] = -(-exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) + q[n,v_1])*dloss*temperature/N
@@ -118,7 +118,7 @@ def distillation_backward(
         torch.sub(q[n], dz[n], out=dz[n])
         torch.mul(temperature / N * dloss, dz[n], out=dz[n])
         torch.neg(dz[n], out=dz[n])
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
 
@@ -154,7 +154,7 @@ def distillation_value_and_gradient(
     log_p = workspace.empty((N, V), dtype, device)
     q = workspace.empty((N, V), dtype, device)
     KL = workspace.empty((N,), dtype, device)
-    
+
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         log_p_part = torch.div(z[n], temperature, out=log_p[n])
@@ -181,13 +181,13 @@ def distillation_value_and_gradient(
         KL_part -= KL_part_part
         # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
         KL[n] = (KL_part * q[n]).sum(dim=1)
-    
+
     workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype, device)
     # loss = temperature**2*Sum_n(KL[n])/N
     loss = temperature**2 / N * KL.sum(dim=-1)
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def dz_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
         # dz[n,v_1] = -(-exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) + q[n,v_1])*dloss*temperature/N
@@ -198,7 +198,7 @@ def distillation_value_and_gradient(
         torch.sub(q[n_2], dz[n_2], out=dz[n_2])
         torch.mul(dz[n_2], temperature / N, out=dz[n_2])
         torch.neg(dz[n_2], out=dz[n_2])
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return cast(loss, bound.type), restore(dz, leading, bound.type)
 
@@ -207,7 +207,7 @@ _operator = Operator(
     "distillation",
     distillation_forward,
     distillation_backward,
-    version="v1f7b815c",
+    version="v05f96be8",
     arrays=("z: N... V", "t: N... V"),
     outputs=("loss:",),
     options=("float temperature",),

@@ -54,6 +54,8 @@ def dpo_forward(
     (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
+    dtype = chosen.dtype
+    device = chosen.device
     # r_w[n] = (-ref_chosen[n] + chosen[n])*beta   (N,)
     r_w = beta * (chosen - ref_chosen)
     # r_l[n] = (-ref_rejected[n] + rejected[n])*beta   (N,)
@@ -61,7 +63,7 @@ def dpo_forward(
     # h[n] = -r_l[n] + r_w[n]   (N,)
     h = r_w - r_l
     # loss = Sum_n(log(1 + exp(-h[n])))/N
-    loss = (-torch.nn.functional.logsigmoid(--h)).sum(dim=-1) / N
+    loss = torch.logaddexp(-h, torch.zeros((), dtype=dtype, device=device)).sum(dim=-1) / N
     saved = (leading, types, N, beta, h)
     return cast(loss, bound.type), saved
 
@@ -121,6 +123,8 @@ def dpo_value_and_gradient(
     chosen, rejected, ref_chosen, ref_rejected = bound.arrays
     (N,) = bound.sizes("N")
     leading = bound.leading
+    dtype = chosen.dtype
+    device = chosen.device
     # r_w[n] = (-ref_chosen[n] + chosen[n])*beta   (N,)
     r_w = beta * (chosen - ref_chosen)
     # r_l[n] = (-ref_rejected[n] + rejected[n])*beta   (N,)
@@ -129,7 +133,7 @@ def dpo_value_and_gradient(
     h = r_w - r_l
     loss_part = -h
     # loss = Sum_n(log(1 + exp(-h[n])))/N
-    loss = (-torch.nn.functional.logsigmoid(-loss_part)).sum(dim=-1) / N
+    loss = torch.logaddexp(loss_part, torch.zeros((), dtype=dtype, device=device)).sum(dim=-1) / N
     # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
     #     by dr_l, dh written in
     drejected = beta / N * torch.sigmoid(loss_part)
@@ -143,7 +147,7 @@ _operator = Operator(
     "dpo",
     dpo_forward,
     dpo_backward,
-    version="ve4975039",
+    version="v16cd4ee9",
     arrays=("chosen: N...", "rejected: N...", "ref_chosen: N...", "ref_rejected: N..."),
     outputs=("loss:",),
     options=("float beta",),

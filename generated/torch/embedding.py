@@ -61,7 +61,7 @@ _operator = Operator(
     "embedding",
     embedding_forward,
     embedding_backward,
-    version="vdef8b802",
+    version="va046e5c2",
     arrays=("token: N...", "E: V C"),
     outputs=("x: N... C",),
     saved=("leading", "types", "C", "V", "token"),

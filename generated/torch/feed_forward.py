@@ -64,7 +64,7 @@ def feed_forward_forward(
     Phi = workspace.empty((N, F), dtype, device)
     h = workspace.empty((N, F), dtype, device)
     y = workspace.empty((N, C), dtype, device)
-    
+
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
@@ -77,7 +77,7 @@ def feed_forward_forward(
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
         torch.matmul(h[n], W_2.T, out=y[n])
         y[n] += b_2
-    
+
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device)
     saved = (leading, types, C, F, N, x, W_1, W_2, u, Phi, h)
     return restore(y, leading, bound.type), saved
@@ -113,7 +113,7 @@ def feed_forward_backward(
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
     dW_2 = torch.zeros((parts, C, F), dtype=dtype, device=device)
-    
+
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
@@ -137,7 +137,7 @@ def feed_forward_backward(
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_2_block = torch.matmul(dy[n].T, h[n], out=room(0, C, F))
         dW_2[part] += dW_2_block
-    
+
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
@@ -191,7 +191,7 @@ def feed_forward_lean_forward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype, device)
-    
+
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
@@ -205,7 +205,7 @@ def feed_forward_lean_forward(
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
         torch.matmul(h, W_2.T, out=y[n])
         y[n] += b_2
-    
+
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device)
     saved = (leading, types, C, F, N, x, W_1, b_1, W_2)
     return restore(y, leading, bound.type), saved
@@ -241,7 +241,7 @@ def feed_forward_lean_backward(
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
     dW_2 = torch.zeros((parts, C, F), dtype=dtype, device=device)
-    
+
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
@@ -273,7 +273,7 @@ def feed_forward_lean_backward(
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_2_block = torch.matmul(dy[n].T, h, out=room(0, C, F))
         dW_2[part] += dW_2_block
-    
+
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
@@ -291,7 +291,7 @@ _operator = Operator(
     "feed_forward",
     feed_forward_forward,
     feed_forward_backward,
-    version="v3828ad75",
+    version="v475fe30a",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "W_2", "u", "Phi", "h"),
@@ -325,7 +325,7 @@ _lean_operator = Operator(
     "feed_forward_lean",
     feed_forward_lean_forward,
     feed_forward_lean_backward,
-    version="v7fbee58f",
+    version="va1cb47e4",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "b_1", "W_2"),

@@ -84,7 +84,7 @@ def feed_forward_block_forward(
     Phi = workspace.empty((N, F), dtype, device)
     h = workspace.empty((N, F), dtype, device)
     y = workspace.empty((N, C), dtype, device)
-    
+
     def xc_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # mu[n] = mean(x[n,c], over=c)
@@ -109,7 +109,7 @@ def feed_forward_block_forward(
         torch.matmul(h[n], W_2.T, out=y[n])
         torch.add(x[n], y[n], out=y[n])
         y[n] += b_2
-    
+
     workspace.sweep(xc_block, N, rows, (), (), C, dtype, device)
     saved = (leading, types, C, F, N, gamma, W_1, W_2, r, xhat, z, u, Phi, h)
     return restore(y, leading, bound.type), saved
@@ -148,7 +148,7 @@ def feed_forward_block_backward(
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
     dW_2 = torch.zeros((parts, C, F), dtype=dtype, device=device)
-    
+
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
@@ -172,7 +172,7 @@ def feed_forward_block_backward(
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_2_block = torch.matmul(dy[n].T, h[n], out=room(0, C, F))
         dW_2[part] += dW_2_block
-    
+
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
@@ -182,7 +182,7 @@ def feed_forward_block_backward(
     parts = workspace.parts(N, rows, (), ())
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
     dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
-    
+
     def dxhat_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
         # dxhat[n,c] = gamma[c]*dz[n,c]
@@ -201,7 +201,7 @@ def feed_forward_block_backward(
         dgamma[part] += (dz[n_2] * xhat[n_2]).sum(dim=0)
         # dbeta[c] = Sum_n(dz[n,c])
         dbeta[part] += dz[n_2].sum(dim=0)
-    
+
     workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
@@ -267,7 +267,7 @@ def feed_forward_block_lean_forward(
     r = workspace.empty((N,), dtype, device)
     xhat = workspace.empty((N, C), dtype, device)
     z = workspace.empty((N, C), dtype, device)
-    
+
     def xc_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # mu[n] = mean(x[n,c], over=c)
@@ -281,11 +281,11 @@ def feed_forward_block_lean_forward(
         # z[n,c] = gamma[c]*xhat[n,c] + beta[c]
         torch.mul(gamma, xhat[n], out=z[n])
         z[n] += beta
-    
+
     workspace.sweep(xc_block, N, rows, (), (), C, dtype, device)
     rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype, device)
-    
+
     def u_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
@@ -300,7 +300,7 @@ def feed_forward_block_lean_forward(
         torch.matmul(h, W_2.T, out=y[n_2])
         torch.add(x[n_2], y[n_2], out=y[n_2])
         y[n_2] += b_2
-    
+
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device)
     saved = (leading, types, C, F, N, gamma, W_1, b_1, W_2, r, xhat, z)
     return restore(y, leading, bound.type), saved
@@ -339,7 +339,7 @@ def feed_forward_block_lean_backward(
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
     dW_2 = torch.zeros((parts, C, F), dtype=dtype, device=device)
-    
+
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
@@ -371,7 +371,7 @@ def feed_forward_block_lean_backward(
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_2_block = torch.matmul(dy[n].T, h, out=room(0, C, F))
         dW_2[part] += dW_2_block
-    
+
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
@@ -381,7 +381,7 @@ def feed_forward_block_lean_backward(
     parts = workspace.parts(N, rows, (), ())
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
     dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
-    
+
     def dxhat_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
         # dxhat[n,c] = gamma[c]*dz[n,c]
@@ -400,7 +400,7 @@ def feed_forward_block_lean_backward(
         dgamma[part] += (dz[n_2] * xhat[n_2]).sum(dim=0)
         # dbeta[c] = Sum_n(dz[n,c])
         dbeta[part] += dz[n_2].sum(dim=0)
-    
+
     workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
@@ -419,7 +419,7 @@ _operator = Operator(
     "feed_forward_block",
     feed_forward_block_forward,
     feed_forward_block_backward,
-    version="v7506d89c",
+    version="v55d82bc2",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),
@@ -465,7 +465,7 @@ _lean_operator = Operator(
     "feed_forward_block_lean",
     feed_forward_block_lean_forward,
     feed_forward_block_lean_backward,
-    version="vabf53539",
+    version="vd3fb3c18",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -32,10 +32,15 @@ def focal_forward(x: torch.Tensor, y: torch.Tensor, *, gamma: float = 2.0) -> tu
     x, y = bound.arrays
     leading = bound.leading
     types = bound.types
+    dtype = x.dtype
+    device = x.device
     # u[n] = x[n]*y[n]   (N,)
     u = x * y
     # FL[n] = log(1 + exp(-u[n]))/(1 + exp(u[n]))**gamma   (N,)
-    FL = -torch.nn.functional.logsigmoid(--u) * torch.exp(-(gamma * -torch.nn.functional.logsigmoid(-u)))
+    FL = (
+        torch.logaddexp(-u, torch.zeros((), dtype=dtype, device=device))
+        * torch.exp(-(gamma * torch.logaddexp(u, torch.zeros((), dtype=dtype, device=device))))
+    )
     saved = (leading, types, gamma, y, u)
     return restore(FL, leading, bound.type), saved
 
@@ -52,9 +57,11 @@ def focal_backward(dFL: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     """
     leading, types, gamma, y, u = saved
     dFL = incoming("focal_backward", "dFL", dFL, leading, (), like=y)
+    dtype = dFL.dtype
+    device = dFL.device
     dx_part = -u
-    dx_part_2 = -torch.nn.functional.logsigmoid(-dx_part)
-    dx_part_3 = -torch.nn.functional.logsigmoid(-u)
+    dx_part_2 = torch.logaddexp(dx_part, torch.zeros((), dtype=dtype, device=device))
+    dx_part_3 = torch.logaddexp(u, torch.zeros((), dtype=dtype, device=device))
     # dx[n] = (-exp(-u[n])/((1 + exp(-u[n]))*(1 + exp(u[n]))**gamma) - (1 + exp(u[n]))**(-1 -
     #     gamma)*gamma*exp(u[n])*log(1 + exp(-u[n])))*dFL[n]*y[n]   (N,)
     #     by du written in
@@ -74,7 +81,7 @@ _operator = Operator(
     "focal",
     focal_forward,
     focal_backward,
-    version="v57bbb103",
+    version="v26bce1c6",
     arrays=("x: N...", "y: N..."),
     outputs=("FL: N...",),
     options=("float gamma",),

@@ -62,7 +62,7 @@ _operator = Operator(
     "gelu",
     gelu_forward,
     gelu_backward,
-    version="v8b8e2519",
+    version="v132e0206",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x", "Phi"),

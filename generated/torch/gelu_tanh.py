@@ -71,7 +71,7 @@ _operator = Operator(
     "gelu_tanh",
     gelu_tanh_forward,
     gelu_tanh_backward,
-    version="vcf10154b",
+    version="vf6ae57dc",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x", "t"),

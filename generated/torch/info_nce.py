@@ -47,7 +47,7 @@ def info_nce_forward(
     S = workspace.empty((N, N), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = torch.div(A[i], tau, out=room(0, i, d))
@@ -59,7 +59,7 @@ def info_nce_forward(
         L_log_exp = torch.sub(S[i], L_top[i][..., None], out=room(0, i, N))
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
-    
+
     workspace.sweep(S_block, N, rows, (), (), N, dtype, device)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[torch.arange(N, device=device), torch.arange(N, device=device)] + L_log).sum(dim=-1) / N
@@ -94,7 +94,7 @@ def info_nce_backward(
     parts = workspace.parts(N, rows, (), ())
     dB = torch.zeros((parts, N, d), dtype=dtype, device=device)
     dtau = torch.zeros((parts,), dtype=dtype, device=device)
-    
+
     def dS_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
@@ -112,7 +112,7 @@ def info_nce_backward(
         dB[part] += dB_block
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -((S[i] * dS).sum(dim=(0, 1)) / tau)
-    
+
     workspace.sweep(dS_block, N, rows, (), (), N, dtype, device, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(dim=0)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
@@ -145,7 +145,7 @@ def info_nce_lean_forward(
     S = workspace.empty((N, N), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = torch.div(A[i], tau, out=room(0, i, d))
@@ -157,7 +157,7 @@ def info_nce_lean_forward(
         L_log_exp = torch.sub(S[i], L_top[i][..., None], out=room(0, i, N))
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
-    
+
     workspace.sweep(S_block, N, rows, (), (), N, dtype, device)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[torch.arange(N, device=device), torch.arange(N, device=device)] + L_log).sum(dim=-1) / N
@@ -192,7 +192,7 @@ def info_nce_lean_backward(
     parts = workspace.parts(N, rows, (), ())
     dB = torch.zeros((parts, N, d), dtype=dtype, device=device)
     dtau = torch.zeros((parts,), dtype=dtype, device=device)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = torch.div(A[i], tau, out=room(0, i, d))
@@ -214,7 +214,7 @@ def info_nce_lean_backward(
         dB[part] += dB_block
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -((S * dS).sum(dim=(0, 1)) / tau)
-    
+
     workspace.sweep(S_block, N, rows, (), (), N, dtype, device, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(dim=0)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
@@ -256,7 +256,7 @@ def info_nce_value_and_gradient(
     parts = workspace.parts(N, rows, (), ())
     dB = torch.zeros((parts, N, d), dtype=dtype, device=device)
     dtau = torch.zeros((parts,), dtype=dtype, device=device)
-    
+
     def S_part_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = torch.div(A[i], tau, out=room(0, i, d))
@@ -280,7 +280,7 @@ def info_nce_value_and_gradient(
         dB[part] += dB_block
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -((S[i] * dS).sum(dim=(0, 1)) / tau)
-    
+
     workspace.sweep(S_part_block, N, rows, (), (), d, dtype, device, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(dim=0)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
@@ -294,7 +294,7 @@ _operator = Operator(
     "info_nce",
     info_nce_forward,
     info_nce_backward,
-    version="ve052046e",
+    version="vd014a60f",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -323,7 +323,7 @@ _lean_operator = Operator(
     "info_nce_lean",
     info_nce_lean_forward,
     info_nce_lean_backward,
-    version="v60255124",
+    version="ve63a55ed",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

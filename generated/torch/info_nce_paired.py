@@ -52,7 +52,7 @@ def info_nce_paired_forward(
     S = workspace.empty((N, N), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
@@ -64,7 +64,7 @@ def info_nce_paired_forward(
         L_log_exp = torch.sub(S[i], L_top[i][..., None], out=room(0, i, N))
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
-    
+
     workspace.sweep(S_block, N, rows, (), (), N, dtype, device)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[torch.arange(N, device=device), torch.arange(N, device=device)] + L_log).sum(dim=-1) / N
@@ -97,7 +97,7 @@ def info_nce_paired_backward(
     dS = workspace.empty((N, N), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dtau = torch.zeros((parts,), dtype=dtype, device=device)
-    
+
     def dS_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
@@ -107,7 +107,7 @@ def info_nce_paired_backward(
         dS[i][torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -((S[i] * dS[i]).sum(dim=(0, 1)) / tau)
-    
+
     workspace.sweep(dS_block, N, rows, (), (), N, dtype, device, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     # dZ[i,c] = Sum_i_1(Z[i_1,c]*Sum_j(dS[i_1,j]*[i = partner[j]]))/tau + Sum_j(Z[partner[j],c]*dS[i,j])/tau   (N,
@@ -148,7 +148,7 @@ def info_nce_paired_lean_forward(
     S = workspace.empty((N, N), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
@@ -160,7 +160,7 @@ def info_nce_paired_lean_forward(
         L_log_exp = torch.sub(S[i], L_top[i][..., None], out=room(0, i, N))
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
-    
+
     workspace.sweep(S_block, N, rows, (), (), N, dtype, device)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[torch.arange(N, device=device), torch.arange(N, device=device)] + L_log).sum(dim=-1) / N
@@ -193,7 +193,7 @@ def info_nce_paired_lean_backward(
     dS = workspace.empty((N, N), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dtau = torch.zeros((parts,), dtype=dtype, device=device)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
@@ -207,7 +207,7 @@ def info_nce_paired_lean_backward(
         dS[i][torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -((S * dS[i]).sum(dim=(0, 1)) / tau)
-    
+
     workspace.sweep(S_block, N, rows, (), (), N, dtype, device, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     # dZ[i,c] = Sum_i_1(Z[i_1,c]*Sum_j(dS[i_1,j]*[i = partner[j]]))/tau + Sum_j(Z[partner[j],c]*dS[i,j])/tau   (N,
@@ -254,7 +254,7 @@ def info_nce_paired_value_and_gradient(
     dS = workspace.empty((N, N), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dtau = torch.zeros((parts,), dtype=dtype, device=device)
-    
+
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part_2 = torch.div(Z[i], tau, out=room(0, i, d))
@@ -271,7 +271,7 @@ def info_nce_paired_value_and_gradient(
         dS[i][torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -((S[i] * dS[i]).sum(dim=(0, 1)) / tau)
-    
+
     workspace.sweep(S_block, N, rows, (), (), N, dtype, device, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     L_log = torch.log(L_log_sum)
@@ -288,7 +288,7 @@ _operator = Operator(
     "info_nce_paired",
     info_nce_paired_forward,
     info_nce_paired_backward,
-    version="v2fc73b49",
+    version="v9f904c2c",
     arrays=("Z: N d", "partner: N"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -318,7 +318,7 @@ _lean_operator = Operator(
     "info_nce_paired_lean",
     info_nce_paired_lean_forward,
     info_nce_paired_lean_backward,
-    version="vecf6673e",
+    version="v8630b8d5",
     arrays=("Z: N d", "partner: N"),
     outputs=("loss:",),
     options=("Tensor tau",),

@@ -43,7 +43,7 @@ def jensen_shannon_forward(
     rows = workspace.rows(N, V)
     log_M = workspace.empty((N, V), dtype, device)
     D = workspace.empty((N,), dtype, device)
-    
+
     def log_M_masked_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         log_M_masked = room(0, n, V)
@@ -76,7 +76,7 @@ def jensen_shannon_forward(
         D_part_2 -= D_part_2_part
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + X[n,v])*exp(X[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
         D[n] = (1 - b) * (D_part * D_exp).sum(dim=1) + b * (D_part_2 * D_exp_2).sum(dim=1)
-    
+
     workspace.sweep(log_M_masked_block, N, rows, (), (), V, dtype, device)
     saved = (leading, types, N, V, b, X, log_M)
     return restore(D, leading, bound.type), saved
@@ -102,7 +102,7 @@ def jensen_shannon_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
     dX = workspace.empty((N, V), dtype, device)
-    
+
     def dX_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dX_exp = torch.exp(X[n], out=room(0, n, V))
@@ -116,7 +116,7 @@ def jensen_shannon_backward(
         dX[n] -= part_part
         torch.mul(((1 - b) * dD[n])[..., None], dX[n], out=dX[n])
         dX[n] *= dX_exp
-    
+
     workspace.sweep(dX_exp_block, N, rows, (), (), V, dtype, device)
     return restore(dX, leading, types["X"]),
 
@@ -125,7 +125,7 @@ _operator = Operator(
     "jensen_shannon",
     jensen_shannon_forward,
     jensen_shannon_backward,
-    version="ve84e2bf1",
+    version="v82c05e6f",
     arrays=("X: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

@@ -45,7 +45,7 @@ def jensen_shannon_logits_forward(
     log_Q = workspace.empty((N, V), dtype, device)
     log_M = workspace.empty((N, V), dtype, device)
     D = workspace.empty((N,), dtype, device)
-    
+
     def log_Q_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         log_Q_part_top = largest(z[n], -1)
@@ -84,7 +84,7 @@ def jensen_shannon_logits_forward(
         D_part_2 -= D_part_2_part
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + log_Q[n,v])*exp(log_Q[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
         D[n] = (1 - b) * (D_part * D_exp).sum(dim=1) + b * (D_part_2 * D_exp_2).sum(dim=1)
-    
+
     workspace.sweep(log_Q_part_block, N, rows, (), (), V, dtype, device)
     saved = (leading, types, N, V, b, log_Q, log_M)
     return restore(D, leading, bound.type), saved
@@ -110,7 +110,7 @@ def jensen_shannon_logits_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def dlog_Q_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dlog_Q_exp = torch.exp(log_Q[n], out=room(0, n, V))
@@ -130,7 +130,7 @@ def jensen_shannon_logits_backward(
         torch.exp(log_Q[n], out=dz[n])
         torch.mul(dz_sum[..., None], dz[n], out=dz[n])
         torch.sub(dlog_Q, dz[n], out=dz[n])
-    
+
     workspace.sweep(dlog_Q_exp_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
 
@@ -139,7 +139,7 @@ _operator = Operator(
     "jensen_shannon_logits",
     jensen_shannon_logits_forward,
     jensen_shannon_logits_backward,
-    version="ve9dff42c",
+    version="va098de7c",
     arrays=("z: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

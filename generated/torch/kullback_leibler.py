@@ -78,7 +78,7 @@ _operator = Operator(
     "kullback_leibler",
     kullback_leibler_forward,
     kullback_leibler_backward,
-    version="v47fa4c6e",
+    version="v9247b2e8",
     arrays=("P: V", "Q: V"),
     outputs=("D:",),
     saved=("types", "P", "Q"),

@@ -55,7 +55,7 @@ def label_smoothing_forward(
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
     uniform = workspace.empty((N,), dtype, device)
-    
+
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -67,7 +67,7 @@ def label_smoothing_forward(
         uniform_part += L_log[n][..., None]
         # uniform[n] = Sum_v(-z[n,v] + L[n])/V
         uniform[n] = uniform_part.sum(dim=-1) / V
-    
+
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device)
     # hard[n] = -z[n,target[n]] + L[n]   (N,)
     hard = L_top - z[torch.arange(N, device=device), target] + L_log
@@ -103,7 +103,7 @@ def label_smoothing_backward(
     dL = dhard + duniform
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = -duniform[n]/V - dhard[n]*[v = target[n]] + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
@@ -112,7 +112,7 @@ def label_smoothing_backward(
         torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n] -= duniform / V
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dhard
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
 
@@ -155,7 +155,7 @@ def label_smoothing_value_and_gradient(
     L_log = workspace.empty((N,), dtype, device)
     uniform = workspace.empty((N,), dtype, device)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -172,7 +172,7 @@ def label_smoothing_value_and_gradient(
         torch.mul((dL / L_log_sum)[..., None], L_log_exp, out=dz[n])
         dz[n] -= duniform / V
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dhard
-    
+
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device)
     # hard[n] = -z[n,target[n]] + L[n]   (N,)
     hard = L_top - z[torch.arange(N, device=device), target] + L_log
@@ -185,7 +185,7 @@ _operator = Operator(
     "label_smoothing",
     label_smoothing_forward,
     label_smoothing_backward,
-    version="vc5114f52",
+    version="v8ca645bd",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float eps",),

@@ -62,7 +62,7 @@ def layer_norm_forward(
     r = workspace.empty((N,), dtype, device)
     xhat = workspace.empty((N, C), dtype, device)
     y = workspace.empty((N, C), dtype, device)
-    
+
     def xc_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # mu[n] = mean(x[n,c], over=c)
@@ -76,7 +76,7 @@ def layer_norm_forward(
         # y[n,c] = gamma[c]*xhat[n,c] + beta[c]
         torch.mul(gamma, xhat[n], out=y[n])
         y[n] += beta
-    
+
     workspace.sweep(xc_block, N, rows, (), (), C, dtype, device)
     saved = (leading, types, C, N, gamma, r, xhat)
     return restore(y, leading, bound.type), saved
@@ -107,7 +107,7 @@ def layer_norm_backward(
     parts = workspace.parts(N, rows, (), ())
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
     dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
-    
+
     def dxhat_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dxhat[n,c] = gamma[c]*dy[n,c]
@@ -124,7 +124,7 @@ def layer_norm_backward(
         dgamma[part] += (dy[n] * xhat[n]).sum(dim=0)
         # dbeta[c] = Sum_n(dy[n,c])
         dbeta[part] += dy[n].sum(dim=0)
-    
+
     workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
@@ -135,7 +135,7 @@ _operator = Operator(
     "layer_norm",
     layer_norm_forward,
     layer_norm_backward,
-    version="v271aeb50",
+    version="vd46218a5",
     arrays=("x: N... C", "gamma: C", "beta: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -50,7 +50,7 @@ def layer_norm_std_forward(
     xc = workspace.empty((N, C), dtype, device)
     s = workspace.empty((N,), dtype, device)
     y = workspace.empty((N, C), dtype, device)
-    
+
     def xc_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         xc_part = x[n].sum(dim=-1) / C
@@ -60,7 +60,7 @@ def layer_norm_std_forward(
         s[n] = torch.sqrt((xc[n] * xc[n]).sum(dim=1)) / math.sqrt(C)
         # y[n,c] = xc[n,c]/(s[n] + eps)
         torch.div(xc[n], (s[n] + eps)[..., None], out=y[n])
-    
+
     workspace.sweep(xc_block, N, rows, (), (), C, dtype, device)
     saved = (leading, types, C, N, eps, xc, s, y)
     return restore(y, leading, bound.type), saved
@@ -86,7 +86,7 @@ def layer_norm_std_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
     dx = workspace.empty((N, C), dtype, device)
-    
+
     def dx_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dx_sum = (xc[n] * xc[n]).sum(dim=1)
@@ -103,7 +103,7 @@ def layer_norm_std_backward(
         torch.sub(dy[n], dx[n], out=dx[n])
         dx[n] -= dx_part_2[..., None]
         dx[n] /= (s[n] + eps)[..., None]
-    
+
     workspace.sweep(dx_block, N, rows, (), (), C, dtype, device)
     return restore(dx, leading, types["x"]),
 
@@ -112,7 +112,7 @@ _operator = Operator(
     "layer_norm_std",
     layer_norm_std_forward,
     layer_norm_std_backward,
-    version="vd5662753",
+    version="v0768f4cd",
     arrays=("x: N... C",),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -65,7 +65,7 @@ _operator = Operator(
     "linear",
     linear_forward,
     linear_backward,
-    version="vded818e4",
+    version="vb1d09256",
     arrays=("x: N... C", "W: F C", "b: F"),
     outputs=("y: N... F",),
     saved=("leading", "types", "F", "x", "W"),

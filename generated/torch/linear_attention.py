@@ -63,7 +63,7 @@ def linear_attention_forward(
     parts = workspace.parts(T_k, rows, (N,), ())
     S = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
     z = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
-    
+
     def phi_k_block(room: Room, part: int, n: slice, j: slice) -> None:
         """The rows j of a block, for some n."""
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
@@ -75,7 +75,7 @@ def linear_attention_forward(
         z_block = room(0, n, d_k)
         z_block.copy_(phi_k[n, j].sum(dim=1))
         z[part, n] += z_block
-    
+
     workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, device, parts=parts, lots=N)
     S = S[0] if parts == 1 else S.sum(dim=0)
     z = z[0] if parts == 1 else z.sum(dim=0)
@@ -83,7 +83,7 @@ def linear_attention_forward(
     phi_q = workspace.empty((N, T_q, d_k), dtype, device)
     norm = workspace.empty((N, T_q), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
-    
+
     def phi_q_block(room: Room, part: int, n_2: slice, i: slice) -> None:
         """The rows i of a block, for some n_2."""
         # phi_q[n,i,a] = where(Q[n,i,a] > 0, 1 + Q[n,i,a], exp(Q[n,i,a]))
@@ -95,7 +95,7 @@ def linear_attention_forward(
         # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
         torch.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
         O[n_2, i] /= norm[n_2, i][..., None]
-    
+
     workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, device, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, S, z, norm, O)
     return restore(O, leading, bound.type), saved
@@ -126,7 +126,7 @@ def linear_attention_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dz = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
     dS = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
-    
+
     def dS_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
@@ -155,14 +155,14 @@ def linear_attention_backward(
         part_part_2_part.masked_fill_(Q[n, i] <= 0, 0)
         part_part_2 += part_part_2_part
         dQ[n, i] *= part_part_2
-    
+
     workspace.sweep(dS_block, T_q, rows, (), (), d_v, dtype, device, parts=parts, lots=N)
     dz = dz[0] if parts == 1 else dz.sum(dim=0)
     dS = dS[0] if parts == 1 else dS.sum(dim=0)
     rows = workspace.rows(T_k, d_k, matrices=True)
     dK = workspace.empty((N, T_k, d_k), dtype, device)
     dV = workspace.empty((N, T_k, d_v), dtype, device)
-    
+
     def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
         """The rows j of a block, for some n_2."""
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
@@ -179,7 +179,7 @@ def linear_attention_backward(
         dK[n_2, j] *= part_part_4
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         torch.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
-    
+
     workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, device, lots=N)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
@@ -218,7 +218,7 @@ def linear_attention_lean_forward(
     parts = workspace.parts(T_k, rows, (N,), ())
     S = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
     z = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
-    
+
     def phi_k_block(room: Room, part: int, n: slice, j: slice) -> None:
         """The rows j of a block, for some n."""
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
@@ -230,7 +230,7 @@ def linear_attention_lean_forward(
         z_block = room(0, n, d_k)
         z_block.copy_(phi_k[n, j].sum(dim=1))
         z[part, n] += z_block
-    
+
     workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, device, parts=parts, lots=N)
     S = S[0] if parts == 1 else S.sum(dim=0)
     z = z[0] if parts == 1 else z.sum(dim=0)
@@ -238,7 +238,7 @@ def linear_attention_lean_forward(
     phi_q = workspace.empty((N, T_q, d_k), dtype, device)
     norm = workspace.empty((N, T_q), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
-    
+
     def phi_q_block(room: Room, part: int, n_2: slice, i: slice) -> None:
         """The rows i of a block, for some n_2."""
         # phi_q[n,i,a] = where(Q[n,i,a] > 0, 1 + Q[n,i,a], exp(Q[n,i,a]))
@@ -250,7 +250,7 @@ def linear_attention_lean_forward(
         # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
         torch.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
         O[n_2, i] /= norm[n_2, i][..., None]
-    
+
     workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, device, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, z, norm, O)
     return restore(O, leading, bound.type), saved
@@ -283,7 +283,7 @@ def linear_attention_lean_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dz = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
     dS = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
-    
+
     def dS_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
@@ -312,14 +312,14 @@ def linear_attention_lean_backward(
         part_part_2_part.masked_fill_(Q[n, i] <= 0, 0)
         part_part_2 += part_part_2_part
         dQ[n, i] *= part_part_2
-    
+
     workspace.sweep(dS_block, T_q, rows, (), (), d_v, dtype, device, parts=parts, lots=N)
     dz = dz[0] if parts == 1 else dz.sum(dim=0)
     dS = dS[0] if parts == 1 else dS.sum(dim=0)
     rows = workspace.rows(T_k, d_k, matrices=True)
     dK = workspace.empty((N, T_k, d_k), dtype, device)
     dV = workspace.empty((N, T_k, d_v), dtype, device)
-    
+
     def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
         """The rows j of a block, for some n_2."""
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
@@ -336,7 +336,7 @@ def linear_attention_lean_backward(
         dK[n_2, j] *= part_part_4
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         torch.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
-    
+
     workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, device, lots=N)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
@@ -345,7 +345,7 @@ _operator = Operator(
     "linear_attention",
     linear_attention_forward,
     linear_attention_backward,
-    version="vd35df488",
+    version="v1395e0ec",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "S", "z", "norm", "O"),
@@ -374,7 +374,7 @@ _lean_operator = Operator(
     "linear_attention_lean",
     linear_attention_lean_forward,
     linear_attention_lean_backward,
-    version="v67b2c95b",
+    version="v5f298843",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "z", "norm", "O"),

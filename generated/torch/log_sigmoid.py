@@ -29,8 +29,10 @@ def log_sigmoid_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     (x,) = bound.arrays
     leading = bound.leading
     types = bound.types
+    dtype = x.dtype
+    device = x.device
     # y[n] = log(1/(1 + exp(-x[n])))   (N,)
-    y = --torch.nn.functional.logsigmoid(--x)
+    y = -torch.logaddexp(-x, torch.zeros((), dtype=dtype, device=device))
     saved = (leading, types, x)
     return restore(y, leading, bound.type), saved
 
@@ -56,7 +58,7 @@ _operator = Operator(
     "log_sigmoid",
     log_sigmoid_forward,
     log_sigmoid_backward,
-    version="vbb56f4fe",
+    version="v4b22ee55",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x"),

@@ -37,7 +37,7 @@ def log_softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) 
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
     y = workspace.empty((N, V), dtype, device)
-    
+
     def y_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         y_part_top = largest(z[n], -1)
@@ -46,7 +46,7 @@ def log_softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) 
         y_part_2 = torch.log(torch.clamp(y_exp.sum(dim=-1), min=1))
         # y[n,v] = log_softmax(z[n,v], over=v)
         torch.sub(y_part, y_part_2[..., None], out=y[n])
-    
+
     workspace.sweep(y_part_block, N, rows, (), (), V, dtype, device)
     saved = (leading, types, N, V, y)
     return restore(y, leading, bound.type), saved
@@ -72,7 +72,7 @@ def log_softmax_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dz_sum = dy[n].sum(dim=-1)
@@ -80,7 +80,7 @@ def log_softmax_backward(
         torch.exp(y[n], out=dz[n])
         torch.mul(dz_sum[..., None], dz[n], out=dz[n])
         torch.sub(dy[n], dz[n], out=dz[n])
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
 
@@ -89,7 +89,7 @@ _operator = Operator(
     "log_softmax",
     log_softmax_forward,
     log_softmax_backward,
-    version="v9df2a2d5",
+    version="v526ca660",
     arrays=("z: N... V",),
     outputs=("y: N... V",),
     saved=("leading", "types", "N", "V", "y"),

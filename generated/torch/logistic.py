@@ -31,10 +31,12 @@ def logistic_forward(X: torch.Tensor, y: torch.Tensor, theta: torch.Tensor) -> t
     bound = bind("logistic_forward", Array("X", X, "N d"), Array("y", y, "N"), Array("theta", theta, "d"))
     X, y, theta = bound.arrays
     types = bound.types
+    dtype = X.dtype
+    device = X.device
     # u[i] = Sum_a(theta[a]*X[i,a])   (N,)
     u = torch.einsum("ia,a->i", X, theta)
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
-    loss = (-torch.nn.functional.logsigmoid(-u)).sum(dim=-1) - (u * y).sum(dim=0)
+    loss = torch.logaddexp(u, torch.zeros((), dtype=dtype, device=device)).sum(dim=-1) - (u * y).sum(dim=0)
     saved = (types, X, y, u)
     return cast(loss, bound.type), saved
 
@@ -74,10 +76,12 @@ def logistic_value_and_gradient(
     """
     bound = bind("logistic_value_and_gradient", Array("X", X, "N d"), Array("y", y, "N"), Array("theta", theta, "d"))
     X, y, theta = bound.arrays
+    dtype = X.dtype
+    device = X.device
     # u[i] = Sum_a(theta[a]*X[i,a])   (N,)
     u = torch.einsum("ia,a->i", X, theta)
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
-    loss = (-torch.nn.functional.logsigmoid(-u)).sum(dim=-1) - (u * y).sum(dim=0)
+    loss = torch.logaddexp(u, torch.zeros((), dtype=dtype, device=device)).sum(dim=-1) - (u * y).sum(dim=0)
     # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
     du = torch.sigmoid(u) - y
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
@@ -89,7 +93,7 @@ _operator = Operator(
     "logistic",
     logistic_forward,
     logistic_backward,
-    version="v1da31785",
+    version="vdc5d8bfc",
     arrays=("X: N d", "y: N", "theta: d"),
     outputs=("loss:",),
     saved=("types", "X", "y", "u"),

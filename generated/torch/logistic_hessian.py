@@ -40,7 +40,7 @@ def logistic_hessian_forward(
     workspace = workspace or Workspace()
     rows = workspace.rows(B, N * d, matrices=True)
     H = workspace.empty((B, d, d), dtype, device)
-    
+
     def H_block(room: Room, part: int, r: slice) -> None:
         """The rows r of a block."""
         # u[r,i] = Sum_a(theta[r,a]*X[r,i,a])
@@ -54,7 +54,7 @@ def logistic_hessian_forward(
         H_part = torch.mul(H_part_2[..., None], X[r], out=room(0, r, N, d))
         # H[r,a,b] = Sum_i((1 - s[r,i])*s[r,i]*X[r,i,a]*X[r,i,b])
         torch.matmul(H_part.swapaxes(-1, -2), X[r], out=H[r])
-    
+
     workspace.sweep(H_block, B, rows, (), (), N * d, dtype, device)
     return restore(H, leading, bound.type)
 
@@ -62,7 +62,7 @@ def logistic_hessian_forward(
 _operator = Operator(
     "logistic_hessian",
     logistic_hessian_forward,
-    version="vbbe43815",
+    version="v5587185a",
     arrays=("X: B... N d", "theta: B... d"),
     outputs=("H: B... d d",),
     independent=(True, False),

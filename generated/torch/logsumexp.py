@@ -42,7 +42,7 @@ def logsumexp_forward(z: torch.Tensor, *, workspace: Workspace | None = None) ->
     rows = workspace.rows(N, V)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
-    
+
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,i], over=i) = L_top + L_log
@@ -50,7 +50,7 @@ def logsumexp_forward(z: torch.Tensor, *, workspace: Workspace | None = None) ->
         L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[n] = torch.log(L_log_exp.sum(dim=-1))
-    
+
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device)
     # L[n] = logsumexp(z[n,i], over=i)   (N,)
     L = L_top + L_log
@@ -78,14 +78,14 @@ def logsumexp_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,i] = dL[n]*exp(z[n,i])/Sum_i_2(exp(z[n,i_2]))
         torch.sub(z[n], L_top[n][..., None], out=dz[n])
         torch.exp(dz[n], out=dz[n])
         torch.mul((dL[n] * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
 
@@ -94,7 +94,7 @@ _operator = Operator(
     "logsumexp",
     logsumexp_forward,
     logsumexp_backward,
-    version="ve15c8f47",
+    version="vfe8653b7",
     arrays=("z: N... V",),
     outputs=("L: N...",),
     saved=("leading", "types", "N", "V", "z", "L_top", "L_log"),

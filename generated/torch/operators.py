@@ -10,6 +10,7 @@ operator returns shares memory with anything else.
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
@@ -59,11 +60,11 @@ class Operator:
     """The operators of one kernel; called, the kernel's output as a differentiable function of its arguments.
 
     Args:
-        name: What the operators are called.
+        name: What the operators are called; a number is added while another module holds the name.
         forward: The forward kernel: arrays and options -> output, and with a backward kernel what that one needs.
         backward: The backward kernel, or None where nothing is differentiated.
-        version: The name of their overload: other kernels of the same name have another one. A number is added while
-            another module holds it.
+        version: What other kernels of the same name have another of. It stands in every compiled graph: PyTorch keeps
+            those on disk, and one that was made for other kernels must not run with these.
         layout: What else `Rules` is told.
     """
 
@@ -73,17 +74,17 @@ class Operator:
     ) -> None:
         # What is registered knows the rules and not this object: the library lives as long as the module that it
         # stands in, and takes its operators along.
-        self.rules = rules = Rules(name, forward, backward, **layout)
+        self.rules = rules = Rules(name, forward, backward, version=version, **layout)
         self.library = REGISTRY.Library(NAMESPACE, "FRAGMENT")
-        free = _free_overload(name, version)
+        free = _free_name(name)
         rules.operator = self._defined(
-            name, free, rules.arrays, rules.options, rules.results, rules.compute, rules.imagine, rules.over_batch
+            free, rules.arrays, rules.options, rules.results, rules.compute, rules.imagine, rules.over_batch
         )
         rules.function = _function(name, rules, rules.operator, rules.save, rules.pull_back)
         self._differentiated(rules.operator, rules.save_closed, rules.pull_back_once)
         if backward is not None:
             rules.backward_operator = self._defined(
-                f"{name}_backward", free, rules.pulled, rules.numbers, rules.gradients,
+                f"{free}_backward", rules.pulled, rules.numbers, rules.gradients,
                 rules.compute_backward, rules.imagine_backward, rules.over_batch_backward,
             )
             rules.backward_function = _function(name, rules, rules.backward_operator, _save_nothing, rules.refuse_twice)
@@ -91,17 +92,17 @@ class Operator:
         self.recorded, self.unrecorded = rules.function, _function(name, rules, rules.operator, _save_nothing, None)
 
     def _defined(
-        self, name: str, overload: str, tensors: Sequence[Spec], numbers: Sequence[Number], results: Sequence[Spec],
+        self, name: str, tensors: Sequence[Spec], numbers: Sequence[Number], results: Sequence[Spec],
         compute: Callable[..., Any], imagine: Callable[..., Any], over_batch: Callable[..., Any],
     ) -> Any:
         takes = [*(f"Tensor {made.name}" for made in tensors), *(f"{number.type} {number.name}" for number in numbers)]
         gives = "Tensor" if len(results) == 1 else f"({', '.join('Tensor' for _ in results)})"
-        full = f"{name}.{overload}"
-        self.library.define(f"{full}({', '.join(takes)}) -> {gives}", tags=(torch.Tag.pt2_compliant_tag,))
-        self.library.impl(full, compute, "CompositeExplicitAutograd")
-        REGISTRY.register_fake(f"{NAMESPACE}::{full}", imagine, lib=self.library)
-        REGISTRY.register_vmap(f"{NAMESPACE}::{full}", over_batch, lib=self.library)
-        return getattr(getattr(getattr(torch.ops, NAMESPACE), name), overload)
+        takes.append("str? version=None")
+        self.library.define(f"{name}({', '.join(takes)}) -> {gives}", tags=(torch.Tag.pt2_compliant_tag,))
+        self.library.impl(name, compute, "CompositeExplicitAutograd")
+        REGISTRY.register_fake(f"{NAMESPACE}::{name}", imagine, lib=self.library)
+        REGISTRY.register_vmap(f"{NAMESPACE}::{name}", over_batch, lib=self.library)
+        return getattr(getattr(torch.ops, NAMESPACE), name).default
 
     def _differentiated(self, operator: Any, save: Callable[..., Any], pull_back: Callable[..., Any]) -> None:
         REGISTRY.register_autograd(operator, pull_back, setup_context=save, lib=self.library)
@@ -112,6 +113,7 @@ class Operator:
         given = [*values[: len(rules.arrays)]]
         for option, value in zip(rules.options, values[len(rules.arrays) :]):
             given.append(_scalar_tensor(value) if option.type == "Tensor" else value)
+        given.append(rules.version)
         # A compiler traces the operator; outside of one a function serves the transforms of torch.func as well.
         if torch.compiler.is_compiling():
             results = _tuple(rules.operator(*given))
@@ -120,17 +122,23 @@ class Operator:
         return results[0] if len(rules.outputs) == 1 else results[: len(rules.outputs)]
 
 
-def _free_overload(name: str, version: str) -> str:
-    taken = getattr(getattr(torch.ops, NAMESPACE), name, None)
-    names = (version if number == 1 else f"{version}_{number}" for number in count(1))
-    return next(free for free in names if taken is None or free not in taken.overloads())
+def _free_name(name: str) -> str:
+    taken = getattr(torch.ops, NAMESPACE)
+    names = (name if number == 1 else f"{name}_{number}" for number in count(1))
+    return next(free for free in names if not hasattr(taken, free) and not hasattr(taken, f"{free}_backward"))
 
 
 def _function(name: str, rules: Rules, operator: Any, save: Callable[..., Any], pull_back: Any) -> Any:
     """An operator as a function of autograd's."""
+
+    def forward(*values: Any) -> Any:
+        return operator(*values)
+
+    # Autograd asks for the signature at each call, and working it out costs more than the call.
+    setattr(forward, "__signature__", inspect.signature(forward))
     members = {
         "generate_vmap_rule": True,
-        "forward": staticmethod(operator),
+        "forward": staticmethod(forward),
         "setup_context": staticmethod(save),
         "backward": staticmethod(pull_back or rules.refuse_twice),
         "jvp": staticmethod(rules.refuse_tangents),
@@ -145,6 +153,7 @@ class Rules:
         name: The kernel's name.
         forward: The forward kernel.
         backward: The backward kernel, or None.
+        version: What other kernels of the same name have another of.
         arrays: The arrays that it takes, each with its axes.
         options: Its options, each with its type in the schema; one that is differentiated for is a Tensor.
         outputs: What it returns, each with its axes.
@@ -167,6 +176,7 @@ class Rules:
         forward: Callable[..., Any],
         backward: Callable[..., Any] | None,
         *,
+        version: str,
         arrays: Sequence[str],
         outputs: Sequence[str],
         options: Sequence[str] = (),
@@ -178,6 +188,7 @@ class Rules:
         independent: tuple[bool, bool] = (False, False),
     ) -> None:
         self.name = name
+        self.version = version
         # A function holds its module, and with it the library that holds what is registered: these rules.
         self.kernel = weakref.ref(forward)
         self.backward_kernel = weakref.ref(backward) if backward is not None else None
@@ -189,6 +200,7 @@ class Rules:
         self.truths = truths
         self.counted = [Spec(text) for text in counted]
         self.results = [*self.outputs, *self.kept, *self.counted]
+        self.names = [*(made.name for made in self.arrays), *(option.name for option in self.options)]
         self.variables = variables
         self.independent = independent
         # The backward operator takes the upstream gradient, the tensors that were saved, and then the numbers.
@@ -214,6 +226,7 @@ class Rules:
 
     def compute(self, *values: Any) -> Any:
         """What the forward operator returns: the output, then what is kept for the backward operator."""
+        self._check_version(values[-1])
         arrays = [value.detach() for value in values[: len(self.arrays)]]
         options = {option.name: _number(value) for option, value in zip(self.options, values[len(self.arrays) :])}
         returned = _alive(self.kernel, self.name)(*arrays, **options)
@@ -242,6 +255,7 @@ class Rules:
 
     def compute_backward(self, *values: Any) -> Any:
         """What the backward operator returns: the gradients, in the type that is computed in."""
+        self._check_version(values[-1])
         upstream, *tensors = (value.detach() for value in values[: len(self.pulled)])
         wide = _wide(upstream, *tensors)
         given: dict[str, Any] = dict(zip((number.name for number in self.numbers), values[len(self.pulled) :]))
@@ -273,11 +287,10 @@ class Rules:
         Raises:
             NotImplementedError: an input requires grad for which no gradient is derived.
         """
-        names = [*(made.name for made in self.arrays), *(option.name for option in self.options)]
-        for name, needed in zip(names, ctx.needs_input_grad):
+        for name, needed in zip(self.names, ctx.needs_input_grad):
             if needed and name not in self.variables:
                 raise NotImplementedError(self._without_derivative(name))
-        made: dict[str, Any] = dict(zip(names, inputs)) | dict(zip((one.name for one in self.results), _tuple(output)))
+        made: dict[str, Any] = dict(zip(self.names, inputs)) | dict(zip((one.name for one in self.results), _tuple(output)))
         known = made | _sizes(self.arrays, inputs) | {"leading": self._leading(inputs)}
         ctx.save_for_backward(*(made[one.name] for one in self.held))
         ctx.numbers = [known[number.name] for number in self.numbers]
@@ -303,15 +316,21 @@ class Rules:
         """A gradient for each argument, None for those that have none."""
         if any(other is not None for other in others):
             raise NotImplementedError(f"{self.name}: only the gradient of {self.outputs[0].name} is derived")
-        names = [*(made.name for made in self.arrays), *(option.name for option in self.options)]
-        places: dict[str, Any] = dict.fromkeys(names)
+        places: dict[str, Any] = dict.fromkeys(self.names)
         if upstream is not None:
-            values = (upstream, *ctx.saved_tensors, *ctx.numbers)
+            values = (upstream, *ctx.saved_tensors, *ctx.numbers, self.version)
             traced = torch.compiler.is_compiling()
             gradients = _tuple(self.backward_operator(*values) if traced else self.backward_function.apply(*values))
             for name, gradient, (kind, device) in zip(self.variables, gradients, ctx.types):
                 places[name] = gradient.to(device=device, dtype=kind)
-        return tuple(places.values())
+        return (*places.values(), None)  # and none for the version
+
+    def _check_version(self, version: Any) -> None:
+        if isinstance(version, str) and version != self.version:
+            raise RuntimeError(
+                f"{self.name}: the graph was compiled for kernels {version}, these are {self.version}; compile it again, "
+                "with an empty cache (torch.compiler.reset())"
+            )
 
     def _without_derivative(self, name: str) -> str:
         derived = f"derived are the gradients of {', '.join(self.variables)}" if self.variables else "none is derived"

@@ -56,7 +56,7 @@ def ranking_loss_forward(
     rows = workspace.rows(N, M)
     Z_top = workspace.empty((N,), dtype, device)
     Z_log = workspace.empty((N,), dtype, device)
-    
+
     def Z_top_masked_block(room: Room, part: int, q: slice) -> None:
         """The rows q of a block."""
         Z_top_masked = torch.div(s[q], tau, out=room(0, q, M))
@@ -70,7 +70,7 @@ def ranking_loss_forward(
         )
         torch.exp(Z_log_exp, out=Z_log_exp)
         Z_log[q] = torch.log(torch.clamp(Z_log_exp.sum(dim=-1), min=1))
-    
+
     workspace.sweep(Z_top_masked_block, N, rows, (), (), M, dtype, device)
     # L[q] = -s[q,target[q]]/tau + Z[q]   (N,)
     L = Z_top - s[torch.arange(N, device=device), target] / tau + Z_log
@@ -101,7 +101,7 @@ def ranking_loss_backward(
     ds = workspace.empty((N, M), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dtau = torch.zeros((parts,), dtype=dtype, device=device)
-    
+
     def ds_part_block(room: Room, part: int, q: slice) -> None:
         """The rows q of a block."""
         # dZ[q] = dL[q]
@@ -128,7 +128,7 @@ def ranking_loss_backward(
         dtau[part] += (
             (dL[q] * s[torch.arange(q.start, q.stop, device=device), target[q]]).sum(dim=0) - (dZ * dtau_sum).sum(dim=0)
         ) / tau**2
-    
+
     workspace.sweep(ds_part_block, N, rows, (), (), M, dtype, device, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     return restore(ds, leading, types["s"]), dtau
@@ -138,7 +138,7 @@ _operator = Operator(
     "ranking_loss",
     ranking_loss_forward,
     ranking_loss_backward,
-    version="v88feb452",
+    version="v7f5a724b",
     arrays=("s: N... M", "target: N...", "valid: N... M"),
     outputs=("L: N...",),
     options=("Tensor tau",),

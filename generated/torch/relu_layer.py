@@ -63,7 +63,7 @@ def relu_layer_forward(
     z = workspace.empty((N, Hidden), dtype, device)
     hidden = workspace.empty((N, Hidden), dtype, device)
     y = workspace.empty((N, C_out), dtype, device)
-    
+
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
@@ -74,7 +74,7 @@ def relu_layer_forward(
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
         torch.matmul(hidden[row], W_2.T, out=y[row])
         y[row] += b_2
-    
+
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device)
     saved = (leading, types, C_in, C_out, Hidden, N, x, W_1, W_2, z, hidden)
     return restore(y, leading, bound.type), saved
@@ -110,7 +110,7 @@ def relu_layer_backward(
     dW_1 = torch.zeros((parts, Hidden, C_in), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, Hidden), dtype=dtype, device=device)
     dW_2 = torch.zeros((parts, C_out, Hidden), dtype=dtype, device=device)
-    
+
     def dhidden_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
         # dhidden[row,i] = Sum_o(W_2[o,i]*dy[row,o])
@@ -128,7 +128,7 @@ def relu_layer_backward(
         # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
         dW_2_block = torch.matmul(dy[row].T, hidden[row], out=room(0, C_out, Hidden))
         dW_2[part] += dW_2_block
-    
+
     workspace.sweep(dhidden_block, N, rows, (), (), Hidden, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
@@ -182,7 +182,7 @@ def relu_layer_lean_forward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, Hidden, matrices=True)
     y = workspace.empty((N, C_out), dtype, device)
-    
+
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
@@ -194,7 +194,7 @@ def relu_layer_lean_forward(
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
         torch.matmul(hidden, W_2.T, out=y[row])
         y[row] += b_2
-    
+
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device)
     saved = (leading, types, C_in, C_out, Hidden, N, x, W_1, b_1, W_2)
     return restore(y, leading, bound.type), saved
@@ -230,7 +230,7 @@ def relu_layer_lean_backward(
     dW_1 = torch.zeros((parts, Hidden, C_in), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, Hidden), dtype=dtype, device=device)
     dW_2 = torch.zeros((parts, C_out, Hidden), dtype=dtype, device=device)
-    
+
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
@@ -254,7 +254,7 @@ def relu_layer_lean_backward(
         # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
         dW_2_block = torch.matmul(dy[row].T, hidden, out=room(0, C_out, Hidden))
         dW_2[part] += dW_2_block
-    
+
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
@@ -272,7 +272,7 @@ _operator = Operator(
     "relu_layer",
     relu_layer_forward,
     relu_layer_backward,
-    version="v623c898d",
+    version="vb64afc78",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "W_2", "z", "hidden"),
@@ -306,7 +306,7 @@ _lean_operator = Operator(
     "relu_layer_lean",
     relu_layer_lean_forward,
     relu_layer_lean_backward,
-    version="v52b1662e",
+    version="v22376e47",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "b_1", "W_2"),

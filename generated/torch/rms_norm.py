@@ -48,7 +48,7 @@ def rms_norm_forward(
     rows = workspace.rows(N, C)
     r = workspace.empty((N,), dtype, device)
     y = workspace.empty((N, C), dtype, device)
-    
+
     def y_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # r[n] = 1/sqrt(mean(x[n,c]**2, over=c) + eps)
@@ -56,7 +56,7 @@ def rms_norm_forward(
         # y[n,c] = gamma[c]*r[n]*x[n,c]
         torch.mul(gamma, r[n][..., None], out=y[n])
         y[n] *= x[n]
-    
+
     workspace.sweep(y_block, N, rows, (), (), C, dtype, device)
     saved = (leading, types, C, N, x, gamma, r, y)
     return restore(y, leading, bound.type), saved
@@ -85,7 +85,7 @@ def rms_norm_backward(
     dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
-    
+
     def dx_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dx_part = r[n] * (dy[n] * y[n]).sum(dim=1) / C
@@ -98,7 +98,7 @@ def rms_norm_backward(
         dgamma_part = torch.mul(r[n][..., None], dy[n], out=room(0, n, C))
         # dgamma[c] = Sum_n(r[n]*dy[n,c]*x[n,c])
         dgamma[part] += (x[n] * dgamma_part).sum(dim=0)
-    
+
     workspace.sweep(dx_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"])
@@ -108,7 +108,7 @@ _operator = Operator(
     "rms_norm",
     rms_norm_forward,
     rms_norm_backward,
-    version="ve9d82c43",
+    version="vb5fb2386",
     arrays=("x: N... C", "gamma: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -44,7 +44,7 @@ def rotary_forward(
     rows = workspace.rows(T, A * 2 * 2, matrices=True)
     R = workspace.empty((T, A, 2, 2), dtype, device)
     y = workspace.empty((N, T, A, 2), dtype, device)
-    
+
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
         # angle[t,a] = (t + start)/base**(a/A)
@@ -68,7 +68,7 @@ def rotary_forward(
         )
         # y[n,t,a,e] = Sum_f(R[t,a,e,f]*x[n,t,a,f])
         y[:, t].copy_((x[:, t].permute(1, 2, 0, 3) @ R[t].swapaxes(-1, -2)).permute(2, 0, 1, 3))
-    
+
     workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype, device)
     saved = (leading, types, T, A, R)
     return restore(y, leading, bound.type), saved
@@ -118,7 +118,7 @@ def rotary_lean_forward(
     angle = workspace.empty((T, A), dtype, device)
     R_part = workspace.empty((T, A), dtype, device)
     y = workspace.empty((N, T, A, 2), dtype, device)
-    
+
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
         # angle[t,a] = (t + start)/base**(a/A)
@@ -143,7 +143,7 @@ def rotary_lean_forward(
         )
         # y[n,t,a,e] = Sum_f(R[t,a,e,f]*x[n,t,a,f])
         y[:, t].copy_((x[:, t].permute(1, 2, 0, 3) @ R.swapaxes(-1, -2)).permute(2, 0, 1, 3))
-    
+
     workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype, device)
     saved = (leading, types, A, N, T, angle, R_part)
     return restore(y, leading, bound.type), saved
@@ -169,7 +169,7 @@ def rotary_lean_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(T, A * 2 * 2, matrices=True)
     dx = workspace.empty((N, T, A, 2), dtype, device)
-    
+
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
         R_part_2 = torch.cos(angle[t], out=room(0, t, A))
@@ -187,7 +187,7 @@ def rotary_lean_backward(
         )
         # dx[n,t,a,f] = Sum_e(R[t,a,e,f]*dy[n,t,a,e])
         dx[:, t].copy_((dy[:, t].permute(1, 2, 0, 3) @ R).permute(2, 0, 1, 3))
-    
+
     workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype, device)
     return restore(dx, leading, types["x"]),
 
@@ -196,7 +196,7 @@ _operator = Operator(
     "rotary",
     rotary_forward,
     rotary_backward,
-    version="v8a4bb0ad",
+    version="vbfe08276",
     arrays=("x: N... T A 2",),
     outputs=("y: N... T A 2",),
     options=("float base", "float start"),
@@ -226,7 +226,7 @@ _lean_operator = Operator(
     "rotary_lean",
     rotary_lean_forward,
     rotary_lean_backward,
-    version="v9bac0cc6",
+    version="v7ff6d470",
     arrays=("x: N... T A 2",),
     outputs=("y: N... T A 2",),
     options=("float base", "float start"),

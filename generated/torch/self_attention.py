@@ -75,7 +75,7 @@ def self_attention_forward(
     rows = workspace.rows(T, T, matrices=True)
     A = workspace.empty((N, G, R, T, T), dtype, device)
     O = workspace.empty((N, G, R, T, D), dtype, device)
-    
+
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
         """The rows i of a block, for one n and one g and some r."""
         j = slice(0, min(T, i.stop))
@@ -108,7 +108,7 @@ def self_attention_forward(
                 A[n, g, r, i, j].reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
             ).reshape((r.stop - r.start), (i.stop - i.start), D)
         )
-    
+
     workspace.sweep(Z_block, T, rows, (N, G), (), T, dtype, device, lots=R)
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
@@ -146,7 +146,7 @@ def self_attention_backward(
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
-    
+
     def dA_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n and one r and some g."""
         j = slice(0, min(T, i.stop))
@@ -166,7 +166,7 @@ def self_attention_backward(
         dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(2, g, D, j))
         dK[part, n, g, :, j] += dK_block
         torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
-    
+
     workspace.sweep(dA_block, T, rows, (N,), (R,), T, dtype, device, parts=parts, lots=G)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -181,7 +181,7 @@ def self_attention_backward(
     parts = workspace.parts(T, rows, (), (N,))
     dW_K = torch.zeros((parts, G, D, C), dtype=dtype, device=device)
     dW_V = torch.zeros((parts, G, D, C), dtype=dtype, device=device)
-    
+
     def dx_product_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
         """The rows j_2 of a block, for one n_2."""
         dx_product = torch.matmul(
@@ -215,7 +215,7 @@ def self_attention_backward(
             (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
         )
         dW_V[part] += dW_V_block
-    
+
     workspace.sweep(dx_product_block, T, rows, (), (N,), G * R * D, dtype, device, parts=parts)
     dW_K = dW_K[0] if parts == 1 else dW_K.sum(dim=0)
     dW_V = dW_V[0] if parts == 1 else dW_V.sum(dim=0)
@@ -275,7 +275,7 @@ def self_attention_lean_forward(
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
     rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype, device)
-    
+
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
         """The rows i of a block, for one n and one g and some r."""
         j = slice(0, min(T, i.stop))
@@ -308,7 +308,7 @@ def self_attention_lean_forward(
                 A.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
             ).reshape((r.stop - r.start), (i.stop - i.start), D)
         )
-    
+
     workspace.sweep(Z_block, T, rows, (N, G), (), T, dtype, device, lots=R)
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
@@ -352,7 +352,7 @@ def self_attention_lean_backward(
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
-    
+
     def Z_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n and one r and some g."""
         j = slice(0, min(T, i.stop))
@@ -392,7 +392,7 @@ def self_attention_lean_backward(
         dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(2, g, D, j))
         dK[part, n, g, :, j] += dK_block
         torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
-    
+
     workspace.sweep(Z_block, T, rows, (N,), (R,), T, dtype, device, parts=parts, lots=G)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -409,7 +409,7 @@ def self_attention_lean_backward(
     parts = workspace.parts(T, rows, (), (N,))
     dW_K = torch.zeros((parts, G, D, C), dtype=dtype, device=device)
     dW_V = torch.zeros((parts, G, D, C), dtype=dtype, device=device)
-    
+
     def dx_product_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
         """The rows j_2 of a block, for one n_2."""
         dx_product = torch.matmul(
@@ -443,7 +443,7 @@ def self_attention_lean_backward(
             (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
         )
         dW_V[part] += dW_V_block
-    
+
     workspace.sweep(dx_product_block, T, rows, (), (N,), G * R * D, dtype, device, parts=parts)
     dW_K = dW_K[0] if parts == 1 else dW_K.sum(dim=0)
     dW_V = dW_V[0] if parts == 1 else dW_V.sum(dim=0)
@@ -460,7 +460,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="vfb0124be",
+    version="vb9d9b0a4",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -515,7 +515,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="v80b35d0f",
+    version="v04f3481c",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

@@ -79,7 +79,7 @@ def self_attention_rotary_forward(
     rows = workspace.rows(T, N * G * R * A * 2, matrices=True)
     turns = workspace.empty((T, A, 2, 2), dtype, device)
     Q = workspace.empty((N, G, R, T, A, 2), dtype, device)
-    
+
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # angle[i,a] = i/base**(a/A)
@@ -116,7 +116,7 @@ def self_attention_rotary_forward(
                 q.permute(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns[i].swapaxes(-1, -2)
             ).reshape((i.stop - i.start), A, N, G, R, 2).permute(2, 3, 4, 0, 1, 5)
         )
-    
+
     workspace.sweep(q_block, T, rows, (), (), N * G * R * A * 2, dtype, device)
     # K[n,g,j,a,e] = Sum_f(turns[j,a,e,f]*h[n,g,j,a,f])   (N, G, T, A, 2)
     K = (
@@ -125,7 +125,7 @@ def self_attention_rotary_forward(
     rows = workspace.rows(T, A * 2, matrices=True)
     P = workspace.empty((N, G, R, T, T), dtype, device)
     O = workspace.empty((N, G, R, T, D), dtype, device)
-    
+
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n and one g and some r."""
         j = slice(0, min(T, i_2.stop))
@@ -161,7 +161,7 @@ def self_attention_rotary_forward(
                 P[n, g, r, i_2, j].reshape((r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)) @ V[n, g, j]
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D)
         )
-    
+
     workspace.sweep(Z_block, T, rows, (N, G), (), A * 2, dtype, device, lots=R)
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
@@ -199,7 +199,7 @@ def self_attention_rotary_backward(
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, G, T, A, 2), dtype=dtype, device=device)
-    
+
     def dQ_product_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n and one r and some g."""
         j = slice(0, min(T, i.stop))
@@ -229,7 +229,7 @@ def self_attention_rotary_backward(
                 dZ @ K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2)
             ).reshape((g.stop - g.start), (i.stop - i.start), A, 2)
         )
-    
+
     workspace.sweep(dQ_product_block, T, rows, (N,), (R,), A * 2, dtype, device, parts=parts, lots=G)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -249,7 +249,7 @@ def self_attention_rotary_backward(
     parts = workspace.parts(T, rows, (), (N,))
     dW_K = torch.zeros((parts, G, A, 2, C), dtype=dtype, device=device)
     dW_V = torch.zeros((parts, G, D, C), dtype=dtype, device=device)
-    
+
     def dW_K_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
         """The rows j_2 of a block, for one n_2."""
         dx_product = torch.matmul(
@@ -285,7 +285,7 @@ def self_attention_rotary_backward(
             (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
         )
         dW_V[part] += dW_V_block
-    
+
     workspace.sweep(dW_K_block, T, rows, (), (N,), G * R * A * 2, dtype, device, parts=parts)
     dW_K = dW_K[0] if parts == 1 else dW_K.sum(dim=0)
     dW_V = dW_V[0] if parts == 1 else dW_V.sum(dim=0)
@@ -346,7 +346,7 @@ def self_attention_rotary_lean_forward(
     rows = workspace.rows(T, N * G * R * A * 2, matrices=True)
     turns = workspace.empty((T, A, 2, 2), dtype, device)
     Q = workspace.empty((N, G, R, T, A, 2), dtype, device)
-    
+
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # angle[i,a] = i/base**(a/A)
@@ -383,7 +383,7 @@ def self_attention_rotary_lean_forward(
                 q.permute(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns[i].swapaxes(-1, -2)
             ).reshape((i.stop - i.start), A, N, G, R, 2).permute(2, 3, 4, 0, 1, 5)
         )
-    
+
     workspace.sweep(q_block, T, rows, (), (), N * G * R * A * 2, dtype, device)
     # K[n,g,j,a,e] = Sum_f(turns[j,a,e,f]*h[n,g,j,a,f])   (N, G, T, A, 2)
     K = (
@@ -391,7 +391,7 @@ def self_attention_rotary_lean_forward(
     ).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4)
     rows = workspace.rows(T, A * 2, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype, device)
-    
+
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n and one g and some r."""
         j = slice(0, min(T, i_2.stop))
@@ -427,7 +427,7 @@ def self_attention_rotary_lean_forward(
                 P.reshape((r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)) @ V[n, g, j]
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D)
         )
-    
+
     workspace.sweep(Z_block, T, rows, (N, G), (), A * 2, dtype, device, lots=R)
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
@@ -466,7 +466,7 @@ def self_attention_rotary_lean_backward(
     rows = workspace.rows(T, N * G * R * A * 2, matrices=True)
     turns = workspace.empty((T, A, 2, 2), dtype, device)
     Q = workspace.empty((N, G, R, T, A, 2), dtype, device)
-    
+
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # angle[i,a] = i/base**(a/A)
@@ -503,7 +503,7 @@ def self_attention_rotary_lean_backward(
                 q.permute(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns[i].swapaxes(-1, -2)
             ).reshape((i.stop - i.start), A, N, G, R, 2).permute(2, 3, 4, 0, 1, 5)
         )
-    
+
     workspace.sweep(q_block, T, rows, (), (), N * G * R * A * 2, dtype, device)
     # K[n,g,j,a,e] = Sum_f(turns[j,a,e,f]*h[n,g,j,a,f])   (N, G, T, A, 2)
     K = (
@@ -515,7 +515,7 @@ def self_attention_rotary_lean_backward(
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, G, T, A, 2), dtype=dtype, device=device)
-    
+
     def dQ_product_block(room: Room, part: int, n: int, r: int, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n and one r and some g."""
         j = slice(0, min(T, i_2.stop))
@@ -570,7 +570,7 @@ def self_attention_rotary_lean_backward(
                 dZ @ K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2)
             ).reshape((g.stop - g.start), (i_2.stop - i_2.start), A, 2)
         )
-    
+
     workspace.sweep(dQ_product_block, T, rows, (N,), (R,), A * 2, dtype, device, parts=parts, lots=G)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -592,7 +592,7 @@ def self_attention_rotary_lean_backward(
     parts = workspace.parts(T, rows, (), (N,))
     dW_K = torch.zeros((parts, G, A, 2, C), dtype=dtype, device=device)
     dW_V = torch.zeros((parts, G, D, C), dtype=dtype, device=device)
-    
+
     def dW_K_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
         """The rows j_2 of a block, for one n_2."""
         dx_product = torch.matmul(
@@ -628,7 +628,7 @@ def self_attention_rotary_lean_backward(
             (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
         )
         dW_V[part] += dW_V_block
-    
+
     workspace.sweep(dW_K_block, T, rows, (), (N,), G * R * A * 2, dtype, device, parts=parts)
     dW_K = dW_K[0] if parts == 1 else dW_K.sum(dim=0)
     dW_V = dW_V[0] if parts == 1 else dW_V.sum(dim=0)
@@ -645,7 +645,7 @@ _operator = Operator(
     "self_attention_rotary",
     self_attention_rotary_forward,
     self_attention_rotary_backward,
-    version="vd24f2384",
+    version="ve27f2098",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),
@@ -712,7 +712,7 @@ _lean_operator = Operator(
     "self_attention_rotary_lean",
     self_attention_rotary_lean_forward,
     self_attention_rotary_lean_backward,
-    version="vf5109b38",
+    version="v43f68c38",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),

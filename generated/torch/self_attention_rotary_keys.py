@@ -61,7 +61,7 @@ def self_attention_rotary_keys_forward(
     V_new = (x.reshape(N * S, C) @ W_V.reshape(G * D, C).T).reshape(N, S, G, D).permute(0, 2, 1, 3)
     rows = workspace.rows(S, N * G * A * 2, matrices=True)
     K_new = workspace.empty((N, G, S, A, 2), dtype, device)
-    
+
     def h_new_block(room: Room, part: int, s: slice) -> None:
         """The rows s of a block."""
         # angle_key[s,a] = position[s]/base**(a/A)
@@ -98,7 +98,7 @@ def self_attention_rotary_keys_forward(
                 h_new.permute(2, 3, 0, 1, 4).reshape((s.stop - s.start), A, N * G, 2) @ turns_key.swapaxes(-1, -2)
             ).reshape((s.stop - s.start), A, N, G, 2).permute(2, 3, 0, 1, 4)
         )
-    
+
     workspace.sweep(h_new_block, S, rows, (), (), N * G * A * 2, dtype, device)
     return restore(K_new, leading, bound.type), restore(V_new, leading, bound.type)
 
@@ -106,7 +106,7 @@ def self_attention_rotary_keys_forward(
 _operator = Operator(
     "self_attention_rotary_keys",
     self_attention_rotary_keys_forward,
-    version="v509d86f9",
+    version="v0c83cba9",
     arrays=("x: N... S C", "position: S", "W_K: G A 2 C", "W_V: G D C"),
     outputs=("K_new: N... G S A 2", "V_new: N... G S D"),
     options=("float base",),

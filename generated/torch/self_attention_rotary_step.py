@@ -76,7 +76,7 @@ def self_attention_rotary_step_forward(
     workspace = workspace or Workspace()
     rows = workspace.rows(S, N * G * R * A * 2, matrices=True)
     Q_new = workspace.empty((N, G, R, S, A, 2), dtype, device)
-    
+
     def q_new_block(room: Room, part: int, s: slice) -> None:
         """The rows s of a block."""
         # angle_new[s,a] = position[s]/base**(a/A)
@@ -115,11 +115,11 @@ def self_attention_rotary_step_forward(
                 ) @ turns_new.swapaxes(-1, -2)
             ).reshape((s.stop - s.start), A, N, G, R, 2).permute(2, 3, 4, 0, 1, 5)
         )
-    
+
     workspace.sweep(q_new_block, S, rows, (), (), N * G * R * A * 2, dtype, device)
     rows = workspace.rows(S, A * 2, matrices=True)
     O_new = workspace.empty((N, G, R, S, D), dtype, device)
-    
+
     def Z_new_block(room: Room, part: int, n: int, g: int, r: slice, s_2: slice) -> None:
         """The rows s_2 of a block, for one n and one g and some r."""
         Z_new_part = torch.mul(Q_new[n, g, r, s_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, s_2, A, 2))
@@ -146,7 +146,7 @@ def self_attention_rotary_step_forward(
                 P_new.reshape((r.stop - r.start) * (s_2.stop - s_2.start), T) @ V[n, g]
             ).reshape((r.stop - r.start), (s_2.stop - s_2.start), D)
         )
-    
+
     workspace.sweep(Z_new_block, S, rows, (N, G), (), A * 2, dtype, device, lots=R)
     # y_new[n,s,c] = Sum_g,r,d(W_O[c,g,r,d]*O_new[n,g,r,s,d])   (N, S, C)
     y_new = (O_new.permute(0, 3, 1, 2, 4).reshape(N * S, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, S, C)
@@ -156,7 +156,7 @@ def self_attention_rotary_step_forward(
 _operator = Operator(
     "self_attention_rotary_step",
     self_attention_rotary_step_forward,
-    version="v7d6f2347",
+    version="vdd326ba3",
     arrays=(
         "x: N... S C", "place: S", "position: S", "K: N... G T A 2", "V: N... G T D", "W_Q: G R A 2 C", "W_O: C G R D",
     ),

@@ -56,7 +56,7 @@ _operator = Operator(
     "silu",
     silu_forward,
     silu_backward,
-    version="v32e38f66",
+    version="v1c022256",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x", "y"),

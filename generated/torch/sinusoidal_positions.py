@@ -42,7 +42,7 @@ def sinusoidal_positions_forward(
     rows = workspace.rows(N, A * 2)
     angle = workspace.empty((N, A), dtype, device)
     E = workspace.empty((N, A, 2), dtype, device)
-    
+
     def E_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # angle[n,a] = position[n]*theta[a]
@@ -51,7 +51,7 @@ def sinusoidal_positions_forward(
         E_part_2 = torch.cos(angle[n], out=room(1, n, A))
         # E[n,a,e] = where(Eq(e, 0), sin(angle[n,a]), cos(angle[n,a]))
         E[n].copy_(torch.where(torch.arange(2, device=device) == 0, E_part[..., None], E_part_2[..., None]))
-    
+
     workspace.sweep(E_block, N, rows, (), (), A * 2, dtype, device)
     saved = (leading, types, A, N, position, theta, angle)
     return restore(E, leading, bound.type), saved
@@ -78,7 +78,7 @@ def sinusoidal_positions_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, A * 2)
     dangle = workspace.empty((N, A), dtype, device)
-    
+
     def dangle_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dangle_masked = room(0, n, A, 2)
@@ -97,7 +97,7 @@ def sinusoidal_positions_backward(
         part_part = torch.sin(angle[n], out=room(3, n, A))
         torch.mul(dangle_sum_2, part_part, out=part_part)
         dangle[n] -= part_part
-    
+
     workspace.sweep(dangle_block, N, rows, (), (), A * 2, dtype, device)
     # dposition[n] = Sum_a(theta[a]*dangle[n,a])   (N,)
     dposition = torch.einsum("na,a->n", dangle, theta)
@@ -110,7 +110,7 @@ _operator = Operator(
     "sinusoidal_positions",
     sinusoidal_positions_forward,
     sinusoidal_positions_backward,
-    version="v533315df",
+    version="v4ec300f4",
     arrays=("position: N...", "theta: A"),
     outputs=("E: N... A 2",),
     saved=("leading", "types", "A", "N", "position", "theta", "angle"),

@@ -37,7 +37,7 @@ def softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) -> t
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
     p = workspace.empty((N, V), dtype, device)
-    
+
     def p_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         p_exp_top = largest(z[n], -1)
@@ -46,7 +46,7 @@ def softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) -> t
         p_sum = p_exp.sum(dim=-1)
         # p[n,v] = softmax(z[n,v], over=v)
         torch.div(p_exp, p_sum[..., None], out=p[n])
-    
+
     workspace.sweep(p_exp_block, N, rows, (), (), V, dtype, device)
     saved = (leading, types, N, V, p)
     return restore(p, leading, bound.type), saved
@@ -72,14 +72,14 @@ def softmax_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         dz_sum = (dp[n] * p[n]).sum(dim=1)
         # dz[n,v_1] = (-Sum_v(dp[n,v]*p[n,v]) + dp[n,v_1])*p[n,v_1]
         torch.sub(dp[n], dz_sum[..., None], out=dz[n])
         dz[n] *= p[n]
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
 
@@ -88,7 +88,7 @@ _operator = Operator(
     "softmax",
     softmax_forward,
     softmax_backward,
-    version="vcf403b22",
+    version="v671b35b6",
     arrays=("z: N... V",),
     outputs=("p: N... V",),
     saved=("leading", "types", "N", "V", "p"),

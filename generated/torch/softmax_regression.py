@@ -53,7 +53,7 @@ def softmax_regression_forward(
     u = workspace.empty((N, C), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
-    
+
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
@@ -63,7 +63,7 @@ def softmax_regression_forward(
         L_log_exp = torch.sub(u[i], L_top[i][..., None], out=room(0, i, C))
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
-    
+
     workspace.sweep(u_block, N, rows, (), (), C, dtype, device)
     # loss = Sum_i(-u[i,label[i]] + L[i])
     loss = (L_top - u[torch.arange(N, device=device), label] + L_log).sum(dim=-1)
@@ -94,7 +94,7 @@ def softmax_regression_backward(
     rows = workspace.rows(N, C, matrices=True)
     parts = workspace.parts(N, rows, (), ())
     dW = torch.zeros((parts, C, d), dtype=dtype, device=device)
-    
+
     def du_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
@@ -105,7 +105,7 @@ def softmax_regression_backward(
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW_block = torch.matmul(du.T, X[i], out=room(1, C, d))
         dW[part] += dW_block
-    
+
     workspace.sweep(du_block, N, rows, (), (), C, dtype, device, parts=parts)
     dW = dW[0] if parts == 1 else dW.sum(dim=0)
     return cast(dW, types["W"]),
@@ -143,7 +143,7 @@ def softmax_regression_lean_forward(
     u = workspace.empty((N, C), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
-    
+
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
@@ -153,7 +153,7 @@ def softmax_regression_lean_forward(
         L_log_exp = torch.sub(u[i], L_top[i][..., None], out=room(0, i, C))
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
-    
+
     workspace.sweep(u_block, N, rows, (), (), C, dtype, device)
     # loss = Sum_i(-u[i,label[i]] + L[i])
     loss = (L_top - u[torch.arange(N, device=device), label] + L_log).sum(dim=-1)
@@ -184,7 +184,7 @@ def softmax_regression_lean_backward(
     rows = workspace.rows(N, C, matrices=True)
     parts = workspace.parts(N, rows, (), ())
     dW = torch.zeros((parts, C, d), dtype=dtype, device=device)
-    
+
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
@@ -197,7 +197,7 @@ def softmax_regression_lean_backward(
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW_block = torch.matmul(du.T, X[i], out=room(1, C, d))
         dW[part] += dW_block
-    
+
     workspace.sweep(u_block, N, rows, (), (), C, dtype, device, parts=parts)
     dW = dW[0] if parts == 1 else dW.sum(dim=0)
     return cast(dW, types["W"]),
@@ -238,7 +238,7 @@ def softmax_regression_value_and_gradient(
     L_log_sum = workspace.empty((N,), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dW = torch.zeros((parts, C, d), dtype=dtype, device=device)
-    
+
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
@@ -254,7 +254,7 @@ def softmax_regression_value_and_gradient(
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW_block = torch.matmul(du.T, X[i], out=room(1, C, d))
         dW[part] += dW_block
-    
+
     workspace.sweep(u_block, N, rows, (), (), C, dtype, device, parts=parts)
     dW = dW[0] if parts == 1 else dW.sum(dim=0)
     L_log = torch.log(L_log_sum)
@@ -267,7 +267,7 @@ _operator = Operator(
     "softmax_regression",
     softmax_regression_forward,
     softmax_regression_backward,
-    version="vbb52493c",
+    version="v2cb10920",
     arrays=("X: N d", "label: N", "W: C d"),
     outputs=("loss:",),
     saved=("types", "C", "N", "d", "X", "label", "u", "L_top", "L_log"),
@@ -296,7 +296,7 @@ _lean_operator = Operator(
     "softmax_regression_lean",
     softmax_regression_lean_forward,
     softmax_regression_lean_backward,
-    version="vfe537dec",
+    version="v6b7a47d5",
     arrays=("X: N d", "label: N", "W: C d"),
     outputs=("loss:",),
     saved=("types", "C", "N", "d", "X", "label", "W", "L_top", "L_log"),

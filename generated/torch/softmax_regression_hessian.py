@@ -41,7 +41,7 @@ def softmax_regression_hessian_forward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C, matrices=True)
     mu = workspace.empty((B, N, C), dtype, device)
-    
+
     def u_block(room: Room, part: int, r: slice, i: slice) -> None:
         """The rows i of a block, for some r."""
         # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
@@ -52,12 +52,12 @@ def softmax_regression_hessian_forward(
         mu_sum = mu_exp.sum(dim=-1)
         # mu[r,i,c] = softmax(u[r,i,c], over=c)
         torch.div(mu_exp, mu_sum[..., None], out=mu[r, i])
-    
+
     workspace.sweep(u_block, N, rows, (), (), C, dtype, device, lots=B)
     rows = workspace.rows(C, C * d * d, matrices=True)
     parts = workspace.parts(C, rows, (B,), (N,))
     H = torch.zeros((parts, B, C, d, C, d), dtype=dtype, device=device)
-    
+
     def H_block(room: Room, part: int, i_2: int, r_2: slice, c: slice) -> None:
         """The rows c of a block, for one i_2 and some r_2."""
         # cov[r,i,c,e] = (-mu[r,i,e] + [c = e])*mu[r,i,c]
@@ -72,7 +72,7 @@ def softmax_regression_hessian_forward(
         # H[r,c,a,e,b] = Sum_i(X[r,i,a]*X[r,i,b]*cov[r,i,c,e])
         H_block = torch.mul(cov[:, :, None, :, None], H_part[:, None, :, None], out=room(2, r_2, c, d, C, d))
         H[part, r_2, c] += H_block
-    
+
     workspace.sweep(H_block, C, rows, (), (N,), C * d * d, dtype, device, parts=parts, lots=B)
     H = H[0] if parts == 1 else H.sum(dim=0)
     return restore(H, leading, bound.type)
@@ -81,7 +81,7 @@ def softmax_regression_hessian_forward(
 _operator = Operator(
     "softmax_regression_hessian",
     softmax_regression_hessian_forward,
-    version="v933f4d77",
+    version="v759286a7",
     arrays=("X: B... N d", "W: B... C d"),
     outputs=("H: B... C d C d",),
     independent=(True, False),

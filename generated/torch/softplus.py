@@ -29,8 +29,10 @@ def softplus_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     (x,) = bound.arrays
     leading = bound.leading
     types = bound.types
+    dtype = x.dtype
+    device = x.device
     # y[n] = log(1 + exp(x[n]))   (N,)
-    y = -torch.nn.functional.logsigmoid(-x)
+    y = torch.logaddexp(x, torch.zeros((), dtype=dtype, device=device))
     saved = (leading, types, x)
     return restore(y, leading, bound.type), saved
 
@@ -56,7 +58,7 @@ _operator = Operator(
     "softplus",
     softplus_forward,
     softplus_backward,
-    version="v53efad1f",
+    version="v4678216a",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x"),

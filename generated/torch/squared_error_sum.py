@@ -91,7 +91,7 @@ _operator = Operator(
     "squared_error_sum",
     squared_error_sum_forward,
     squared_error_sum_backward,
-    version="vf4ed164d",
+    version="v860077cd",
     arrays=("y: N...", "t: N..."),
     outputs=("total:",),
     saved=("leading", "types", "y", "t"),

@@ -56,7 +56,7 @@ def swiglu_forward(
     a = workspace.empty((N, F), dtype, device)
     h = workspace.empty((N, F), dtype, device)
     y = workspace.empty((N, C), dtype, device)
-    
+
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
@@ -70,7 +70,7 @@ def swiglu_forward(
         torch.mul(a[n], u[n], out=h[n])
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
         torch.matmul(h[n], W_d.T, out=y[n])
-    
+
     workspace.sweep(g_block, N, rows, (), (), F, dtype, device)
     saved = (leading, types, C, F, N, x, W_g, W_u, W_d, g, u, a, h)
     return restore(y, leading, bound.type), saved
@@ -103,7 +103,7 @@ def swiglu_backward(
     dW_g = torch.zeros((parts, F, C), dtype=dtype, device=device)
     dW_u = torch.zeros((parts, F, C), dtype=dtype, device=device)
     dW_d = torch.zeros((parts, C, F), dtype=dtype, device=device)
-    
+
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])
@@ -132,7 +132,7 @@ def swiglu_backward(
         # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_d_block = torch.matmul(dy[n].T, h[n], out=room(0, C, F))
         dW_d[part] += dW_d_block
-    
+
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_g = dW_g[0] if parts == 1 else dW_g.sum(dim=0)
     dW_u = dW_u[0] if parts == 1 else dW_u.sum(dim=0)
@@ -174,7 +174,7 @@ def swiglu_lean_forward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype, device)
-    
+
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
@@ -188,7 +188,7 @@ def swiglu_lean_forward(
         h = torch.mul(a, u, out=room(2, n, F))
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
         torch.matmul(h, W_d.T, out=y[n])
-    
+
     workspace.sweep(g_block, N, rows, (), (), F, dtype, device)
     saved = (leading, types, C, F, N, x, W_g, W_u, W_d)
     return restore(y, leading, bound.type), saved
@@ -221,7 +221,7 @@ def swiglu_lean_backward(
     dW_g = torch.zeros((parts, F, C), dtype=dtype, device=device)
     dW_u = torch.zeros((parts, F, C), dtype=dtype, device=device)
     dW_d = torch.zeros((parts, C, F), dtype=dtype, device=device)
-    
+
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
@@ -259,7 +259,7 @@ def swiglu_lean_backward(
         # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_d_block = torch.matmul(dy[n].T, h, out=room(0, C, F))
         dW_d[part] += dW_d_block
-    
+
     workspace.sweep(g_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_g = dW_g[0] if parts == 1 else dW_g.sum(dim=0)
     dW_u = dW_u[0] if parts == 1 else dW_u.sum(dim=0)
@@ -273,7 +273,7 @@ _operator = Operator(
     "swiglu",
     swiglu_forward,
     swiglu_backward,
-    version="v95517a1d",
+    version="v7ed1bc52",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d", "g", "u", "a", "h"),
@@ -303,7 +303,7 @@ _lean_operator = Operator(
     "swiglu_lean",
     swiglu_lean_forward,
     swiglu_lean_backward,
-    version="vd8525ff3",
+    version="v373695a4",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d"),

@@ -114,7 +114,7 @@ def transformer_block_forward(
     xhat_1 = workspace.empty((N, T, C), dtype, device)
     z_1 = workspace.empty((N, T, C), dtype, device)
     Q = workspace.empty((N, H, T, D), dtype, device)
-    
+
     def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         # mu_1[n,i] = mean(x[n,i,c], over=c)
@@ -134,7 +134,7 @@ def transformer_block_forward(
                 z_1[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).permute(0, 2, 1, 3)
         )
-    
+
     workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, device, lots=N)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
@@ -143,7 +143,7 @@ def transformer_block_forward(
     rows = workspace.rows(T, T, matrices=True)
     A = workspace.empty((N, H, T, T), dtype, device)
     O = workspace.empty((N, H, T, D), dtype, device)
-    
+
     def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2 and some h."""
         j = slice(0, min(T, i_2.stop) if causal else T)
@@ -168,7 +168,7 @@ def transformer_block_forward(
         torch.div(A_exp, A_sum[..., None], out=A[n_2, h, i_2, j])
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         torch.matmul(A[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
-    
+
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, lots=H)
     rows = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype, device)
@@ -178,7 +178,7 @@ def transformer_block_forward(
     Phi = workspace.empty((N, T, F), dtype, device)
     g = workspace.empty((N, T, F), dtype, device)
     y = workspace.empty((N, T, C), dtype, device)
-    
+
     def u_product_block(room: Room, part: int, n_3: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3."""
         u_product = y[n_3, i_3]
@@ -223,7 +223,7 @@ def transformer_block_forward(
         # y[n,i,c] = b_2[c] + u[n,i,c] + Sum_f(W_2[c,f]*g[n,i,f])
         torch.add(u, y_product, out=y[n_3, i_3])
         y[n_3, i_3] += b_2
-    
+
     workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, device, lots=N)
     saved = (
         leading,
@@ -334,7 +334,7 @@ def transformer_block_backward(
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
     dW_2 = torch.zeros((parts, C, F), dtype=dtype, device=device)
-    
+
     def dg_block(room: Room, part: int, n: int, i: slice) -> None:
         """The rows i of a block, for one n."""
         # dg[n,i,f] = Sum_c(W_2[c,f]*dy[n,i,c])
@@ -358,7 +358,7 @@ def transformer_block_backward(
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
         dW_2_block = torch.matmul(dy[n, i].T, g[n, i], out=room(0, C, F))
         dW_2[part] += dW_2_block
-    
+
     workspace.sweep(dg_block, T, rows, (), (N,), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
@@ -372,7 +372,7 @@ def transformer_block_backward(
     parts = workspace.parts(T, rows, (), (N,))
     dW_O = torch.zeros((parts, C, H, D), dtype=dtype, device=device)
     dgamma_2 = torch.zeros((parts, C), dtype=dtype, device=device)
-    
+
     def dO_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
         # dxhat_2[n,i,c] = gamma_2[c]*dz_2[n,i,c]
@@ -399,7 +399,7 @@ def transformer_block_backward(
         dW_O[part] += dW_O_block
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
         dgamma_2[part] += (dz_2[n_2, i_2] * xhat_2[n_2, i_2]).sum(dim=0)
-    
+
     workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dW_O = dW_O[0] if parts == 1 else dW_O.sum(dim=0)
     dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(dim=0)
@@ -407,7 +407,7 @@ def transformer_block_backward(
     parts = workspace.parts(T, rows, (N, H), ())
     dV = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
-    
+
     def dA_block(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for one n_3 and some h."""
         j = slice(0, min(T, i_3.stop) if causal else T)
@@ -429,7 +429,7 @@ def transformer_block_backward(
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
         dQ[n_3, h, i_3] /= math.sqrt(D)
-    
+
     workspace.sweep(dA_block, T, rows, (N,), (), T, dtype, device, parts=parts, lots=H)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -445,7 +445,7 @@ def transformer_block_backward(
     dgamma_1 = torch.zeros((parts, C), dtype=dtype, device=device)
     dbeta_1 = torch.zeros((parts, C), dtype=dtype, device=device)
     dW_Q = torch.zeros((parts, H, D, C), dtype=dtype, device=device)
-    
+
     def dz_1_product_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
         """The rows i_4 of a block, for one n_4."""
         dz_1_product = torch.matmul(
@@ -489,7 +489,7 @@ def transformer_block_backward(
             (dQ[n_4, :, i_4].swapaxes(-1, -2).reshape(H * D, (i_4.stop - i_4.start)) @ z_1[n_4, i_4]).reshape(H, D, C)
         )
         dW_Q[part] += dW_Q_block
-    
+
     workspace.sweep(dz_1_product_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma_1 = dgamma_1[0] if parts == 1 else dgamma_1.sum(dim=0)
     dbeta_1 = dbeta_1[0] if parts == 1 else dbeta_1.sum(dim=0)
@@ -583,7 +583,7 @@ def transformer_block_lean_forward(
     xhat_1 = workspace.empty((N, T, C), dtype, device)
     z_1 = workspace.empty((N, T, C), dtype, device)
     Q = workspace.empty((N, H, T, D), dtype, device)
-    
+
     def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         # mu_1[n,i] = mean(x[n,i,c], over=c)
@@ -603,7 +603,7 @@ def transformer_block_lean_forward(
                 z_1[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).permute(0, 2, 1, 3)
         )
-    
+
     workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, device, lots=N)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
@@ -611,7 +611,7 @@ def transformer_block_lean_forward(
     V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
     rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, H, T, D), dtype, device)
-    
+
     def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2 and some h."""
         j = slice(0, min(T, i_2.stop) if causal else T)
@@ -636,14 +636,14 @@ def transformer_block_lean_forward(
         A = torch.div(A_exp, A_sum[..., None], out=room(1, h, i_2, j))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         torch.matmul(A, V[n_2, h, j], out=O[n_2, h, i_2])
-    
+
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, lots=H)
     rows = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype, device)
     xhat_2 = workspace.empty((N, T, C), dtype, device)
     z_2 = workspace.empty((N, T, C), dtype, device)
     y = workspace.empty((N, T, C), dtype, device)
-    
+
     def u_product_block(room: Room, part: int, n_3: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3."""
         u_product = y[n_3, i_3]
@@ -689,7 +689,7 @@ def transformer_block_lean_forward(
         # y[n,i,c] = b_2[c] + u[n,i,c] + Sum_f(W_2[c,f]*g[n,i,f])
         torch.add(u, y_product, out=y[n_3, i_3])
         y[n_3, i_3] += b_2
-    
+
     workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, device, lots=N)
     saved = (
         leading,
@@ -790,7 +790,7 @@ def transformer_block_lean_backward(
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
     dW_2 = torch.zeros((parts, C, F), dtype=dtype, device=device)
-    
+
     def q_product_block(room: Room, part: int, n: int, i: slice) -> None:
         """The rows i of a block, for one n."""
         q_product = torch.matmul(z_2[n, i], W_1.T, out=room(0, i, F))
@@ -822,7 +822,7 @@ def transformer_block_lean_backward(
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
         dW_2_block = torch.matmul(dy[n, i].T, g, out=room(0, C, F))
         dW_2[part] += dW_2_block
-    
+
     workspace.sweep(q_product_block, T, rows, (), (N,), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
@@ -835,7 +835,7 @@ def transformer_block_lean_backward(
     dO = workspace.empty((N, H, T, D), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
     dgamma_2 = torch.zeros((parts, C), dtype=dtype, device=device)
-    
+
     def dO_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
         # dxhat_2[n,i,c] = gamma_2[c]*dz_2[n,i,c]
@@ -856,7 +856,7 @@ def transformer_block_lean_backward(
         )
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
         dgamma_2[part] += (dz_2[n_2, i_2] * xhat_2[n_2, i_2]).sum(dim=0)
-    
+
     workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(dim=0)
     rows = workspace.rows(T, T, matrices=True)
@@ -865,7 +865,7 @@ def transformer_block_lean_backward(
     parts = workspace.parts(T, rows, (N, H), ())
     dV = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
-    
+
     def S_block(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for one n_3 and some h."""
         j = slice(0, min(T, i_3.stop) if causal else T)
@@ -908,7 +908,7 @@ def transformer_block_lean_backward(
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
         dQ[n_3, h, i_3] /= math.sqrt(D)
-    
+
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, parts=parts, lots=H)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -925,7 +925,7 @@ def transformer_block_lean_backward(
     dbeta_1 = torch.zeros((parts, C), dtype=dtype, device=device)
     dW_Q = torch.zeros((parts, H, D, C), dtype=dtype, device=device)
     dW_O = torch.zeros((parts, C, H, D), dtype=dtype, device=device)
-    
+
     def dz_1_product_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
         """The rows i_4 of a block, for one n_4."""
         dz_1_product = torch.matmul(
@@ -975,7 +975,7 @@ def transformer_block_lean_backward(
             (du[n_4, i_4].T @ O[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D)).reshape(C, H, D)
         )
         dW_O[part] += dW_O_block
-    
+
     workspace.sweep(dz_1_product_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma_1 = dgamma_1[0] if parts == 1 else dgamma_1.sum(dim=0)
     dbeta_1 = dbeta_1[0] if parts == 1 else dbeta_1.sum(dim=0)
@@ -1002,7 +1002,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="v0485b692",
+    version="vd31dc31b",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1127,7 +1127,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="v202c5d8a",
+    version="vb6cbf040",
     arrays=(
         "x: N... T C",
         "gamma_1: C",

@@ -50,7 +50,7 @@ def truncated_softmax_forward(
     rows = workspace.rows(N, V * V)
     likelier = workspace.empty((N, V), dtype, device)
     weight = workspace.empty((N, V), dtype, device)
-    
+
     def p_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         p_exp_top = largest(p_part[n], -1)
@@ -69,11 +69,11 @@ def truncated_softmax_forward(
         weight_masked.masked_fill_(p[..., None] <= p[:, None], 0)
         # weight[n,v] = Sum_u(p[n,u]*[p[n,u] > p[n,v]])
         weight[n].copy_(weight_masked.sum(dim=1))
-    
+
     workspace.sweep(p_exp_block, N, rows, (), (), V * V, dtype, device)
     rows = workspace.rows(N, V)
     q = workspace.empty((N, V), dtype, device)
-    
+
     def q_masked_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
         q_masked = q[n_2]
@@ -86,7 +86,7 @@ def truncated_softmax_forward(
         q_sum = torch.clamp(q_exp.sum(dim=-1), min=1)
         # q[n,v] = softmax(z[n,v]/temperature, over=v, where=(likelier[n,v] < most) & (weight[n,v] < mass))
         torch.div(q_exp, q_sum[..., None], out=q[n_2])
-    
+
     workspace.sweep(q_masked_block, N, rows, (), (), V, dtype, device)
     return restore(q, leading, bound.type)
 
@@ -94,7 +94,7 @@ def truncated_softmax_forward(
 _operator = Operator(
     "truncated_softmax",
     truncated_softmax_forward,
-    version="v5af4ebdc",
+    version="v72af4886",
     arrays=("z: N... V",),
     outputs=("q: N... V",),
     options=("float temperature", "float most", "float mass"),

@@ -67,7 +67,7 @@ def weight_tying_forward(
     z = workspace.empty((N, V), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
-    
+
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
@@ -77,7 +77,7 @@ def weight_tying_forward(
         L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[n] = torch.log(L_log_exp.sum(dim=-1))
-    
+
     workspace.sweep(z_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
     loss = (L_top - z[torch.arange(N, device=device), target] + L_log).sum(dim=-1) / N
@@ -110,7 +110,7 @@ def weight_tying_backward(
     dz = workspace.empty((N, V), dtype, device)
     dh = workspace.empty((N, C), dtype, device)
     dx = workspace.empty((N, C), dtype, device)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
@@ -122,7 +122,7 @@ def weight_tying_backward(
         torch.matmul(dz[n], E, out=dh[n])
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
         torch.matmul(dh[n], W.T, out=dx[n])
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
     dE = dz.T @ h
@@ -175,7 +175,7 @@ def weight_tying_lean_forward(
     z = workspace.empty((N, V), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
-    
+
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
@@ -185,7 +185,7 @@ def weight_tying_lean_forward(
         L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[n] = torch.log(L_log_exp.sum(dim=-1))
-    
+
     workspace.sweep(z_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
     loss = (L_top - z[torch.arange(N, device=device), target] + L_log).sum(dim=-1) / N
@@ -222,7 +222,7 @@ def weight_tying_lean_backward(
     dz = workspace.empty((N, V), dtype, device)
     dh = workspace.empty((N, C), dtype, device)
     dx = workspace.empty((N, C), dtype, device)
-    
+
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
@@ -236,7 +236,7 @@ def weight_tying_lean_backward(
         torch.matmul(dz[n], E, out=dh[n])
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
         torch.matmul(dh[n], W.T, out=dx[n])
-    
+
     workspace.sweep(z_block, N, rows, (), (), V, dtype, device)
     # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
     dE = dz.T @ h
@@ -294,7 +294,7 @@ def weight_tying_value_and_gradient(
     dz = workspace.empty((N, V), dtype, device)
     dh = workspace.empty((N, C), dtype, device)
     dx = workspace.empty((N, C), dtype, device)
-    
+
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
@@ -311,7 +311,7 @@ def weight_tying_value_and_gradient(
         torch.matmul(dz[n], E, out=dh[n])
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
         torch.matmul(dh[n], W.T, out=dx[n])
-    
+
     workspace.sweep(z_block, N, rows, (), (), V, dtype, device)
     L_log = torch.log(L_log_sum)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
@@ -328,7 +328,7 @@ _operator = Operator(
     "weight_tying",
     weight_tying_forward,
     weight_tying_backward,
-    version="v5d7a24a4",
+    version="v7b87d19e",
     arrays=("token: N...", "target: N...", "E: V C", "W: C C"),
     outputs=("loss:",),
     saved=("types", "C", "N", "V", "token", "target", "E", "W", "x", "h", "z", "L_top", "L_log"),
@@ -357,7 +357,7 @@ _lean_operator = Operator(
     "weight_tying_lean",
     weight_tying_lean_forward,
     weight_tying_lean_backward,
-    version="v58f23cbb",
+    version="v0b538804",
     arrays=("token: N...", "target: N...", "E: V C", "W: C C"),
     outputs=("loss:",),
     saved=("types", "C", "N", "V", "token", "target", "E", "W", "L_top", "L_log"),

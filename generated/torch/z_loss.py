@@ -53,7 +53,7 @@ def z_loss_forward(
     rows = workspace.rows(N, V)
     L_top = workspace.empty((N,), dtype, device)
     L_log = workspace.empty((N,), dtype, device)
-    
+
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -61,7 +61,7 @@ def z_loss_forward(
         L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[n] = torch.log(L_log_exp.sum(dim=-1))
-    
+
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device)
     # L[n] = logsumexp(z[n,v], over=v)   (N,)
     L = L_top + L_log
@@ -92,7 +92,7 @@ def z_loss_backward(
     dL_part = dloss / N
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dL[n] = (1/N + 2*L[n]*scale/N)*dloss
@@ -102,7 +102,7 @@ def z_loss_backward(
         torch.exp(dz[n], out=dz[n])
         torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL_part
-    
+
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
 
@@ -137,7 +137,7 @@ def z_loss_value_and_gradient(
     rows = workspace.rows(N, V)
     L = workspace.empty((N,), dtype, device)
     dz = workspace.empty((N, V), dtype, device)
-    
+
     def L_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         L_top = z[n].amax(dim=-1)
@@ -151,7 +151,7 @@ def z_loss_value_and_gradient(
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         torch.mul((dL / L_sum)[..., None], L_exp, out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= 1 / N
-    
+
     workspace.sweep(L_exp_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
     loss = (scale * (L * L).sum(dim=0) + L.sum(dim=-1) - z[torch.arange(N, device=device), target].sum(dim=-1)) / N
@@ -162,7 +162,7 @@ _operator = Operator(
     "z_loss",
     z_loss_forward,
     z_loss_backward,
-    version="vbcdee928",
+    version="vc1c2bbe0",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float scale",),

@@ -48,9 +48,7 @@ def test_source_is_readable(name: str) -> None:
     assert all(ast.get_docstring(function) for function in functions if not function.name.startswith("_"))
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in SOURCES if "/" in name and Path(name).stem not in TAKEN]
-)
+@pytest.mark.parametrize("name", [name for name in SOURCES if "/" in name and Path(name).stem not in TAKEN])
 def test_kernels_have_no_unused_values(name: str) -> None:
     for function in ast.walk(ast.parse(FILES[name])):
         if isinstance(function, ast.FunctionDef):

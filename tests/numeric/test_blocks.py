@@ -40,7 +40,7 @@ def sample(program: Program, target: str, number: int = 5) -> tuple[list[Any], d
     """Arrays with sizes that blocks of two and three rows do not divide, and options."""
     plain, leading, least = sizes_of(program)
     sizes = {name: max(number, least.get(name, 1)) + turn for turn, name in enumerate(plain)}
-    lengths = {name: (number,) for name in leading}
+    lengths = dict.fromkeys(leading, (number,))
     flags = {str(known.name): True for known in program.all_inputs() if isinstance(known, Flag)}
     case = Case(0, Shape(sizes | dict.fromkeys(leading, number), lengths), flags, bare=False)
     values, _ = draw(program, case, seed=3)

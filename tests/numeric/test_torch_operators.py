@@ -350,13 +350,27 @@ def loaded_again(name: str, number: int, change: tuple[str, str] = ("", "")) -> 
     return module
 
 
+def test_a_graph_compiled_for_other_kernels_does_not_run() -> None:
+    call = Call("softmax", grad=False)
+    captured: list[str] = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        captured.append(graph.code)
+        return graph
+
+    torch._dynamo.reset()
+    torch.compile(call, backend=backend, fullgraph=True)()
+    assert call.rules.version in captured[0]
+    with pytest.raises(RuntimeError, match="softmax: the graph was compiled for kernels v00000000, these are v"):
+        call.rules.operator(*call.operands(), "v00000000")
+
+
 def test_two_versions_of_a_module_do_not_meet() -> None:
     call = Call("softplus", grad=False)
     x = call.arrays["x"]
     same = loaded_again("softplus", 1)
     other = loaded_again("softplus", 2, ("return restore(y,", "return restore(2 * y,"))
     names = [module._operator.rules.operator.name() for module in (call.module, same, other)]
-    assert names[1] == f"{names[0]}_2"
     assert len(set(names)) == 3
     torch.testing.assert_close(same.softplus(x), call())
     torch.testing.assert_close(other.softplus(x), 2 * call())
@@ -366,6 +380,6 @@ def test_two_versions_of_a_module_do_not_meet() -> None:
             del sys.modules[loaded]
     del same, other
     gc.collect()
-    assert [f"gradproof::softplus.{made}" for made in torch.ops.gradproof.softplus.overloads()] == names[:1]
-    assert torch.equal(torch.ops.gradproof.softplus(x), call())
+    left = [name.split("::")[1] for name in names if hasattr(torch.ops.gradproof, name.split("::")[1])]
+    assert left == [names[0].split("::")[1]]
     torch.testing.assert_close(call.function(x), torch.nn.functional.softplus(x))

@@ -1,0 +1,94 @@
+"""The ends of a block as text: which part of a range it visits, and in which columns a condition can fail.
+
+Beside `codegen.blocks`. An end such as j <= i, from `codegen.supports`, reaches farthest for one row of a block and
+least for another: between the two lie the columns in which the condition holds for some rows only. The others are
+visited whole, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from codegen.backends.tables import ATOM
+from codegen.nodes import Literal, Map, Node, Option, walk
+from codegen.printer import Printer
+from codegen.supports import End
+
+NEGATED = {"gt": "le", "ge": "lt", "lt": "ge", "le": "gt", "eq": "ne", "ne": "eq"}
+
+
+def flagged(condition: Node) -> tuple[Option | None, Node]:
+    """(flag, condition) of a condition that counts only if a flag is set; (None, condition) of any other."""
+    if isinstance(condition, Map) and condition.operation == "or":
+        denied, inner = condition.operands
+        if isinstance(denied, Map) and denied.operation == "not" and isinstance(denied.operands[0], Option):
+            return denied.operands[0], inner
+    return None, condition
+
+
+def negated(condition: Node) -> Node:
+    """The condition that holds where this one fails."""
+    if isinstance(condition, Map) and condition.operation in NEGATED:
+        return Map(NEGATED[condition.operation], condition.operands)
+    return Map("not", (condition,))
+
+
+def visited(extent: str, known: Sequence[End], row: str, printer: Printer) -> str:
+    """The part of a range that the rows of a block visit, as a slice."""
+    stop, start = extent, "0"
+    for end in known:
+        reach = reaches(end, row, printer, certain=False)
+        limit = f"min({stop}, {reach})" if end.upper else f"max({start}, {reach})"
+        if end.upper and reach != f"{row}.stop":
+            limit = f"max(0, {limit})"
+        before = stop if end.upper else start
+        text = limit if end.flag is None else f"({limit} if {end.flag.name} else {before})"
+        stop, start = (text, start) if end.upper else (stop, text)
+    return f"slice({_bare(start)}, {_bare(stop)})"
+
+
+def _bare(text: str) -> str:
+    return text[1:-1] if text.startswith("(") else text
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The columns where a condition can fail: their slice of the range, and their place in the block."""
+
+    span: str
+    place: str
+
+
+def cut(end: End, column: str, row: str, printer: Printer) -> Cut:
+    """The columns behind, or before, those where a condition holds in each row; `column` is the slice of the block."""
+    limit = reaches(end, row, printer, certain=True)
+    if end.upper:
+        span = f"slice(min(max({column}.start, {limit}), {column}.stop), {column}.stop)"
+        return Cut(span, f"{column}_cut.start - {column}.start :")
+    span = f"slice({column}.start, max({column}.start, min({column}.stop, {limit})))"
+    return Cut(span, f": {column}_cut.stop - {column}.start")
+
+
+def reaches(end: End, row: str, printer: Printer, *, certain: bool) -> str:
+    """Where the range ends for the row that reaches farthest; with `certain`, for the one that reaches least."""
+    # An upper bound is largest, a lower one smallest, at the last row if it rises with the row, else at the first.
+    at_last = (end.sign > 0) == (end.upper != certain)
+    offset, terms, whole = 0, [], True
+    if end.sign:
+        terms.append(("" if end.sign > 0 else "-") + f"{row}.{'stop' if at_last else 'start'}")
+        offset -= end.sign if at_last else 0
+    for coefficient, node in end.rest:
+        if isinstance(node, Literal) and node.denominator == 1 and not node.constant:
+            offset += coefficient * node.numerator
+        else:
+            whole = whole and not any(isinstance(n, Option) for n in walk(node))
+            terms.append(f"{'+' if coefficient > 0 else '-'} {printer.laid_out(node, ()).within(ATOM)}")
+    rounded_up = end.strict == end.upper  # index < bound stops at its ceiling, index >= bound starts there
+    if whole:
+        offset += 0 if rounded_up else 1
+    bound = " ".join(terms) + (f" {'+' if offset > 0 else '-'} {abs(offset)}" if offset else "")
+    bound = bound.strip().removeprefix("+ ") or "0"
+    if whole:
+        return bound
+    return f"math.ceil({bound})" if rounded_up else f"math.floor({bound}) + 1"
