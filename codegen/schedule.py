@@ -42,7 +42,8 @@ from derive.program import Definition, Name, Program
 
 RESERVED = frozenset({
     "np", "torch", "math", "dtype", "device", "saved", "leading", "types", "bound", "workspace", "room", "part",
-    "Array", "Room", "Saved", "Workspace", "add_at", "bind", "cast", "incoming", "largest", "restore", *RUNTIME_FUNCTIONS,
+    "Array", "Room", "Saved", "Workspace", "add_at", "bind", "bounded", "cast", "incoming", "largest", "restore",
+    *RUNTIME_FUNCTIONS,
 })  # fmt: skip
 
 

@@ -170,7 +170,7 @@ def label(node: Node) -> str:
         return "eye"
     if isinstance(node, Contract):
         return "product" if node.left_only and node.right_only else "sum"
-    if isinstance(node, Map) and node.operation in ("finite", "at_least_one"):
+    if isinstance(node, Map) and node.operation in ("finite", "at_least_one", "positive"):
         return label(node.operands[0])
     operation = getattr(node, "operation", "part")
     return LABELS.get(operation, "part")

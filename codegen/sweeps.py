@@ -17,6 +17,7 @@ from codegen.costs import typical_sizes
 from codegen.loops import Loop, looped
 from codegen.nodes import Axes, Node, Option, walk
 from codegen.printer import Printer
+from codegen.scales import unshifted
 from codegen.schedule import Kernel
 from codegen.sharing import Statement, fresh_name, reads
 from codegen.supports import End, Supports, ranges, supports_of
@@ -27,9 +28,9 @@ from derive.language import Index
 class Sweep:
     """A loop with what a kernel knows about it: the ranges it may restrict, and the names of its variables.
 
-    `partial` are the stored arrays of which only the visited part is ever read; the others are zero elsewhere.
     `rows` and `parts` name the size of a block and the number of parts of a sum; where the first is `given`, an earlier
-    kernel has decided it.
+    kernel has decided it. `light` is the loop without row maxima, and the bound up to which it may be taken. `partial`
+    are the stored arrays of which only the visited part is ever read; the others are zero elsewhere.
     """
 
     loop: Loop
@@ -37,6 +38,7 @@ class Sweep:
     rows: str = "rows"
     parts: str = "parts"
     given: bool = False
+    light: tuple[Loop, Node] | None = None
     partial: frozenset[str] = frozenset()
 
     @property
@@ -77,10 +79,15 @@ def _words(kernel: Kernel) -> set[str]:
 def _sweeps(made: Sequence[Statement | Loop], known: Supports, names: set[str]) -> list[Step]:
     """The steps with the ranges of every loop restricted as far as the supports of its values allow."""
     rows, parts = (fresh_name(stem, set(names)) for stem in ("rows", "parts"))
-    return [
-        Sweep(step, ranges(step.body, step.row, step.stored, known), rows, parts) if isinstance(step, Loop) else step
-        for step in made
-    ]
+    found: list[Step] = []
+    for step in made:
+        if isinstance(step, Statement):
+            found.append(step)
+            continue
+        restricted, light = ranges(step.body, step.row, step.stored, known), unshifted(step)
+        same = light is not None and ranges(light[0].body, step.row, step.stored, known) == restricted
+        found.append(Sweep(step, restricted, rows, parts, light=light if same else None))
+    return found
 
 
 def matched(
@@ -143,22 +150,35 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
     one, some = (*own, *loop.shared), tuple(index for index in (lot, loop.row) if index is not None)
     arguments = ["room: Room", "part: int", *(f"{variables[index]}: int" for index in one)]
     arguments += [f"{variables[index]}: slice" for index in some]
-    block = BlockPrinter(loop, outside, variables, sweep.restricted, taken, lot)
-    body = block.body()
-    called = [function, str(loop.row.extent), sweep.rows, _sizes(own), _sizes(loop.shared), sweep.width]
+    about = _about([variables[i] for i in one], [variables[i] for i in some])
+    block = BlockPrinter(loop, outside, variables, sweep.restricted, set(taken), lot)
+    functions = _function(function, arguments, about, block.body())
+    chosen, known = function, []
+    if sweep.light is not None:
+        other, limit = sweep.light
+        lighter, bound = fresh_name(f"{function}_unshifted", taken), fresh_name(f"{loop.name}_bound", taken)
+        body = BlockPrinter(other, outside, variables, sweep.restricted, set(taken), lot).body()
+        functions += _function(lighter, arguments, f"{about} No maximum is taken away: all exponents are small.", body)
+        known = ["# By |x.y| <= |x||y|, no exponent is larger in magnitude.",
+                 f"{bound} = {outside.laid_out(limit, ()).text}"]  # fmt: skip
+        chosen = f"{lighter} if bounded({bound}, dtype) else {function}"
+    called = [chosen, str(loop.row.extent), sweep.rows, _sizes(own), _sizes(loop.shared), sweep.width]
     called += [library.runtime["kind_arguments"], *([f"parts={sweep.parts}"] if loop.accumulated else [])]
     called += [f"lots={lot.extent}"] if lot is not None else []
     return [
         *_whole_arrays(sweep, library, {**loop.accumulated, **block.turned}),
-        "",
-        f"def {function}({', '.join(arguments)}) -> None:",
-        f'    """{_about([variables[i] for i in one], [variables[i] for i in some])}"""',
-        *(f"    {line}" for line in body),
-        "",
+        *functions,
+        *known,
         f"workspace.sweep({', '.join(called)})",
         *(f"{name} = {_total(name, sweep.parts, library)}" for name in loop.accumulated),
         *(f"{name} = {name}{library.turn}" for name in block.turned),
     ]
+
+
+def _function(name: str, arguments: Sequence[str], about: str, body: Sequence[str]) -> list[str]:
+    """The lines of a function inside a kernel."""
+    start = f"def {name}({', '.join(arguments)}) -> None:"
+    return ["", start, f'    """{about}"""', *(f"    {line}" for line in body), ""]
 
 
 def _whole_arrays(sweep: Sweep, library: Library, accumulated: Mapping[str, Axes]) -> list[str]:

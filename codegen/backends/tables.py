@@ -73,6 +73,8 @@ NUMPY: dict[str, Spelling] = {
     **{name: _call(name) for name in ("erf", "erfc", "normal_cdf", "logistic", "softplus")},
     "finite": Spelling("np.maximum({0}, np.finfo(dtype).min)", POSTFIX, (TERNARY,)),
     "at_least_one": Spelling("np.maximum({0}, 1)", POSTFIX, (TERNARY,)),
+    "positive": Spelling("np.maximum({0}, np.finfo(dtype).tiny)", POSTFIX, (TERNARY,)),
+    "number": Spelling("float({0})", POSTFIX, (TERNARY,)),
 }
 
 
@@ -103,6 +105,8 @@ TORCH: dict[str, Spelling] = {
     "normal_cdf": _call("normal_cdf"),
     "finite": Spelling("torch.clamp({0}, min=torch.finfo(dtype).min)", POSTFIX, (TERNARY,)),
     "at_least_one": Spelling("torch.clamp({0}, min=1)", POSTFIX, (TERNARY,)),
+    "positive": Spelling("torch.clamp({0}, min=torch.finfo(dtype).tiny)", POSTFIX, (TERNARY,)),
+    "number": Spelling("float({0})", POSTFIX, (TERNARY,)),
 }
 
 
@@ -126,6 +130,7 @@ NUMPY_INTO = {
     **{name: f"{name}({{0}}, out={{out}})" for name in ("erf", "erfc", "normal_cdf", "logistic", "softplus")},
     "finite": "np.maximum({0}, np.finfo(dtype).min, out={out})",
     "at_least_one": "np.maximum({0}, 1, out={out})",
+    "positive": "np.maximum({0}, np.finfo(dtype).tiny, out={out})",
 }  # fmt: skip
 TORCH_INTO = {
     **{
@@ -142,6 +147,7 @@ TORCH_INTO = {
     "normal_cdf": "normal_cdf({0}, out={out})",
     "finite": "torch.clamp({0}, min=torch.finfo(dtype).min, out={out})",
     "at_least_one": "torch.clamp({0}, min=1, out={out})",
+    "positive": "torch.clamp({0}, min=torch.finfo(dtype).tiny, out={out})",
 }  # fmt: skip
 
 
@@ -224,6 +230,7 @@ LIBRARIES: dict[str, Library] = {
             "lacks_kind": 'value.dtype.kind not in ("iu" if argument.into is not None else "f")',
             "count": "value.size",
             "kind": "dtype",
+            "dtype_type": "np.dtype",
             "memory": "memory_numpy.py.jinja",
             "kind_arguments": "dtype",
             "kind_signature": "dtype: np.dtype",
@@ -282,6 +289,7 @@ LIBRARIES: dict[str, Library] = {
             "lacks_kind": "value.is_floating_point() != (argument.into is None)",
             "count": "value.numel()",
             "kind": "(dtype, device)",
+            "dtype_type": "torch.dtype",
             "memory": "memory_torch.py.jinja",
             "kind_arguments": "dtype, device",
             "kind_signature": "dtype: torch.dtype, device: torch.device",

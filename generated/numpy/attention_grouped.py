@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def attention_grouped_forward(
@@ -90,7 +90,46 @@ def attention_grouped_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), d_v),
         )
 
-    workspace.sweep(S_block, T_q, rows, (N, G), (), T_k, dtype, lots=R)
+
+    def S_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T_k, i.stop) if causal else T_k)
+        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
+        # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
+        #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
+        S = A[n, g, r, i, j]
+        np.copyto(
+            S,
+            (
+                S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
+            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
+        )
+        A_exp = np.exp(S, out=A[n, g, r, i, j])
+        if causal:
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+            np.copyto(
+                A_exp[:, :, j_cut.start - j.start :],
+                0,
+                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
+        A_sum = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i))
+        np.divide(A_exp, A_sum[..., None], out=A[n, g, r, i, j])
+        # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
+        np.copyto(
+            O[n, g, r, i],
+            (
+                A[n, g, r, i, j].reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i.stop - i.start), d_v),
+        )
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        np.sqrt(np.einsum("ngria,ngria->ngri", Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
+    ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("ngja,ngja->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T_q, rows, (N, G), (), T_k, dtype, lots=R
+    )
     saved = (leading, types, G, N, R, T_k, T_q, d_k, d_v, rows, causal, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -216,7 +255,47 @@ def attention_grouped_lean_forward(
         )
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
-    workspace.sweep(S_block, T_q, rows, (N, G), (), T_k, dtype, lots=R)
+
+    def S_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T_k, i.stop) if causal else T_k)
+        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
+        # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
+        #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
+        S = room(1, r, i, j)
+        np.copyto(
+            S,
+            (
+                S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
+            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
+        )
+        A_exp_top[n, g, r, i] = 0
+        A_exp = np.exp(S, out=room(1, r, i, j))
+        if causal:
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+            np.copyto(
+                A_exp[:, :, j_cut.start - j.start :],
+                0,
+                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
+        A_sum[n, g, r, i] = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
+        #     by A = A_exp / A_sum, divided after the product
+        np.copyto(
+            O[n, g, r, i],
+            (
+                A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i.stop - i.start), d_v),
+        )
+        O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        np.sqrt(np.einsum("ngria,ngria->ngri", Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
+    ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("ngja,ngja->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T_q, rows, (N, G), (), T_k, dtype, lots=R
+    )
     saved = (leading, types, G, N, R, T_k, T_q, d_k, d_v, causal, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
 

@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def attention_padding_forward(
@@ -74,7 +74,26 @@ def attention_padding_forward(
         # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
         np.matmul(A[b, h, i], V[b, h], out=O[b, h, i])
 
-    workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, lots=H)
+
+    def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
+        """The rows i of a block, for one b and some h. No maximum is taken away: all exponents are small."""
+        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+        # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
+        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+        S = np.matmul(S_part, K[b, h].swapaxes(-1, -2), out=A[b, h, i])
+        A_exp = np.exp(S, out=A[b, h, i])
+        np.copyto(A_exp, 0, where=keep[b] <= 0)
+        A_sum = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0)
+        np.divide(A_exp, A_sum[..., None], out=A[b, h, i])
+        # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
+        np.matmul(A[b, h, i], V[b, h], out=O[b, h, i])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        np.sqrt(np.einsum("bhia,bhia->bhi", Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
+    ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("bhja,bhja->bhj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, T_q, rows, (B,), (), T_k, dtype, lots=H)
     saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -184,7 +203,27 @@ def attention_padding_lean_forward(
         np.matmul(A_exp, V[b, h], out=O[b, h, i])
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
-    workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, lots=H)
+
+    def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
+        """The rows i of a block, for one b and some h. No maximum is taken away: all exponents are small."""
+        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+        # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
+        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+        S = np.matmul(S_part, K[b, h].swapaxes(-1, -2), out=room(1, h, i, T_k))
+        A_exp_top[b, h, i] = 0
+        A_exp = np.exp(S, out=room(1, h, i, T_k))
+        np.copyto(A_exp, 0, where=keep[b] <= 0)
+        A_sum[b, h, i] = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
+        #     by A = A_exp / A_sum, divided after the product
+        np.matmul(A_exp, V[b, h], out=O[b, h, i])
+        O[b, h, i] /= A_sum[b, h, i][..., None]
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        np.sqrt(np.einsum("bhia,bhia->bhi", Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
+    ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("bhja,bhja->bhj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, T_q, rows, (B,), (), T_k, dtype, lots=H)
     saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, O, A_mask, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
 

@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def attention_softcap_forward(
@@ -88,7 +88,30 @@ def attention_softcap_forward(
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         np.matmul(A[n, i], V[n], out=O[n, i])
 
-    workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, lots=N)
+
+    def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n. No maximum is taken away: all exponents are small."""
+        U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
+        # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+        U = np.matmul(U_part, K[n].swapaxes(-1, -2), out=t[n, i])
+        # t[n,i,j] = tanh(U[n,i,j]/cap)
+        np.divide(U, cap, out=t[n, i])
+        np.tanh(t[n, i], out=t[n, i])
+        # S[n,i,j] = t[n,i,j]*cap
+        S = np.multiply(cap, t[n, i], out=A[n, i])
+        A_exp = np.exp(S, out=A[n, i])
+        if causal:
+            np.copyto(A_exp, 0, where=np.arange(i.start, i.stop)[:, None] < np.arange(T_k))
+        A_sum = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i))
+        np.divide(A_exp, A_sum[..., None], out=A[n, i])
+        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+        np.matmul(A[n, i], V[n], out=O[n, i])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    U_bound = math.sqrt(cap**2) * 1
+    workspace.sweep(U_block_unshifted if bounded(U_bound, dtype) else U_block, T_q, rows, (), (), T_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, causal, Q, K, V, t, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -219,7 +242,37 @@ def attention_softcap_lean_forward(
         np.matmul(A_exp, V[n, j], out=O[n, i])
         O[n, i] /= A_sum[n, i][..., None]
 
-    workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, lots=N)
+
+    def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T_k, i.stop) if causal else T_k)
+        U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
+        # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+        U = np.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+        # t[n,i,j] = tanh(U[n,i,j]/cap)
+        t = np.divide(U, cap, out=room(1, n, i, j))
+        np.tanh(t, out=t)
+        # S[n,i,j] = t[n,i,j]*cap
+        S = np.multiply(cap, t, out=room(1, n, i, j))
+        A_exp_top[n, i] = 0
+        A_exp = np.exp(S, out=room(1, n, i, j))
+        if causal:
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+            np.copyto(
+                A_exp[:, :, j_cut.start - j.start :],
+                0,
+                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
+        A_sum[n, i] = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+        #     by A = A_exp / A_sum, divided after the product
+        np.matmul(A_exp, V[n, j], out=O[n, i])
+        O[n, i] /= A_sum[n, i][..., None]
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    U_bound = math.sqrt(cap**2) * 1
+    workspace.sweep(U_block_unshifted if bounded(U_bound, dtype) else U_block, T_q, rows, (), (), T_k, dtype, lots=N)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, cap, causal, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
 

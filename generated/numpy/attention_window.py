@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def attention_window_forward(
@@ -86,7 +86,40 @@ def attention_window_forward(
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         np.matmul(A[n, i, j], V[n, j], out=O[n, i])
 
-    workspace.sweep(S_block, T, rows, (), (), T, dtype, lots=N)
+
+    def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n. No maximum is taken away: all exponents are small."""
+        j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
+        S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
+        # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+        S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=A[n, i, j])
+        A_exp = np.exp(S, out=A[n, i, j])
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        np.copyto(
+            A_exp[:, :, j_cut.start - j.start :],
+            0,
+            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+        )
+        j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
+        np.copyto(
+            A_exp[:, :, : j_cut.stop - j.start],
+            0,
+            where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
+                j_cut.start, j_cut.stop, dtype=dtype
+            ) >= window,
+        )
+        A_sum = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window))
+        np.divide(A_exp, A_sum[..., None], out=A[n, i, j])
+        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+        np.matmul(A[n, i, j], V[n, j], out=O[n, i])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        np.sqrt(np.einsum("nia,nia->ni", Q, Q)).max(axis=(0, 1), initial=-math.inf)
+    ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("nja,nja->nj", K, K)).max(axis=(0, 1), initial=-math.inf))
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, lots=N)
     saved = (leading, types, N, T, d_k, d_v, rows, window, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -208,7 +241,41 @@ def attention_window_lean_forward(
         np.matmul(A_exp, V[n, j], out=O[n, i])
         O[n, i] /= A_sum[n, i][..., None]
 
-    workspace.sweep(S_block, T, rows, (), (), T, dtype, lots=N)
+
+    def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n. No maximum is taken away: all exponents are small."""
+        j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
+        S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
+        # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+        S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+        A_exp_top[n, i] = 0
+        A_exp = np.exp(S, out=room(1, n, i, j))
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        np.copyto(
+            A_exp[:, :, j_cut.start - j.start :],
+            0,
+            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+        )
+        j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
+        np.copyto(
+            A_exp[:, :, : j_cut.stop - j.start],
+            0,
+            where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
+                j_cut.start, j_cut.stop, dtype=dtype
+            ) >= window,
+        )
+        A_sum[n, i] = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+        #     by A = A_exp / A_sum, divided after the product
+        np.matmul(A_exp, V[n, j], out=O[n, i])
+        O[n, i] /= A_sum[n, i][..., None]
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        np.sqrt(np.einsum("nia,nia->ni", Q, Q)).max(axis=(0, 1), initial=-math.inf)
+    ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("nja,nja->nj", K, K)).max(axis=(0, 1), initial=-math.inf))
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, lots=N)
     saved = (leading, types, N, T, d_k, d_v, window, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
 

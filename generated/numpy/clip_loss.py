@@ -17,10 +17,12 @@ Statement 7632a7d02c677812.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .runtime import Array, Saved, bind, cast, incoming
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def clip_loss_forward(
@@ -61,7 +63,23 @@ def clip_loss_forward(
         np.exp(R_log_exp, out=R_log_exp)
         R_log[i] = np.log(R_log_exp.sum(axis=-1))
 
-    workspace.sweep(S_block, N, rows_2, (), (), N, dtype)
+
+    def S_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        S_part = np.divide(A[i], tau, out=room(0, i, d))
+        # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
+        #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
+        np.matmul(S_part, B.T, out=S[i])
+        # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
+        R_top[i] = 0
+        R_log_exp = np.exp(S[i], out=room(0, i, N))
+        R_log[i] = np.log(R_log_exp.sum(axis=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        np.sqrt(np.einsum("ic,ic->i", A, A)).max(axis=-1)
+    ) / math.sqrt(tau**2) * float(np.sqrt(np.einsum("jc,jc->j", B, B)).max(axis=-1))
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows_2, (), (), N, dtype)
     # C[j] = logsumexp(S[i,j], over=i) = C_top + C_log   (N,)
     C_top = S.max(axis=0)
     C_log = np.log(np.exp(S - C_top).sum(axis=0))
@@ -177,7 +195,23 @@ def clip_loss_lean_forward(
         np.exp(R_log_exp, out=R_log_exp)
         R_log[i] = np.log(R_log_exp.sum(axis=-1))
 
-    workspace.sweep(S_block, N, rows_2, (), (), N, dtype)
+
+    def S_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        S_part = np.divide(A[i], tau, out=room(0, i, d))
+        # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
+        #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
+        np.matmul(S_part, B.T, out=S[i])
+        # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
+        R_top[i] = 0
+        R_log_exp = np.exp(S[i], out=room(0, i, N))
+        R_log[i] = np.log(R_log_exp.sum(axis=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        np.sqrt(np.einsum("ic,ic->i", A, A)).max(axis=-1)
+    ) / math.sqrt(tau**2) * float(np.sqrt(np.einsum("jc,jc->j", B, B)).max(axis=-1))
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows_2, (), (), N, dtype)
     # C[j] = logsumexp(S[i,j], over=i) = C_top + C_log   (N,)
     C_top = S.max(axis=0)
     C_log = np.log(np.exp(S - C_top).sum(axis=0))

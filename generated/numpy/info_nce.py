@@ -14,10 +14,12 @@ Statement ea7b7ad47953d57b.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .runtime import Array, Saved, bind, cast, incoming
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def info_nce_forward(
@@ -58,7 +60,23 @@ def info_nce_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
-    workspace.sweep(S_block, N, rows, (), (), N, dtype)
+
+    def S_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        S_part = np.divide(A[i], tau, out=room(0, i, d))
+        # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
+        #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
+        np.matmul(S_part, B.T, out=S[i])
+        # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
+        L_top[i] = 0
+        L_log_exp = np.exp(S[i], out=room(0, i, N))
+        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        np.sqrt(np.einsum("ic,ic->i", A, A)).max(axis=-1)
+    ) / math.sqrt(tau**2) * float(np.sqrt(np.einsum("jc,jc->j", B, B)).max(axis=-1))
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[np.arange(N), np.arange(N)] + L_log).sum(axis=-1) / N
     saved = (types, N, d, tau, A, B, S, L_top, L_log)
@@ -154,7 +172,23 @@ def info_nce_lean_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
-    workspace.sweep(S_block, N, rows, (), (), N, dtype)
+
+    def S_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        S_part = np.divide(A[i], tau, out=room(0, i, d))
+        # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
+        #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
+        np.matmul(S_part, B.T, out=S[i])
+        # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
+        L_top[i] = 0
+        L_log_exp = np.exp(S[i], out=room(0, i, N))
+        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        np.sqrt(np.einsum("ic,ic->i", A, A)).max(axis=-1)
+    ) / math.sqrt(tau**2) * float(np.sqrt(np.einsum("jc,jc->j", B, B)).max(axis=-1))
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[np.arange(N), np.arange(N)] + L_log).sum(axis=-1) / N
     saved = (types, N, d, tau, A, B, L_top, L_log)

@@ -14,10 +14,12 @@ Statement 271850f50fc9300b.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .runtime import Array, Saved, add_at, bind, cast, incoming
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def info_nce_paired_forward(
@@ -63,7 +65,23 @@ def info_nce_paired_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
-    workspace.sweep(S_block, N, rows, (), (), N, dtype)
+
+    def S_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        S_part = np.divide(Z[i], tau, out=room(0, i, d))
+        # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
+        #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
+        np.matmul(S_part, Z[partner].T, out=S[i])
+        # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
+        L_top[i] = 0
+        L_log_exp = np.exp(S[i], out=room(0, i, N))
+        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(np.sqrt(np.einsum("ic,ic->i", Z, Z)).max(axis=-1)) / math.sqrt(tau**2) * float(
+        np.sqrt(np.einsum("jc,jc->j", Z[partner], Z[partner])).max(axis=-1)
+    )
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[np.arange(N), np.arange(N)] + L_log).sum(axis=-1) / N
     saved = (types, N, tau, Z, partner, S, L_top, L_log)
@@ -157,7 +175,23 @@ def info_nce_paired_lean_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
-    workspace.sweep(S_block, N, rows, (), (), N, dtype)
+
+    def S_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        S_part = np.divide(Z[i], tau, out=room(0, i, d))
+        # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
+        #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
+        np.matmul(S_part, Z[partner].T, out=S[i])
+        # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
+        L_top[i] = 0
+        L_log_exp = np.exp(S[i], out=room(0, i, N))
+        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(np.sqrt(np.einsum("ic,ic->i", Z, Z)).max(axis=-1)) / math.sqrt(tau**2) * float(
+        np.sqrt(np.einsum("jc,jc->j", Z[partner], Z[partner])).max(axis=-1)
+    )
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[np.arange(N), np.arange(N)] + L_log).sum(axis=-1) / N
     saved = (types, N, d, tau, Z, partner, L_top, L_log)
@@ -266,7 +300,28 @@ def info_nce_paired_value_and_gradient(
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -(np.einsum("ij,ij->", S[i], dS[i]) / tau)
 
-    workspace.sweep(S_block, N, rows, (), (), N, dtype, parts=parts)
+
+    def S_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        S_part_2 = np.divide(Z[i], tau, out=room(0, i, d))
+        # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
+        #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
+        np.matmul(S_part_2, S_part.T, out=S[i])
+        # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
+        L_top[i] = 0
+        L_log_exp = np.exp(S[i], out=dS[i])
+        L_log_sum[i] = L_log_exp.sum(axis=-1)
+        # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
+        np.multiply((dL / L_log_sum[i])[..., None], L_log_exp, out=dS[i])
+        dS[i][np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL
+        # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
+        dtau[part] += -(np.einsum("ij,ij->", S[i], dS[i]) / tau)
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(np.sqrt(np.einsum("ic,ic->i", Z, Z)).max(axis=-1)) / math.sqrt(tau**2) * float(
+        np.sqrt(np.einsum("jc,jc->j", S_part, S_part)).max(axis=-1)
+    )
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     L_log = np.log(L_log_sum)
     # loss = Sum_i(-S[i,i] + L[i])/N

@@ -165,13 +165,13 @@ def linear_attention_backward(
         np.copyto(dK[n_2, j], K[n_2, j])
         np.copyto(dK[n_2, j], -math.inf, where=K[n_2, j] > 0)
         np.exp(dK[n_2, j], out=dK[n_2, j])
-        part_part_3 = room(0, n_2, j, d_k)
-        part_part_3.fill(1)
-        np.copyto(part_part_3, 0, where=K[n_2, j] <= 0)
-        dK[n_2, j] += part_part_3
-        part_part_4 = np.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
-        part_part_4 += dz[n_2][:, None]
-        dK[n_2, j] *= part_part_4
+        part_part = room(0, n_2, j, d_k)
+        part_part.fill(1)
+        np.copyto(part_part, 0, where=K[n_2, j] <= 0)
+        dK[n_2, j] += part_part
+        part_part_2 = np.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
+        part_part_2 += dz[n_2][:, None]
+        dK[n_2, j] *= part_part_2
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         np.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
 
@@ -318,13 +318,13 @@ def linear_attention_lean_backward(
         np.copyto(dK[n_2, j], K[n_2, j])
         np.copyto(dK[n_2, j], -math.inf, where=K[n_2, j] > 0)
         np.exp(dK[n_2, j], out=dK[n_2, j])
-        part_part_3 = room(0, n_2, j, d_k)
-        part_part_3.fill(1)
-        np.copyto(part_part_3, 0, where=K[n_2, j] <= 0)
-        dK[n_2, j] += part_part_3
-        part_part_4 = np.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
-        part_part_4 += dz[n_2][:, None]
-        dK[n_2, j] *= part_part_4
+        part_part = room(0, n_2, j, d_k)
+        part_part.fill(1)
+        np.copyto(part_part, 0, where=K[n_2, j] <= 0)
+        dK[n_2, j] += part_part
+        part_part_2 = np.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
+        part_part_2 += dz[n_2][:, None]
+        dK[n_2, j] *= part_part_2
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         np.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
 

@@ -23,7 +23,7 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def self_attention_forward(
@@ -108,7 +108,43 @@ def self_attention_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), D),
         )
 
-    workspace.sweep(Z_block, T, rows, (N, G), (), T, dtype, lots=R)
+
+    def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i.stop))
+        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
+        # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
+        #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
+        Z = A[n, g, r, i, j]
+        np.copyto(
+            Z,
+            (
+                Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
+            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
+        )
+        A_exp = np.exp(Z, out=A[n, g, r, i, j])
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        np.copyto(
+            A_exp[:, :, j_cut.start - j.start :],
+            0,
+            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+        )
+        A_sum = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
+        np.divide(A_exp, A_sum[..., None], out=A[n, g, r, i, j])
+        # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
+        np.copyto(
+            O[n, g, r, i],
+            (
+                A[n, g, r, i, j].reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i.stop - i.start), D),
+        )
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    Z_bound = float(
+        np.sqrt(np.einsum("ngrid,ngrid->ngri", Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(np.einsum("ngjd,ngjd->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+    workspace.sweep(Z_block_unshifted if bounded(Z_bound, dtype) else Z_block, T, rows, (N, G), (), T, dtype, lots=R)
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
     saved = (leading, types, C, D, G, N, R, T, rows, x, W_Q, W_K, W_V, W_O, Q, K, V, A, O)
@@ -307,7 +343,43 @@ def self_attention_lean_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), D),
         )
 
-    workspace.sweep(Z_block, T, rows, (N, G), (), T, dtype, lots=R)
+
+    def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i.stop))
+        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
+        # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
+        #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
+        Z = room(1, r, i, j)
+        np.copyto(
+            Z,
+            (
+                Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
+            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
+        )
+        A_exp = np.exp(Z, out=room(1, r, i, j))
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        np.copyto(
+            A_exp[:, :, j_cut.start - j.start :],
+            0,
+            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+        )
+        A_sum = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
+        A = np.divide(A_exp, A_sum[..., None], out=room(1, r, i, j))
+        # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
+        np.copyto(
+            O[n, g, r, i],
+            (
+                A.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i.stop - i.start), D),
+        )
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    Z_bound = float(
+        np.sqrt(np.einsum("ngrid,ngrid->ngri", Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(np.einsum("ngjd,ngjd->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+    workspace.sweep(Z_block_unshifted if bounded(Z_bound, dtype) else Z_block, T, rows, (N, G), (), T, dtype, lots=R)
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
     saved = (leading, types, C, D, G, N, R, T, x, W_Q, W_K, W_V, W_O)
@@ -389,7 +461,50 @@ def self_attention_lean_backward(
         dK[part, n, g, j] += dK_block
         np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
 
-    workspace.sweep(Z_block, T, rows, (N,), (R,), T, dtype, parts=parts, lots=G)
+
+    def Z_block_unshifted(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one r and some g. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i.stop))
+        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
+        # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
+        #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
+        Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
+        A_exp = np.exp(Z, out=room(1, g, i, j))
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        np.copyto(
+            A_exp[:, :, j_cut.start - j.start :],
+            0,
+            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+        )
+        A_sum = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
+        A = np.divide(A_exp, A_sum[..., None], out=room(1, g, i, j))
+        # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
+        np.matmul(A, V[n, g, j], out=O[n, g, r, i])
+        # dA[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
+        dA = np.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
+        dZ_sum = np.einsum("gid,gid->gi", O[n, g, r, i], dO[n, g, r, i])
+        # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
+        #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d])
+        dZ = np.subtract(dA, dZ_sum[..., None], out=room(0, g, i, j))
+        dZ *= A
+        # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
+        dV_block = np.matmul(A.swapaxes(-1, -2), dO[n, g, r, i], out=room(2, g, j, D))
+        dV[part, n, g, j] += dV_block
+        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(1, g, i, D))
+        # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
+        #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
+        dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(2, g, j, D))
+        dK[part, n, g, j] += dK_block
+        np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    Z_bound = float(
+        np.sqrt(np.einsum("ngrid,ngrid->ngri", Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(np.einsum("ngjd,ngjd->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+    workspace.sweep(
+        Z_block_unshifted if bounded(Z_bound, dtype) else Z_block, T, rows, (N,), (R,), T, dtype, parts=parts, lots=G
+    )
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)   (N, G, R, T, D)

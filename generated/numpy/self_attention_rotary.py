@@ -27,7 +27,7 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def self_attention_rotary_forward(
@@ -158,7 +158,48 @@ def self_attention_rotary_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D),
         )
 
-    workspace.sweep(Z_block, T, rows, (N, G), (), A * 2, dtype, lots=R)
+
+    def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i_2.stop))
+        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, r, i_2, A, 2))
+        # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
+        #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
+        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
+        Z = P[n, g, r, i_2, j]
+        np.copyto(
+            Z,
+            (
+                Z_part.reshape(
+                    (r.stop - r.start) * (i_2.stop - i_2.start), A * 2
+                ) @ K[n, g, j].reshape((j.stop - j.start), A * 2).T
+            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start)),
+        )
+        P_exp = np.exp(Z, out=P[n, g, r, i_2, j])
+        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        np.copyto(
+            P_exp[:, :, j_cut.start - j.start :],
+            0,
+            where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+        )
+        P_sum = np.maximum(P_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
+        np.divide(P_exp, P_sum[..., None], out=P[n, g, r, i_2, j])
+        # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
+        np.copyto(
+            O[n, g, r, i_2],
+            (
+                P[n, g, r, i_2, j].reshape((r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D),
+        )
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    Z_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
+        np.sqrt(np.einsum("ngriae,ngriae->ngri", Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
+    ) * float(np.sqrt(np.einsum("ngjae,ngjae->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+    workspace.sweep(
+        Z_block_unshifted if bounded(Z_bound, dtype) else Z_block, T, rows, (N, G), (), A * 2, dtype, lots=R
+    )
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
     saved = (leading, types, A, C, D, G, N, R, T, rows, x, W_Q, W_K, W_V, W_O, turns, Q, K, V, P, O)
@@ -423,7 +464,48 @@ def self_attention_rotary_lean_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D),
         )
 
-    workspace.sweep(Z_block, T, rows, (N, G), (), A * 2, dtype, lots=R)
+
+    def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i_2.stop))
+        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, r, i_2, A, 2))
+        # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
+        #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
+        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
+        Z = room(1, r, i_2, j)
+        np.copyto(
+            Z,
+            (
+                Z_part.reshape(
+                    (r.stop - r.start) * (i_2.stop - i_2.start), A * 2
+                ) @ K[n, g, j].reshape((j.stop - j.start), A * 2).T
+            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start)),
+        )
+        P_exp = np.exp(Z, out=room(1, r, i_2, j))
+        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        np.copyto(
+            P_exp[:, :, j_cut.start - j.start :],
+            0,
+            where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+        )
+        P_sum = np.maximum(P_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
+        P = np.divide(P_exp, P_sum[..., None], out=room(1, r, i_2, j))
+        # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
+        np.copyto(
+            O[n, g, r, i_2],
+            (
+                P.reshape((r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D),
+        )
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    Z_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
+        np.sqrt(np.einsum("ngriae,ngriae->ngri", Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
+    ) * float(np.sqrt(np.einsum("ngjae,ngjae->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+    workspace.sweep(
+        Z_block_unshifted if bounded(Z_bound, dtype) else Z_block, T, rows, (N, G), (), A * 2, dtype, lots=R
+    )
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
     saved = (leading, types, A, C, D, G, N, R, T, base, x, W_Q, W_K, W_V, W_O)
@@ -563,7 +645,75 @@ def self_attention_rotary_lean_backward(
             ).reshape((g.stop - g.start), (i_2.stop - i_2.start), A, 2),
         )
 
-    workspace.sweep(dQ_product_block, T, rows, (N,), (R,), A * 2, dtype, parts=parts, lots=G)
+
+    def dQ_product_block_unshifted(room: Room, part: int, n: int, r: int, g: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n and one r and some g. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i_2.stop))
+        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, g, i_2, A, 2))
+        # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
+        #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
+        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
+        Z = np.matmul(
+            Z_part.reshape((g.stop - g.start), (i_2.stop - i_2.start), A * 2),
+            K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
+            out=room(1, g, i_2, j),
+        )
+        P_exp = np.exp(Z, out=room(1, g, i_2, j))
+        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        np.copyto(
+            P_exp[:, :, j_cut.start - j.start :],
+            0,
+            where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+        )
+        P_sum = np.maximum(P_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
+        P = np.divide(P_exp, P_sum[..., None], out=room(1, g, i_2, j))
+        # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
+        np.matmul(P, V[n, g, j], out=O[n, g, r, i_2])
+        # dP[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
+        dP = np.matmul(dO[n, g, r, i_2], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i_2, j))
+        dZ_sum = np.einsum("gid,gid->gi", O[n, g, r, i_2], dO[n, g, r, i_2])
+        # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
+        #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d])
+        dZ = np.subtract(dP, dZ_sum[..., None], out=room(0, g, i_2, j))
+        dZ *= P
+        # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
+        dV_block = np.matmul(P.swapaxes(-1, -2), dO[n, g, r, i_2], out=room(2, g, j, D))
+        dV[part, n, g, j] += dV_block
+        dK_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(1, g, i_2, A, 2))
+        # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
+        #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
+        #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
+        dK_block = room(2, g, j, A, 2)
+        np.copyto(
+            dK_block,
+            (
+                dZ.swapaxes(-1, -2) @ dK_part.reshape((g.stop - g.start), (i_2.stop - i_2.start), A * 2)
+            ).reshape((g.stop - g.start), (j.stop - j.start), A, 2),
+        )
+        dK[part, n, g, j] += dK_block
+        np.copyto(
+            dQ_product[n, g, r, i_2],
+            (
+                dZ @ K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2)
+            ).reshape((g.stop - g.start), (i_2.stop - i_2.start), A, 2),
+        )
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    dQ_product_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
+        np.sqrt(np.einsum("ngriae,ngriae->ngri", Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
+    ) * float(np.sqrt(np.einsum("ngjae,ngjae->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+    workspace.sweep(
+        dQ_product_block_unshifted if bounded(dQ_product_bound, dtype) else dQ_product_block,
+        T,
+        rows,
+        (N,),
+        (R,),
+        A * 2,
+        dtype,
+        parts=parts,
+        lots=G,
+    )
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))   (N, G, R, T, A, 2)

@@ -25,7 +25,7 @@ import math
 import numpy as np
 
 from .runtime import Array, bind, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def self_attention_rotary_step(
@@ -144,7 +144,40 @@ def self_attention_rotary_step(
             ).reshape((r.stop - r.start), (s_2.stop - s_2.start), D),
         )
 
-    workspace.sweep(Z_new_block, S, rows, (N, G), (), A * 2, dtype, lots=R)
+
+    def Z_new_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, s_2: slice) -> None:
+        """The rows s_2 of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        Z_new_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q_new[n, g, r, s_2], out=room(0, r, s_2, A, 2))
+        # Z_new[n,g,r,s,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A))
+        #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A)) =
+        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q_new[n,g,r,s,a,e]/(2*sqrt(A)))
+        Z_new = room(1, r, s_2, T)
+        np.copyto(
+            Z_new,
+            (
+                Z_new_part.reshape((r.stop - r.start) * (s_2.stop - s_2.start), A * 2) @ K[n, g].reshape(T, A * 2).T
+            ).reshape((r.stop - r.start), (s_2.stop - s_2.start), T),
+        )
+        P_new_exp = np.exp(Z_new, out=room(1, r, s_2, T))
+        np.copyto(P_new_exp, 0, where=place[s_2][..., None] < np.arange(T))
+        P_new_sum = np.maximum(P_new_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # P_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
+        P_new = np.divide(P_new_exp, P_new_sum[..., None], out=room(1, r, s_2, T))
+        # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*P_new[n,g,r,s,j])
+        np.copyto(
+            O_new[n, g, r, s_2],
+            (
+                P_new.reshape((r.stop - r.start) * (s_2.stop - s_2.start), T) @ V[n, g]
+            ).reshape((r.stop - r.start), (s_2.stop - s_2.start), D),
+        )
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    Z_new_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
+        np.sqrt(np.einsum("ngrsae,ngrsae->ngrs", Q_new, Q_new)).max(axis=(0, 1, 2, 3), initial=-math.inf)
+    ) * float(np.sqrt(np.einsum("ngjae,ngjae->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+    workspace.sweep(
+        Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block, S, rows, (N, G), (), A * 2, dtype, lots=R
+    )
     # y_new[n,s,c] = Sum_g,r,d(W_O[c,g,r,d]*O_new[n,g,r,s,d])   (N, S, C)
     y_new = (O_new.transpose(0, 3, 1, 2, 4).reshape(N * S, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, S, C)
     return restore(y_new, leading, bound.type)

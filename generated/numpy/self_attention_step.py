@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from .runtime import Array, bind, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def self_attention_step(
@@ -96,7 +96,39 @@ def self_attention_step(
             ).reshape((r.stop - r.start), (s.stop - s.start), D),
         )
 
-    workspace.sweep(Z_new_block, S, rows, (N, G), (), T, dtype, lots=R)
+
+    def Z_new_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, s: slice) -> None:
+        """The rows s of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        Z_new_part = np.divide(Q_new[n, g, r, s], math.sqrt(D), out=room(0, r, s, D))
+        # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
+        #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
+        Z_new = room(1, r, s, T)
+        np.copyto(
+            Z_new,
+            (
+                Z_new_part.reshape((r.stop - r.start) * (s.stop - s.start), D) @ K[n, g].T
+            ).reshape((r.stop - r.start), (s.stop - s.start), T),
+        )
+        A_new_exp = np.exp(Z_new, out=room(1, r, s, T))
+        np.copyto(A_new_exp, 0, where=place[s][..., None] < np.arange(T))
+        A_new_sum = np.maximum(A_new_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
+        A_new = np.divide(A_new_exp, A_new_sum[..., None], out=room(1, r, s, T))
+        # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*A_new[n,g,r,s,j])
+        np.copyto(
+            O_new[n, g, r, s],
+            (
+                A_new.reshape((r.stop - r.start) * (s.stop - s.start), T) @ V[n, g]
+            ).reshape((r.stop - r.start), (s.stop - s.start), D),
+        )
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    Z_new_bound = float(
+        np.sqrt(np.einsum("ngrsd,ngrsd->ngrs", Q_new, Q_new)).max(axis=(0, 1, 2, 3), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(np.einsum("ngjd,ngjd->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+    workspace.sweep(
+        Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block, S, rows, (N, G), (), T, dtype, lots=R
+    )
     # y_new[n,s,c] = Sum_g,r,d(W_O[c,g,r,d]*O_new[n,g,r,s,d])   (N, S, C)
     y_new = (O_new.transpose(0, 3, 1, 2, 4).reshape(N * S, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, S, C)
     return restore(y_new, leading, bound.type)

@@ -14,10 +14,12 @@ Statement ee66476202149748.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .runtime import Array, Saved, bind, cast, incoming
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def softmax_regression_forward(
@@ -62,7 +64,21 @@ def softmax_regression_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
-    workspace.sweep(u_block, N, rows, (), (), C, dtype)
+
+    def u_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        # u[i,c] = Sum_a(W[c,a]*X[i,a])
+        np.matmul(X[i], W.T, out=u[i])
+        # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
+        L_top[i] = 0
+        L_log_exp = np.exp(u[i], out=room(0, i, C))
+        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    u_bound = float(
+        np.sqrt(np.einsum("ia,ia->i", X, X)).max(axis=-1, initial=-math.inf)
+    ) * float(np.sqrt(np.einsum("ca,ca->c", W, W)).max(axis=-1))
+    workspace.sweep(u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype)
     # loss = Sum_i(-u[i,label[i]] + L[i])
     loss = (L_top - u[np.arange(N), label] + L_log).sum(axis=-1)
     saved = (types, C, N, d, X, label, u, L_top, L_log)
@@ -150,7 +166,21 @@ def softmax_regression_lean_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
-    workspace.sweep(u_block, N, rows, (), (), C, dtype)
+
+    def u_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        # u[i,c] = Sum_a(W[c,a]*X[i,a])
+        np.matmul(X[i], W.T, out=u[i])
+        # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
+        L_top[i] = 0
+        L_log_exp = np.exp(u[i], out=room(0, i, C))
+        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    u_bound = float(
+        np.sqrt(np.einsum("ia,ia->i", X, X)).max(axis=-1, initial=-math.inf)
+    ) * float(np.sqrt(np.einsum("ca,ca->c", W, W)).max(axis=-1))
+    workspace.sweep(u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype)
     # loss = Sum_i(-u[i,label[i]] + L[i])
     loss = (L_top - u[np.arange(N), label] + L_log).sum(axis=-1)
     saved = (types, C, N, d, X, label, W, L_top, L_log)
@@ -249,7 +279,27 @@ def softmax_regression_value_and_gradient(
         dW_block = np.matmul(du.T, X[i], out=room(1, C, d))
         dW[part] += dW_block
 
-    workspace.sweep(u_block, N, rows, (), (), C, dtype, parts=parts)
+
+    def u_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        # u[i,c] = Sum_a(W[c,a]*X[i,a])
+        np.matmul(X[i], W.T, out=u[i])
+        # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
+        L_top[i] = 0
+        L_log_exp = np.exp(u[i], out=room(0, i, C))
+        L_log_sum[i] = L_log_exp.sum(axis=-1)
+        # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
+        du = np.multiply((dL / L_log_sum[i])[..., None], L_log_exp, out=room(0, i, C))
+        du[np.arange(i.stop - i.start), label[i]] += -1
+        # dW[c,a] = Sum_i(X[i,a]*du[i,c])
+        dW_block = np.matmul(du.T, X[i], out=room(1, C, d))
+        dW[part] += dW_block
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    u_bound = float(
+        np.sqrt(np.einsum("ia,ia->i", X, X)).max(axis=-1, initial=-math.inf)
+    ) * float(np.sqrt(np.einsum("ca,ca->c", W, W)).max(axis=-1))
+    workspace.sweep(u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype, parts=parts)
     dW = dW[0] if parts == 1 else dW.sum(axis=0)
     L_log = np.log(L_log_sum)
     # loss = Sum_i(-u[i,label[i]] + L[i])

@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from .runtime import Array, bind, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Workspace | None = None) -> np.ndarray:
@@ -51,7 +51,21 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Works
         # mu[r,i,c] = softmax(u[r,i,c], over=c)
         np.divide(mu_exp, mu_sum[..., None], out=mu[r, i])
 
-    workspace.sweep(u_block, N, rows, (), (), C, dtype, lots=B)
+
+    def u_block_unshifted(room: Room, part: int, r: slice, i: slice) -> None:
+        """The rows i of a block, for some r. No maximum is taken away: all exponents are small."""
+        # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
+        u = np.matmul(X[r, i], W[r].swapaxes(-1, -2), out=mu[r, i])
+        mu_exp = np.exp(u, out=mu[r, i])
+        mu_sum = mu_exp.sum(axis=-1)
+        # mu[r,i,c] = softmax(u[r,i,c], over=c)
+        np.divide(mu_exp, mu_sum[..., None], out=mu[r, i])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    u_bound = float(
+        np.sqrt(np.einsum("ria,ria->ri", X, X)).max(axis=(0, 1), initial=-math.inf)
+    ) * float(np.sqrt(np.einsum("rca,rca->rc", W, W)).max(axis=(0, 1), initial=-math.inf))
+    workspace.sweep(u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype, lots=B)
     rows = workspace.rows(C, C * d * d, matrices=True)
     parts = workspace.parts(C, rows, (B,), (N,))
     H = np.zeros((parts, B, C, d, C, d), dtype)

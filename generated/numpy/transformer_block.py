@@ -38,7 +38,7 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, cast, incoming, normal_cdf, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def transformer_block_forward(
@@ -167,7 +167,33 @@ def transformer_block_forward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         np.matmul(A[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
 
-    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H)
+
+    def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n_2 and some h. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i_2.stop) if causal else T)
+        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+        S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A[n_2, h, i_2, j])
+        A_exp = np.exp(S, out=A[n_2, h, i_2, j])
+        if causal:
+            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+            np.copyto(
+                A_exp[:, :, j_cut.start - j.start :],
+                0,
+                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
+        A_sum = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i))
+        np.divide(A_exp, A_sum[..., None], out=A[n_2, h, i_2, j])
+        # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
+        np.matmul(A[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        np.sqrt(np.einsum("nhia,nhia->nhi", Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(np.einsum("nhja,nhja->nhj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (N,), (), T, dtype, lots=H)
     rows = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype)
     xhat_2 = workspace.empty((N, T, C), dtype)
@@ -639,7 +665,33 @@ def transformer_block_lean_forward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         np.matmul(A, V[n_2, h, j], out=O[n_2, h, i_2])
 
-    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H)
+
+    def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n_2 and some h. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i_2.stop) if causal else T)
+        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+        S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
+        A_exp = np.exp(S, out=room(1, h, i_2, j))
+        if causal:
+            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+            np.copyto(
+                A_exp[:, :, j_cut.start - j.start :],
+                0,
+                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
+        A_sum = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i))
+        A = np.divide(A_exp, A_sum[..., None], out=room(1, h, i_2, j))
+        # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
+        np.matmul(A, V[n_2, h, j], out=O[n_2, h, i_2])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        np.sqrt(np.einsum("nhia,nhia->nhi", Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(np.einsum("nhja,nhja->nhj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (N,), (), T, dtype, lots=H)
     rows = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype)
     xhat_2 = workspace.empty((N, T, C), dtype)
@@ -913,7 +965,53 @@ def transformer_block_lean_backward(
         np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
         dQ[n_3, h, i_3] /= math.sqrt(D)
 
-    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, parts=parts, lots=H)
+
+    def S_block_unshifted(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
+        """The rows i_3 of a block, for one n_3 and some h. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i_3.stop) if causal else T)
+        S_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, h, i_3, D))
+        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+        S = np.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, h, i_3, j))
+        A_exp = np.exp(S, out=room(1, h, i_3, j))
+        if causal:
+            j_cut = slice(min(max(j.start, i_3.start + 1), j.stop), j.stop)
+            np.copyto(
+                A_exp[:, :, j_cut.start - j.start :],
+                0,
+                where=np.arange(i_3.start, i_3.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
+        A_sum = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i))
+        A = np.divide(A_exp, A_sum[..., None], out=room(1, h, i_3, j))
+        # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
+        np.matmul(A, V[n_3, h, j], out=O[n_3, h, i_3])
+        # dA[n,h,i,j] = Sum_a(V[n,h,j,a]*dO[n,h,i,a])
+        dA = np.matmul(dO[n_3, h, i_3], V[n_3, h, j].swapaxes(-1, -2), out=room(0, h, i_3, j))
+        dS_sum = np.einsum("hia,hia->hi", O[n_3, h, i_3], dO[n_3, h, i_3])
+        # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
+        #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a])
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, h, i_3, j))
+        dS *= A
+        # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
+        dV_block = np.matmul(A.swapaxes(-1, -2), dO[n_3, h, i_3], out=room(2, h, j, D))
+        dV[part, n_3, h, j] += dV_block
+        dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(1, h, i_3, D))
+        # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
+        #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, h, j, D))
+        dK[part, n_3, h, j] += dK_block
+        # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
+        np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
+        dQ[n_3, h, i_3] /= math.sqrt(D)
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        np.sqrt(np.einsum("nhia,nhia->nhi", Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(np.einsum("nhja,nhja->nhj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (N,), (), T, dtype, parts=parts, lots=H
+    )
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dW_K[h,a,c] = Sum_n,j(z_1[n,j,c]*dK[n,h,j,a])   (H, D, C)

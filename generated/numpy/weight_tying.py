@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, Saved, add_at, bind, cast, incoming
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def weight_tying_forward(
@@ -71,7 +71,21 @@ def weight_tying_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
 
-    workspace.sweep(z_block, N, rows, (), (), V, dtype)
+
+    def z_block_unshifted(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block. No maximum is taken away: all exponents are small."""
+        # z[n,v] = Sum_d(E[v,d]*h[n,d])
+        np.matmul(h[n], E.T, out=z[n])
+        # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
+        L_top[n] = 0
+        L_log_exp = np.exp(z[n], out=room(0, n, V))
+        L_log[n] = np.log(L_log_exp.sum(axis=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    z_bound = float(
+        np.sqrt(np.einsum("nd,nd->n", h, h)).max(axis=-1)
+    ) * float(np.sqrt(np.einsum("vd,vd->v", E, E)).max(axis=-1))
+    workspace.sweep(z_block_unshifted if bounded(z_bound, dtype) else z_block, N, rows, (), (), V, dtype)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
     loss = (L_top - z[np.arange(N), target] + L_log).sum(axis=-1) / N
     saved = (types, C, N, V, token, target, E, W, x, h, z, L_top, L_log)
@@ -172,7 +186,21 @@ def weight_tying_lean_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
 
-    workspace.sweep(z_block, N, rows, (), (), V, dtype)
+
+    def z_block_unshifted(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block. No maximum is taken away: all exponents are small."""
+        # z[n,v] = Sum_d(E[v,d]*h[n,d])
+        np.matmul(h[n], E.T, out=z[n])
+        # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
+        L_top[n] = 0
+        L_log_exp = np.exp(z[n], out=room(0, n, V))
+        L_log[n] = np.log(L_log_exp.sum(axis=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    z_bound = float(
+        np.sqrt(np.einsum("nd,nd->n", h, h)).max(axis=-1)
+    ) * float(np.sqrt(np.einsum("vd,vd->v", E, E)).max(axis=-1))
+    workspace.sweep(z_block_unshifted if bounded(z_bound, dtype) else z_block, N, rows, (), (), V, dtype)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
     loss = (L_top - z[np.arange(N), target] + L_log).sum(axis=-1) / N
     saved = (types, C, N, V, token, target, E, W, L_top, L_log)
@@ -291,7 +319,28 @@ def weight_tying_value_and_gradient(
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
         np.matmul(dh[n], W.T, out=dx[n])
 
-    workspace.sweep(z_block, N, rows, (), (), V, dtype)
+
+    def z_block_unshifted(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block. No maximum is taken away: all exponents are small."""
+        # z[n,v] = Sum_d(E[v,d]*h[n,d])
+        np.matmul(h[n], E.T, out=z[n])
+        # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
+        L_top[n] = 0
+        L_log_exp = np.exp(z[n], out=dz[n])
+        L_log_sum[n] = L_log_exp.sum(axis=-1)
+        # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
+        np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
+        dz[n][np.arange(n.stop - n.start), target[n]] -= dL
+        # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
+        np.matmul(dz[n], E, out=dh[n])
+        # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
+        np.matmul(dh[n], W.T, out=dx[n])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    z_bound = float(
+        np.sqrt(np.einsum("nd,nd->n", h, h)).max(axis=-1)
+    ) * float(np.sqrt(np.einsum("vd,vd->v", E, E)).max(axis=-1))
+    workspace.sweep(z_block_unshifted if bounded(z_bound, dtype) else z_block, N, rows, (), (), V, dtype)
     L_log = np.log(L_log_sum)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
     loss = (L_top - z[np.arange(N), target] + L_log).sum(axis=-1) / N

@@ -159,6 +159,11 @@ class Workspace:
                     other.result()
 
 
+def bounded(limit: float, dtype: np.dtype) -> bool:
+    """Whether exponentials of numbers up to the limit, in magnitude, can be taken and added up as they are."""
+    return limit <= math.log(np.finfo(dtype).max) / 4
+
+
 def available_cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

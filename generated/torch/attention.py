@@ -20,7 +20,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def attention_forward(
@@ -82,7 +82,36 @@ def attention_forward(
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         torch.matmul(A[b, i, j], V[b, j], out=O[b, i])
 
-    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, lots=N)
+
+    def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
+        """The rows i of a block, for some b. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T_k, i.stop) if causal else T_k)
+        S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
+        # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
+        #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
+        S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A[b, i, j])
+        A_exp = torch.exp(S, out=A[b, i, j])
+        if causal:
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
+        A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i))
+        torch.div(A_exp, A_sum[..., None], out=A[b, i, j])
+        # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
+        torch.matmul(A[b, i, j], V[b, j], out=O[b, i])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=2)), (0, 1))
+    ) / math.sqrt(d_k) * float(largest(torch.sqrt((K * K).sum(dim=2)), (0, 1)))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T_q, rows, (), (), T_k, dtype, device, lots=N
+    )
     saved = (leading, types, N, T_k, T_q, d_k, d_v, rows, causal, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -202,7 +231,37 @@ def attention_lean_forward(
         torch.matmul(A_exp, V[b, j], out=O[b, i])
         O[b, i] /= A_sum[b, i][..., None]
 
-    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, lots=N)
+
+    def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
+        """The rows i of a block, for some b. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T_k, i.stop) if causal else T_k)
+        S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
+        # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
+        #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
+        S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
+        A_exp_top[b, i] = 0
+        A_exp = torch.exp(S, out=room(1, b, i, j))
+        if causal:
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
+        A_sum[b, i] = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
+        #     by A = A_exp / A_sum, divided after the product
+        torch.matmul(A_exp, V[b, j], out=O[b, i])
+        O[b, i] /= A_sum[b, i][..., None]
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=2)), (0, 1))
+    ) / math.sqrt(d_k) * float(largest(torch.sqrt((K * K).sum(dim=2)), (0, 1)))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T_q, rows, (), (), T_k, dtype, device, lots=N
+    )
     saved = (leading, types, N, T_k, T_q, d_k, d_v, causal, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
 
@@ -284,7 +343,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
-    version="v577a365e",
+    version="vd2d3fbbf",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -317,7 +376,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
-    version="v1c13074f",
+    version="vb141a664",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

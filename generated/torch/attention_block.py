@@ -30,7 +30,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, largest, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def attention_block_forward(
@@ -142,7 +142,36 @@ def attention_block_forward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         torch.matmul(A[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
 
-    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, lots=H)
+
+    def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n_2 and some h. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i_2.stop) if causal else T)
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+        S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A[n_2, h, i_2, j])
+        A_exp = torch.exp(S, out=A[n_2, h, i_2, j])
+        if causal:
+            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
+        A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i))
+        torch.div(A_exp, A_sum[..., None], out=A[n_2, h, i_2, j])
+        # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
+        torch.matmul(A[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=3)), (0, 1, 2))
+    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (N,), (), T, dtype, device, lots=H
+    )
     y_product = (O.permute(0, 2, 1, 3).reshape(N * T, H * D) @ W_O.reshape(C, H * D).T).reshape(N, T, C)
     # y[n,i,c] = x[n,i,c] + Sum_h,a(W_O[c,h,a]*O[n,h,i,a])   (N, T, C)
     y = x + y_product
@@ -389,7 +418,36 @@ def attention_block_lean_forward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         torch.matmul(A, V[n_2, h, j], out=O[n_2, h, i_2])
 
-    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, lots=H)
+
+    def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n_2 and some h. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i_2.stop) if causal else T)
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+        S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
+        A_exp = torch.exp(S, out=room(1, h, i_2, j))
+        if causal:
+            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
+        A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i))
+        A = torch.div(A_exp, A_sum[..., None], out=room(1, h, i_2, j))
+        # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
+        torch.matmul(A, V[n_2, h, j], out=O[n_2, h, i_2])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=3)), (0, 1, 2))
+    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (N,), (), T, dtype, device, lots=H
+    )
     y_product = (O.permute(0, 2, 1, 3).reshape(N * T, H * D) @ W_O.reshape(C, H * D).T).reshape(N, T, C)
     # y[n,i,c] = x[n,i,c] + Sum_h,a(W_O[c,h,a]*O[n,h,i,a])   (N, T, C)
     y = x + y_product
@@ -480,7 +538,63 @@ def attention_block_lean_backward(
         torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
         dQ[n, h, i] /= math.sqrt(D)
 
-    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, parts=parts, lots=H)
+
+    def S_block_unshifted(room: Room, part: int, n: int, h: slice, i: slice) -> None:
+        """The rows i of a block, for one n and some h. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i.stop) if causal else T)
+        S_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, h, i, D))
+        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+        S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
+        A_exp = torch.exp(S, out=room(1, h, i, j))
+        if causal:
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
+        A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i))
+        A = torch.div(A_exp, A_sum[..., None], out=room(1, h, i, j))
+        # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
+        torch.matmul(A, V[n, h, j], out=O[n, h, i])
+        # dA[n,h,i,j] = Sum_a(V[n,h,j,a]*dO[n,h,i,a])
+        dA = torch.matmul(dO[n, h, i], V[n, h, j].swapaxes(-1, -2), out=room(0, h, i, j))
+        dS_sum = (O[n, h, i] * dO[n, h, i]).sum(dim=2)
+        # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
+        #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a])
+        dS = torch.sub(dA, dS_sum[..., None], out=room(0, h, i, j))
+        dS *= A
+        # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
+        dV_block = torch.matmul(dO[n, h, i].swapaxes(-1, -2), A, out=room(2, h, D, j))
+        dV[part, n, h, :, j] += dV_block
+        dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(1, h, i, D))
+        # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
+        #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
+        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(2, h, D, j))
+        dK[part, n, h, :, j] += dK_block
+        # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
+        torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
+        dQ[n, h, i] /= math.sqrt(D)
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=3)), (0, 1, 2))
+    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block,
+        T,
+        rows,
+        (N,),
+        (),
+        T,
+        dtype,
+        device,
+        parts=parts,
+        lots=H,
+    )
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV.swapaxes(-1, -2).contiguous()
@@ -567,7 +681,7 @@ _operator = Operator(
     "attention_block",
     attention_block_forward,
     attention_block_backward,
-    version="vb433d487",
+    version="v1edc0215",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),
@@ -648,7 +762,7 @@ _lean_operator = Operator(
     "attention_block_lean",
     attention_block_lean_forward,
     attention_block_lean_backward,
-    version="v8c5813c2",
+    version="v5088622b",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),

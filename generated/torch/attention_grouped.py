@@ -20,7 +20,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def attention_grouped_forward(
@@ -91,7 +91,45 @@ def attention_grouped_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), d_v)
         )
 
-    workspace.sweep(S_block, T_q, rows, (N, G), (), T_k, dtype, device, lots=R)
+
+    def S_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T_k, i.stop) if causal else T_k)
+        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
+        # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
+        #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
+        S = A[n, g, r, i, j]
+        S.copy_(
+            (
+                S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
+            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
+        )
+        A_exp = torch.exp(S, out=A[n, g, r, i, j])
+        if causal:
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
+        A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i))
+        torch.div(A_exp, A_sum[..., None], out=A[n, g, r, i, j])
+        # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
+        O[n, g, r, i].copy_(
+            (
+                A[n, g, r, i, j].reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i.stop - i.start), d_v)
+        )
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=4)), (0, 1, 2, 3))
+    ) / math.sqrt(d_k) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T_q, rows, (N, G), (), T_k, dtype, device, lots=R
+    )
     saved = (leading, types, G, N, R, T_k, T_q, d_k, d_v, rows, causal, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -220,7 +258,46 @@ def attention_grouped_lean_forward(
         )
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
-    workspace.sweep(S_block, T_q, rows, (N, G), (), T_k, dtype, device, lots=R)
+
+    def S_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T_k, i.stop) if causal else T_k)
+        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
+        # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
+        #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
+        S = room(1, r, i, j)
+        S.copy_(
+            (
+                S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
+            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
+        )
+        A_exp_top[n, g, r, i] = 0
+        A_exp = torch.exp(S, out=room(1, r, i, j))
+        if causal:
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
+        A_sum[n, g, r, i] = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
+        #     by A = A_exp / A_sum, divided after the product
+        O[n, g, r, i].copy_(
+            (
+                A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i.stop - i.start), d_v)
+        )
+        O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=4)), (0, 1, 2, 3))
+    ) / math.sqrt(d_k) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T_q, rows, (N, G), (), T_k, dtype, device, lots=R
+    )
     saved = (leading, types, G, N, R, T_k, T_q, d_k, d_v, causal, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
 
@@ -302,7 +379,7 @@ _operator = Operator(
     "attention_grouped",
     attention_grouped_forward,
     attention_grouped_backward,
-    version="v24327356",
+    version="v81e93e1a",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),
@@ -334,7 +411,7 @@ _lean_operator = Operator(
     "attention_grouped_lean",
     attention_grouped_lean_forward,
     attention_grouped_lean_backward,
-    version="v586673b0",
+    version="v688e8585",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),

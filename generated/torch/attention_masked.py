@@ -21,7 +21,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def attention_masked_forward(
@@ -76,7 +76,28 @@ def attention_masked_forward(
         # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
         torch.matmul(A[b, h, i], V[b, h], out=O[b, h, i])
 
-    workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, device, lots=H)
+
+    def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
+        """The rows i of a block, for one b and some h. No maximum is taken away: all exponents are small."""
+        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+        # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
+        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+        S = torch.matmul(S_part, K[b, h].swapaxes(-1, -2), out=A[b, h, i])
+        A_exp = torch.exp(S, out=A[b, h, i])
+        A_exp.masked_fill_(mask[b, i] <= 0, 0)
+        A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0)
+        torch.div(A_exp, A_sum[..., None], out=A[b, h, i])
+        # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
+        torch.matmul(A[b, h, i], V[b, h], out=O[b, h, i])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=3)), (0, 1, 2))
+    ) / math.sqrt(d_k) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T_q, rows, (B,), (), T_k, dtype, device, lots=H
+    )
     saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -188,7 +209,29 @@ def attention_masked_lean_forward(
         torch.matmul(A_exp, V[b, h], out=O[b, h, i])
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
-    workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, device, lots=H)
+
+    def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
+        """The rows i of a block, for one b and some h. No maximum is taken away: all exponents are small."""
+        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+        # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
+        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+        S = torch.matmul(S_part, K[b, h].swapaxes(-1, -2), out=room(1, h, i, T_k))
+        A_exp_top[b, h, i] = 0
+        A_exp = torch.exp(S, out=room(1, h, i, T_k))
+        A_exp.masked_fill_(mask[b, i] <= 0, 0)
+        A_sum[b, h, i] = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
+        #     by A = A_exp / A_sum, divided after the product
+        torch.matmul(A_exp, V[b, h], out=O[b, h, i])
+        O[b, h, i] /= A_sum[b, h, i][..., None]
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=3)), (0, 1, 2))
+    ) / math.sqrt(d_k) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T_q, rows, (B,), (), T_k, dtype, device, lots=H
+    )
     saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, O, A_mask, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
 
@@ -260,7 +303,7 @@ _operator = Operator(
     "attention_masked",
     attention_masked_forward,
     attention_masked_backward,
-    version="vc79436bd",
+    version="vcd2d743e",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "A", "O"),
@@ -291,7 +334,7 @@ _lean_operator = Operator(
     "attention_masked_lean",
     attention_masked_lean_forward,
     attention_masked_lean_backward,
-    version="v0fd5261a",
+    version="v73e9580f",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=(

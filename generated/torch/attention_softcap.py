@@ -22,7 +22,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def attention_softcap_forward(
@@ -92,7 +92,34 @@ def attention_softcap_forward(
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         torch.matmul(A[n, i], V[n], out=O[n, i])
 
-    workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, device, lots=N)
+
+    def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n. No maximum is taken away: all exponents are small."""
+        U_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
+        # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+        U = torch.matmul(U_part, K[n].swapaxes(-1, -2), out=t[n, i])
+        # t[n,i,j] = tanh(U[n,i,j]/cap)
+        torch.div(U, cap, out=t[n, i])
+        torch.tanh(t[n, i], out=t[n, i])
+        # S[n,i,j] = t[n,i,j]*cap
+        S = torch.mul(t[n, i], cap, out=A[n, i])
+        A_exp = torch.exp(S, out=A[n, i])
+        if causal:
+            A_exp.masked_fill_(
+                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(T_k, device=device), 0
+            )
+        A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i))
+        torch.div(A_exp, A_sum[..., None], out=A[n, i])
+        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+        torch.matmul(A[n, i], V[n], out=O[n, i])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    U_bound = math.sqrt(cap**2) * 1
+    workspace.sweep(
+        U_block_unshifted if bounded(U_bound, dtype) else U_block, T_q, rows, (), (), T_k, dtype, device, lots=N
+    )
     saved = (leading, types, N, T_k, T_q, d_k, d_v, causal, Q, K, V, t, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -228,7 +255,40 @@ def attention_softcap_lean_forward(
         torch.matmul(A_exp, V[n, j], out=O[n, i])
         O[n, i] /= A_sum[n, i][..., None]
 
-    workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, device, lots=N)
+
+    def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T_k, i.stop) if causal else T_k)
+        U_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
+        # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+        U = torch.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+        # t[n,i,j] = tanh(U[n,i,j]/cap)
+        t = torch.div(U, cap, out=room(1, n, i, j))
+        torch.tanh(t, out=t)
+        # S[n,i,j] = t[n,i,j]*cap
+        S = torch.mul(t, cap, out=room(1, n, i, j))
+        A_exp_top[n, i] = 0
+        A_exp = torch.exp(S, out=room(1, n, i, j))
+        if causal:
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
+        A_sum[n, i] = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+        #     by A = A_exp / A_sum, divided after the product
+        torch.matmul(A_exp, V[n, j], out=O[n, i])
+        O[n, i] /= A_sum[n, i][..., None]
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    U_bound = math.sqrt(cap**2) * 1
+    workspace.sweep(
+        U_block_unshifted if bounded(U_bound, dtype) else U_block, T_q, rows, (), (), T_k, dtype, device, lots=N
+    )
     saved = (leading, types, N, T_k, T_q, d_k, d_v, cap, causal, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
 
@@ -318,7 +378,7 @@ _operator = Operator(
     "attention_softcap",
     attention_softcap_forward,
     attention_softcap_backward,
-    version="vbbedf24d",
+    version="v10246994",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),
@@ -352,7 +412,7 @@ _lean_operator = Operator(
     "attention_softcap_lean",
     attention_softcap_lean_forward,
     attention_softcap_lean_backward,
-    version="ve7244372",
+    version="v76273087",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),

@@ -20,7 +20,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def attention_window_forward(
@@ -88,7 +88,42 @@ def attention_window_forward(
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         torch.matmul(A[n, i, j], V[n, j], out=O[n, i])
 
-    workspace.sweep(S_block, T, rows, (), (), T, dtype, device, lots=N)
+
+    def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n. No maximum is taken away: all exponents are small."""
+        j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
+        S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
+        # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+        S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=A[n, i, j])
+        A_exp = torch.exp(S, out=A[n, i, j])
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                j_cut.start, j_cut.stop, device=device
+            ),
+            0,
+        )
+        j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
+        A_exp[:, :, : j_cut.stop - j.start].masked_fill_(
+            torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
+                j_cut.start, j_cut.stop, dtype=dtype, device=device
+            ) >= window,
+            0,
+        )
+        A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window))
+        torch.div(A_exp, A_sum[..., None], out=A[n, i, j])
+        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+        torch.matmul(A[n, i, j], V[n, j], out=O[n, i])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=2)), (0, 1))
+    ) / math.sqrt(d_k) * float(largest(torch.sqrt((K * K).sum(dim=2)), (0, 1)))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, device, lots=N
+    )
     saved = (leading, types, N, T, d_k, d_v, rows, window, Q, K, V, A, O)
     return restore(O, leading, bound.type), saved
 
@@ -214,7 +249,43 @@ def attention_window_lean_forward(
         torch.matmul(A_exp, V[n, j], out=O[n, i])
         O[n, i] /= A_sum[n, i][..., None]
 
-    workspace.sweep(S_block, T, rows, (), (), T, dtype, device, lots=N)
+
+    def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
+        """The rows i of a block, for some n. No maximum is taken away: all exponents are small."""
+        j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
+        S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
+        # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+        S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+        A_exp_top[n, i] = 0
+        A_exp = torch.exp(S, out=room(1, n, i, j))
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                j_cut.start, j_cut.stop, device=device
+            ),
+            0,
+        )
+        j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
+        A_exp[:, :, : j_cut.stop - j.start].masked_fill_(
+            torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
+                j_cut.start, j_cut.stop, dtype=dtype, device=device
+            ) >= window,
+            0,
+        )
+        A_sum[n, i] = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+        #     by A = A_exp / A_sum, divided after the product
+        torch.matmul(A_exp, V[n, j], out=O[n, i])
+        O[n, i] /= A_sum[n, i][..., None]
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=2)), (0, 1))
+    ) / math.sqrt(d_k) * float(largest(torch.sqrt((K * K).sum(dim=2)), (0, 1)))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, device, lots=N
+    )
     saved = (leading, types, N, T, d_k, d_v, window, Q, K, V, O, A_exp_top, A_sum)
     return restore(O, leading, bound.type), saved
 
@@ -302,7 +373,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
-    version="vbc0158c3",
+    version="v34c278c6",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -335,7 +406,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
-    version="v635f805a",
+    version="v1d81de13",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

@@ -17,11 +17,13 @@ Statement 7632a7d02c677812.
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def clip_loss_forward(
@@ -63,7 +65,23 @@ def clip_loss_forward(
         torch.exp(R_log_exp, out=R_log_exp)
         R_log[i] = torch.log(R_log_exp.sum(dim=-1))
 
-    workspace.sweep(S_block, N, rows_2, (), (), N, dtype, device)
+
+    def S_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        S_part = torch.div(A[i], tau, out=room(0, i, d))
+        # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
+        #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
+        torch.matmul(S_part, B.T, out=S[i])
+        # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
+        R_top[i] = 0
+        R_log_exp = torch.exp(S[i], out=room(0, i, N))
+        R_log[i] = torch.log(R_log_exp.sum(dim=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        torch.sqrt((A * A).sum(dim=1)).amax(dim=-1)
+    ) / math.sqrt(tau**2) * float(torch.sqrt((B * B).sum(dim=1)).amax(dim=-1))
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows_2, (), (), N, dtype, device)
     # C[j] = logsumexp(S[i,j], over=i) = C_top + C_log   (N,)
     C_top = S.amax(dim=0)
     C_log = torch.log(torch.exp(S - C_top).sum(dim=0))
@@ -183,7 +201,23 @@ def clip_loss_lean_forward(
         torch.exp(R_log_exp, out=R_log_exp)
         R_log[i] = torch.log(R_log_exp.sum(dim=-1))
 
-    workspace.sweep(S_block, N, rows_2, (), (), N, dtype, device)
+
+    def S_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        S_part = torch.div(A[i], tau, out=room(0, i, d))
+        # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
+        #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
+        torch.matmul(S_part, B.T, out=S[i])
+        # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
+        R_top[i] = 0
+        R_log_exp = torch.exp(S[i], out=room(0, i, N))
+        R_log[i] = torch.log(R_log_exp.sum(dim=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        torch.sqrt((A * A).sum(dim=1)).amax(dim=-1)
+    ) / math.sqrt(tau**2) * float(torch.sqrt((B * B).sum(dim=1)).amax(dim=-1))
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows_2, (), (), N, dtype, device)
     # C[j] = logsumexp(S[i,j], over=i) = C_top + C_log   (N,)
     C_top = S.amax(dim=0)
     C_log = torch.log(torch.exp(S - C_top).sum(dim=0))
@@ -334,7 +368,7 @@ _operator = Operator(
     "clip_loss",
     clip_loss_forward,
     clip_loss_backward,
-    version="v5e4de7ed",
+    version="v34694106",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -364,7 +398,7 @@ _lean_operator = Operator(
     "clip_loss_lean",
     clip_loss_lean_forward,
     clip_loss_lean_backward,
-    version="vb3a1d02a",
+    version="vcd3dc23f",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

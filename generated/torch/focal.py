@@ -81,7 +81,7 @@ _operator = Operator(
     "focal",
     focal_forward,
     focal_backward,
-    version="v26bce1c6",
+    version="v0fcdac45",
     arrays=("x: N...", "y: N..."),
     outputs=("FL: N...",),
     options=("float gamma",),

@@ -14,11 +14,13 @@ Statement ea7b7ad47953d57b.
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def info_nce_forward(
@@ -60,7 +62,23 @@ def info_nce_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
 
-    workspace.sweep(S_block, N, rows, (), (), N, dtype, device)
+
+    def S_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        S_part = torch.div(A[i], tau, out=room(0, i, d))
+        # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
+        #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
+        torch.matmul(S_part, B.T, out=S[i])
+        # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
+        L_top[i] = 0
+        L_log_exp = torch.exp(S[i], out=room(0, i, N))
+        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        torch.sqrt((A * A).sum(dim=1)).amax(dim=-1)
+    ) / math.sqrt(tau**2) * float(torch.sqrt((B * B).sum(dim=1)).amax(dim=-1))
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype, device)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[torch.arange(N, device=device), torch.arange(N, device=device)] + L_log).sum(dim=-1) / N
     saved = (types, N, d, tau, A, B, S, L_top, L_log)
@@ -158,7 +176,23 @@ def info_nce_lean_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
 
-    workspace.sweep(S_block, N, rows, (), (), N, dtype, device)
+
+    def S_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        S_part = torch.div(A[i], tau, out=room(0, i, d))
+        # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
+        #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
+        torch.matmul(S_part, B.T, out=S[i])
+        # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
+        L_top[i] = 0
+        L_log_exp = torch.exp(S[i], out=room(0, i, N))
+        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        torch.sqrt((A * A).sum(dim=1)).amax(dim=-1)
+    ) / math.sqrt(tau**2) * float(torch.sqrt((B * B).sum(dim=1)).amax(dim=-1))
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype, device)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[torch.arange(N, device=device), torch.arange(N, device=device)] + L_log).sum(dim=-1) / N
     saved = (types, N, d, tau, A, B, L_top, L_log)
@@ -294,7 +328,7 @@ _operator = Operator(
     "info_nce",
     info_nce_forward,
     info_nce_backward,
-    version="vd014a60f",
+    version="v9af37d21",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -323,7 +357,7 @@ _lean_operator = Operator(
     "info_nce_lean",
     info_nce_lean_forward,
     info_nce_lean_backward,
-    version="ve63a55ed",
+    version="vb0e707ef",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

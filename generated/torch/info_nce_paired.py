@@ -14,11 +14,13 @@ Statement 271850f50fc9300b.
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def info_nce_paired_forward(
@@ -65,7 +67,23 @@ def info_nce_paired_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
 
-    workspace.sweep(S_block, N, rows, (), (), N, dtype, device)
+
+    def S_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        S_part = torch.div(Z[i], tau, out=room(0, i, d))
+        # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
+        #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
+        torch.matmul(S_part, Z[partner].T, out=S[i])
+        # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
+        L_top[i] = 0
+        L_log_exp = torch.exp(S[i], out=room(0, i, N))
+        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(torch.sqrt((Z * Z).sum(dim=1)).amax(dim=-1)) / math.sqrt(tau**2) * float(
+        torch.sqrt((Z[partner] * Z[partner]).sum(dim=1)).amax(dim=-1)
+    )
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype, device)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[torch.arange(N, device=device), torch.arange(N, device=device)] + L_log).sum(dim=-1) / N
     saved = (types, N, tau, Z, partner, S, L_top, L_log)
@@ -161,7 +179,23 @@ def info_nce_paired_lean_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
 
-    workspace.sweep(S_block, N, rows, (), (), N, dtype, device)
+
+    def S_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        S_part = torch.div(Z[i], tau, out=room(0, i, d))
+        # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
+        #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
+        torch.matmul(S_part, Z[partner].T, out=S[i])
+        # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
+        L_top[i] = 0
+        L_log_exp = torch.exp(S[i], out=room(0, i, N))
+        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(torch.sqrt((Z * Z).sum(dim=1)).amax(dim=-1)) / math.sqrt(tau**2) * float(
+        torch.sqrt((Z[partner] * Z[partner]).sum(dim=1)).amax(dim=-1)
+    )
+    workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype, device)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[torch.arange(N, device=device), torch.arange(N, device=device)] + L_log).sum(dim=-1) / N
     saved = (types, N, d, tau, Z, partner, L_top, L_log)
@@ -272,7 +306,30 @@ def info_nce_paired_value_and_gradient(
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -((S[i] * dS[i]).sum(dim=(0, 1)) / tau)
 
-    workspace.sweep(S_block, N, rows, (), (), N, dtype, device, parts=parts)
+
+    def S_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        S_part_2 = torch.div(Z[i], tau, out=room(0, i, d))
+        # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
+        #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
+        torch.matmul(S_part_2, S_part.T, out=S[i])
+        # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
+        L_top[i] = 0
+        L_log_exp = torch.exp(S[i], out=dS[i])
+        L_log_sum[i] = L_log_exp.sum(dim=-1)
+        # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
+        torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=dS[i])
+        dS[i][torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
+        # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
+        dtau[part] += -((S[i] * dS[i]).sum(dim=(0, 1)) / tau)
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(torch.sqrt((Z * Z).sum(dim=1)).amax(dim=-1)) / math.sqrt(tau**2) * float(
+        torch.sqrt((S_part * S_part).sum(dim=1)).amax(dim=-1)
+    )
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype, device, parts=parts
+    )
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     L_log = torch.log(L_log_sum)
     # loss = Sum_i(-S[i,i] + L[i])/N
@@ -288,7 +345,7 @@ _operator = Operator(
     "info_nce_paired",
     info_nce_paired_forward,
     info_nce_paired_backward,
-    version="v9f904c2c",
+    version="v342b3af9",
     arrays=("Z: N d", "partner: N"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -318,7 +375,7 @@ _lean_operator = Operator(
     "info_nce_paired_lean",
     info_nce_paired_lean_forward,
     info_nce_paired_lean_backward,
-    version="v8630b8d5",
+    version="vcb3f0b72",
     arrays=("Z: N d", "partner: N"),
     outputs=("loss:",),
     options=("Tensor tau",),

@@ -185,7 +185,7 @@ _operator = Operator(
     "label_smoothing",
     label_smoothing_forward,
     label_smoothing_backward,
-    version="v8ca645bd",
+    version="v1c56e613",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float eps",),

@@ -112,7 +112,7 @@ _operator = Operator(
     "layer_norm_std",
     layer_norm_std_forward,
     layer_norm_std_backward,
-    version="v0768f4cd",
+    version="v4f21c80a",
     arrays=("x: N... C",),
     outputs=("y: N... C",),
     options=("float eps",),

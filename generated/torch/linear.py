@@ -65,7 +65,7 @@ _operator = Operator(
     "linear",
     linear_forward,
     linear_backward,
-    version="vb1d09256",
+    version="v5b1d8024",
     arrays=("x: N... C", "W: F C", "b: F"),
     outputs=("y: N... F",),
     saved=("leading", "types", "F", "x", "W"),

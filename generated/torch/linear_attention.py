@@ -170,13 +170,13 @@ def linear_attention_backward(
         dK[n_2, j].copy_(K[n_2, j])
         dK[n_2, j].masked_fill_(K[n_2, j] > 0, -math.inf)
         torch.exp(dK[n_2, j], out=dK[n_2, j])
-        part_part_3 = room(0, n_2, j, d_k)
-        part_part_3.fill_(1)
-        part_part_3.masked_fill_(K[n_2, j] <= 0, 0)
-        dK[n_2, j] += part_part_3
-        part_part_4 = torch.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
-        part_part_4 += dz[n_2][:, None]
-        dK[n_2, j] *= part_part_4
+        part_part = room(0, n_2, j, d_k)
+        part_part.fill_(1)
+        part_part.masked_fill_(K[n_2, j] <= 0, 0)
+        dK[n_2, j] += part_part
+        part_part_2 = torch.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
+        part_part_2 += dz[n_2][:, None]
+        dK[n_2, j] *= part_part_2
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         torch.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
 
@@ -327,13 +327,13 @@ def linear_attention_lean_backward(
         dK[n_2, j].copy_(K[n_2, j])
         dK[n_2, j].masked_fill_(K[n_2, j] > 0, -math.inf)
         torch.exp(dK[n_2, j], out=dK[n_2, j])
-        part_part_3 = room(0, n_2, j, d_k)
-        part_part_3.fill_(1)
-        part_part_3.masked_fill_(K[n_2, j] <= 0, 0)
-        dK[n_2, j] += part_part_3
-        part_part_4 = torch.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
-        part_part_4 += dz[n_2][:, None]
-        dK[n_2, j] *= part_part_4
+        part_part = room(0, n_2, j, d_k)
+        part_part.fill_(1)
+        part_part.masked_fill_(K[n_2, j] <= 0, 0)
+        dK[n_2, j] += part_part
+        part_part_2 = torch.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
+        part_part_2 += dz[n_2][:, None]
+        dK[n_2, j] *= part_part_2
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         torch.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
 
@@ -345,7 +345,7 @@ _operator = Operator(
     "linear_attention",
     linear_attention_forward,
     linear_attention_backward,
-    version="v1395e0ec",
+    version="v6f008e11",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "S", "z", "norm", "O"),
@@ -374,7 +374,7 @@ _lean_operator = Operator(
     "linear_attention_lean",
     linear_attention_lean_forward,
     linear_attention_lean_backward,
-    version="v5f298843",
+    version="v64677d0c",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "z", "norm", "O"),

@@ -131,14 +131,15 @@ def _free_name(name: str) -> str:
 def _function(name: str, rules: Rules, operator: Any, save: Callable[..., Any], pull_back: Any) -> Any:
     """An operator as a function of autograd's."""
 
-    def forward(*values: Any) -> Any:
+    def _run(*values: Any) -> Any:
         return operator(*values)
 
     # Autograd asks for the signature at each call, and working it out costs more than the call.
-    setattr(forward, "__signature__", inspect.signature(forward))
+    run: Any = _run
+    run.__signature__ = inspect.signature(_run)
     members = {
         "generate_vmap_rule": True,
-        "forward": staticmethod(forward),
+        "forward": staticmethod(run),
         "setup_context": staticmethod(save),
         "backward": staticmethod(pull_back or rules.refuse_twice),
         "jvp": staticmethod(rules.refuse_tangents),
@@ -290,7 +291,8 @@ class Rules:
         for name, needed in zip(self.names, ctx.needs_input_grad):
             if needed and name not in self.variables:
                 raise NotImplementedError(self._without_derivative(name))
-        made: dict[str, Any] = dict(zip(self.names, inputs)) | dict(zip((one.name for one in self.results), _tuple(output)))
+        made: dict[str, Any] = dict(zip(self.names, inputs))
+        made |= zip((one.name for one in self.results), _tuple(output))
         known = made | _sizes(self.arrays, inputs) | {"leading": self._leading(inputs)}
         ctx.save_for_backward(*(made[one.name] for one in self.held))
         ctx.numbers = [known[number.name] for number in self.numbers]
@@ -328,8 +330,8 @@ class Rules:
     def _check_version(self, version: Any) -> None:
         if isinstance(version, str) and version != self.version:
             raise RuntimeError(
-                f"{self.name}: the graph was compiled for kernels {version}, these are {self.version}; compile it again, "
-                "with an empty cache (torch.compiler.reset())"
+                f"{self.name}: the graph was compiled for kernels {version}, these are {self.version}; compile it "
+                "again (torch.compiler.reset())"
             )
 
     def _without_derivative(self, name: str) -> str:

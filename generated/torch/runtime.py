@@ -45,7 +45,7 @@ class Bound(NamedTuple):
 NO_NEED = (0, "")
 
 
-def bind(kernel: str, *arguments: Array, needs: Mapping[str, tuple[int, str]] = {}) -> Bound:  # noqa: B006 - only read
+def bind(kernel: str, *arguments: Array, needs: Mapping[str, tuple[int, str]] = {}) -> Bound: - only read
     """The arguments checked against their axes. `needs` has the least size where it is not 0, and what needs it.
 
     Raises:

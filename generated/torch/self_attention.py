@@ -24,7 +24,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, largest, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def self_attention_forward(
@@ -109,7 +109,44 @@ def self_attention_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), D)
         )
 
-    workspace.sweep(Z_block, T, rows, (N, G), (), T, dtype, device, lots=R)
+
+    def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i.stop))
+        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
+        # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
+        #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
+        Z = A[n, g, r, i, j]
+        Z.copy_(
+            (
+                Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
+            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
+        )
+        A_exp = torch.exp(Z, out=A[n, g, r, i, j])
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                j_cut.start, j_cut.stop, device=device
+            ),
+            0,
+        )
+        A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
+        torch.div(A_exp, A_sum[..., None], out=A[n, g, r, i, j])
+        # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
+        O[n, g, r, i].copy_(
+            (
+                A[n, g, r, i, j].reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i.stop - i.start), D)
+        )
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    Z_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=4)), (0, 1, 2, 3))
+    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+    workspace.sweep(
+        Z_block_unshifted if bounded(Z_bound, dtype) else Z_block, T, rows, (N, G), (), T, dtype, device, lots=R
+    )
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
     saved = (leading, types, C, D, G, N, R, T, rows, x, W_Q, W_K, W_V, W_O, Q, K, V, A, O)
@@ -309,7 +346,44 @@ def self_attention_lean_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), D)
         )
 
-    workspace.sweep(Z_block, T, rows, (N, G), (), T, dtype, device, lots=R)
+
+    def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i.stop))
+        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
+        # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
+        #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
+        Z = room(1, r, i, j)
+        Z.copy_(
+            (
+                Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
+            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
+        )
+        A_exp = torch.exp(Z, out=room(1, r, i, j))
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                j_cut.start, j_cut.stop, device=device
+            ),
+            0,
+        )
+        A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
+        A = torch.div(A_exp, A_sum[..., None], out=room(1, r, i, j))
+        # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
+        O[n, g, r, i].copy_(
+            (
+                A.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i.stop - i.start), D)
+        )
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    Z_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=4)), (0, 1, 2, 3))
+    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+    workspace.sweep(
+        Z_block_unshifted if bounded(Z_bound, dtype) else Z_block, T, rows, (N, G), (), T, dtype, device, lots=R
+    )
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
     saved = (leading, types, C, D, G, N, R, T, x, W_Q, W_K, W_V, W_O)
@@ -393,7 +467,60 @@ def self_attention_lean_backward(
         dK[part, n, g, :, j] += dK_block
         torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
 
-    workspace.sweep(Z_block, T, rows, (N,), (R,), T, dtype, device, parts=parts, lots=G)
+
+    def Z_block_unshifted(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
+        """The rows i of a block, for one n and one r and some g. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i.stop))
+        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
+        # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
+        #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
+        Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
+        A_exp = torch.exp(Z, out=room(1, g, i, j))
+        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                j_cut.start, j_cut.stop, device=device
+            ),
+            0,
+        )
+        A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
+        A = torch.div(A_exp, A_sum[..., None], out=room(1, g, i, j))
+        # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
+        torch.matmul(A, V[n, g, j], out=O[n, g, r, i])
+        # dA[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
+        dA = torch.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
+        dZ_sum = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=2)
+        # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
+        #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d])
+        dZ = torch.sub(dA, dZ_sum[..., None], out=room(0, g, i, j))
+        dZ *= A
+        # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
+        dV_block = torch.matmul(dO[n, g, r, i].swapaxes(-1, -2), A, out=room(2, g, D, j))
+        dV[part, n, g, :, j] += dV_block
+        dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(1, g, i, D))
+        # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
+        #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
+        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(2, g, D, j))
+        dK[part, n, g, :, j] += dK_block
+        torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    Z_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=4)), (0, 1, 2, 3))
+    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+    workspace.sweep(
+        Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
+        T,
+        rows,
+        (N,),
+        (R,),
+        T,
+        dtype,
+        device,
+        parts=parts,
+        lots=G,
+    )
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV.swapaxes(-1, -2).contiguous()
@@ -460,7 +587,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="vb9d9b0a4",
+    version="vf9f12f77",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -515,7 +642,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="v04f3481c",
+    version="v3094053f",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

@@ -28,7 +28,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, largest, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def self_attention_rotary_forward(
@@ -162,7 +162,47 @@ def self_attention_rotary_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D)
         )
 
-    workspace.sweep(Z_block, T, rows, (N, G), (), A * 2, dtype, device, lots=R)
+
+    def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i_2.stop))
+        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, i_2, A, 2))
+        # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
+        #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
+        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
+        Z = P[n, g, r, i_2, j]
+        Z.copy_(
+            (
+                Z_part.reshape(
+                    (r.stop - r.start) * (i_2.stop - i_2.start), A * 2
+                ) @ K[n, g, j].reshape((j.stop - j.start), A * 2).T
+            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start))
+        )
+        P_exp = torch.exp(Z, out=P[n, g, r, i_2, j])
+        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        P_exp[:, :, j_cut.start - j.start :].masked_fill_(
+            torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                j_cut.start, j_cut.stop, device=device
+            ),
+            0,
+        )
+        P_sum = torch.clamp(P_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
+        torch.div(P_exp, P_sum[..., None], out=P[n, g, r, i_2, j])
+        # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
+        O[n, g, r, i_2].copy_(
+            (
+                P[n, g, r, i_2, j].reshape((r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D)
+        )
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    Z_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
+        largest(torch.sqrt((Q * Q).sum(dim=(4, 5))), (0, 1, 2, 3))
+    ) * float(largest(torch.sqrt((K * K).sum(dim=(3, 4))), (0, 1, 2)))
+    workspace.sweep(
+        Z_block_unshifted if bounded(Z_bound, dtype) else Z_block, T, rows, (N, G), (), A * 2, dtype, device, lots=R
+    )
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
     saved = (leading, types, A, C, D, G, N, R, T, rows, x, W_Q, W_K, W_V, W_O, turns, Q, K, V, P, O)
@@ -428,7 +468,47 @@ def self_attention_rotary_lean_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D)
         )
 
-    workspace.sweep(Z_block, T, rows, (N, G), (), A * 2, dtype, device, lots=R)
+
+    def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i_2.stop))
+        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, i_2, A, 2))
+        # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
+        #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
+        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
+        Z = room(1, r, i_2, j)
+        Z.copy_(
+            (
+                Z_part.reshape(
+                    (r.stop - r.start) * (i_2.stop - i_2.start), A * 2
+                ) @ K[n, g, j].reshape((j.stop - j.start), A * 2).T
+            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start))
+        )
+        P_exp = torch.exp(Z, out=room(1, r, i_2, j))
+        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        P_exp[:, :, j_cut.start - j.start :].masked_fill_(
+            torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                j_cut.start, j_cut.stop, device=device
+            ),
+            0,
+        )
+        P_sum = torch.clamp(P_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
+        P = torch.div(P_exp, P_sum[..., None], out=room(1, r, i_2, j))
+        # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
+        O[n, g, r, i_2].copy_(
+            (
+                P.reshape((r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)) @ V[n, g, j]
+            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D)
+        )
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    Z_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
+        largest(torch.sqrt((Q * Q).sum(dim=(4, 5))), (0, 1, 2, 3))
+    ) * float(largest(torch.sqrt((K * K).sum(dim=(3, 4))), (0, 1, 2)))
+    workspace.sweep(
+        Z_block_unshifted if bounded(Z_bound, dtype) else Z_block, T, rows, (N, G), (), A * 2, dtype, device, lots=R
+    )
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
     saved = (leading, types, A, C, D, G, N, R, T, base, x, W_Q, W_K, W_V, W_O)
@@ -571,7 +651,75 @@ def self_attention_rotary_lean_backward(
             ).reshape((g.stop - g.start), (i_2.stop - i_2.start), A, 2)
         )
 
-    workspace.sweep(dQ_product_block, T, rows, (N,), (R,), A * 2, dtype, device, parts=parts, lots=G)
+
+    def dQ_product_block_unshifted(room: Room, part: int, n: int, r: int, g: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n and one r and some g. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i_2.stop))
+        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, g, i_2, A, 2))
+        # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
+        #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
+        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
+        Z = torch.matmul(
+            Z_part.reshape((g.stop - g.start), (i_2.stop - i_2.start), A * 2),
+            K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
+            out=room(1, g, i_2, j),
+        )
+        P_exp = torch.exp(Z, out=room(1, g, i_2, j))
+        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        P_exp[:, :, j_cut.start - j.start :].masked_fill_(
+            torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                j_cut.start, j_cut.stop, device=device
+            ),
+            0,
+        )
+        P_sum = torch.clamp(P_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
+        P = torch.div(P_exp, P_sum[..., None], out=room(1, g, i_2, j))
+        # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
+        torch.matmul(P, V[n, g, j], out=O[n, g, r, i_2])
+        # dP[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
+        dP = torch.matmul(dO[n, g, r, i_2], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i_2, j))
+        dZ_sum = (O[n, g, r, i_2] * dO[n, g, r, i_2]).sum(dim=2)
+        # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
+        #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d])
+        dZ = torch.sub(dP, dZ_sum[..., None], out=room(0, g, i_2, j))
+        dZ *= P
+        # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
+        dV_block = torch.matmul(dO[n, g, r, i_2].swapaxes(-1, -2), P, out=room(2, g, D, j))
+        dV[part, n, g, :, j] += dV_block
+        dK_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(1, g, i_2, A, 2))
+        # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
+        #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
+        #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
+        dK_block = room(2, g, j, A, 2)
+        dK_block.copy_(
+            (
+                dZ.swapaxes(-1, -2) @ dK_part.reshape((g.stop - g.start), (i_2.stop - i_2.start), A * 2)
+            ).reshape((g.stop - g.start), (j.stop - j.start), A, 2)
+        )
+        dK[part, n, g, j] += dK_block
+        dQ_product[n, g, r, i_2].copy_(
+            (
+                dZ @ K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2)
+            ).reshape((g.stop - g.start), (i_2.stop - i_2.start), A, 2)
+        )
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    dQ_product_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
+        largest(torch.sqrt((Q * Q).sum(dim=(4, 5))), (0, 1, 2, 3))
+    ) * float(largest(torch.sqrt((K * K).sum(dim=(3, 4))), (0, 1, 2)))
+    workspace.sweep(
+        dQ_product_block_unshifted if bounded(dQ_product_bound, dtype) else dQ_product_block,
+        T,
+        rows,
+        (N,),
+        (R,),
+        A * 2,
+        dtype,
+        device,
+        parts=parts,
+        lots=G,
+    )
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV.swapaxes(-1, -2).contiguous()
@@ -645,7 +793,7 @@ _operator = Operator(
     "self_attention_rotary",
     self_attention_rotary_forward,
     self_attention_rotary_backward,
-    version="ve27f2098",
+    version="vd6bfe0d4",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),
@@ -712,7 +860,7 @@ _lean_operator = Operator(
     "self_attention_rotary_lean",
     self_attention_rotary_lean_forward,
     self_attention_rotary_lean_backward,
-    version="v43f68c38",
+    version="vfccc69d2",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),

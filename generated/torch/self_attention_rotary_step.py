@@ -26,7 +26,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, largest, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def self_attention_rotary_step_forward(
@@ -147,7 +147,46 @@ def self_attention_rotary_step_forward(
             ).reshape((r.stop - r.start), (s_2.stop - s_2.start), D)
         )
 
-    workspace.sweep(Z_new_block, S, rows, (N, G), (), A * 2, dtype, device, lots=R)
+
+    def Z_new_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, s_2: slice) -> None:
+        """The rows s_2 of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        Z_new_part = torch.mul(Q_new[n, g, r, s_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, s_2, A, 2))
+        # Z_new[n,g,r,s,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A))
+        #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A)) =
+        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q_new[n,g,r,s,a,e]/(2*sqrt(A)))
+        Z_new = room(1, r, s_2, T)
+        Z_new.copy_(
+            (
+                Z_new_part.reshape((r.stop - r.start) * (s_2.stop - s_2.start), A * 2) @ K[n, g].reshape(T, A * 2).T
+            ).reshape((r.stop - r.start), (s_2.stop - s_2.start), T)
+        )
+        P_new_exp = torch.exp(Z_new, out=room(1, r, s_2, T))
+        P_new_exp.masked_fill_(place[s_2][..., None] < torch.arange(T, device=device), 0)
+        P_new_sum = torch.clamp(P_new_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # P_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
+        P_new = torch.div(P_new_exp, P_new_sum[..., None], out=room(1, r, s_2, T))
+        # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*P_new[n,g,r,s,j])
+        O_new[n, g, r, s_2].copy_(
+            (
+                P_new.reshape((r.stop - r.start) * (s_2.stop - s_2.start), T) @ V[n, g]
+            ).reshape((r.stop - r.start), (s_2.stop - s_2.start), D)
+        )
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    Z_new_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
+        largest(torch.sqrt((Q_new * Q_new).sum(dim=(4, 5))), (0, 1, 2, 3))
+    ) * float(largest(torch.sqrt((K * K).sum(dim=(3, 4))), (0, 1, 2)))
+    workspace.sweep(
+        Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block,
+        S,
+        rows,
+        (N, G),
+        (),
+        A * 2,
+        dtype,
+        device,
+        lots=R,
+    )
     # y_new[n,s,c] = Sum_g,r,d(W_O[c,g,r,d]*O_new[n,g,r,s,d])   (N, S, C)
     y_new = (O_new.permute(0, 3, 1, 2, 4).reshape(N * S, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, S, C)
     return restore(y_new, leading, bound.type)
@@ -156,7 +195,7 @@ def self_attention_rotary_step_forward(
 _operator = Operator(
     "self_attention_rotary_step",
     self_attention_rotary_step_forward,
-    version="vdd326ba3",
+    version="vc2d6a62f",
     arrays=(
         "x: N... S C", "place: S", "position: S", "K: N... G T A 2", "V: N... G T D", "W_Q: G R A 2 C", "W_O: C G R D",
     ),

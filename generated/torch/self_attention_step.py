@@ -22,7 +22,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, largest, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def self_attention_step_forward(
@@ -96,7 +96,45 @@ def self_attention_step_forward(
             ).reshape((r.stop - r.start), (s.stop - s.start), D)
         )
 
-    workspace.sweep(Z_new_block, S, rows, (N, G), (), T, dtype, device, lots=R)
+
+    def Z_new_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, s: slice) -> None:
+        """The rows s of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        Z_new_part = torch.div(Q_new[n, g, r, s], math.sqrt(D), out=room(0, r, s, D))
+        # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
+        #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
+        Z_new = room(1, r, s, T)
+        Z_new.copy_(
+            (
+                Z_new_part.reshape((r.stop - r.start) * (s.stop - s.start), D) @ K[n, g].T
+            ).reshape((r.stop - r.start), (s.stop - s.start), T)
+        )
+        A_new_exp = torch.exp(Z_new, out=room(1, r, s, T))
+        A_new_exp.masked_fill_(place[s][..., None] < torch.arange(T, device=device), 0)
+        A_new_sum = torch.clamp(A_new_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
+        A_new = torch.div(A_new_exp, A_new_sum[..., None], out=room(1, r, s, T))
+        # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*A_new[n,g,r,s,j])
+        O_new[n, g, r, s].copy_(
+            (
+                A_new.reshape((r.stop - r.start) * (s.stop - s.start), T) @ V[n, g]
+            ).reshape((r.stop - r.start), (s.stop - s.start), D)
+        )
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    Z_new_bound = float(
+        largest(torch.sqrt((Q_new * Q_new).sum(dim=4)), (0, 1, 2, 3))
+    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+    workspace.sweep(
+        Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block,
+        S,
+        rows,
+        (N, G),
+        (),
+        T,
+        dtype,
+        device,
+        lots=R,
+    )
     # y_new[n,s,c] = Sum_g,r,d(W_O[c,g,r,d]*O_new[n,g,r,s,d])   (N, S, C)
     y_new = (O_new.permute(0, 3, 1, 2, 4).reshape(N * S, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, S, C)
     return restore(y_new, leading, bound.type)
@@ -105,7 +143,7 @@ def self_attention_step_forward(
 _operator = Operator(
     "self_attention_step",
     self_attention_step_forward,
-    version="vaa2f3362",
+    version="vb52096fd",
     arrays=("x: N... S C", "place: S", "K: N... G T D", "V: N... G T D", "W_Q: G R D C", "W_O: C G R D"),
     outputs=("y_new: N... S C",),
     independent=(True, False),

@@ -56,7 +56,7 @@ _operator = Operator(
     "silu",
     silu_forward,
     silu_backward,
-    version="v1c022256",
+    version="v1ed729cf",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x", "y"),

@@ -17,8 +17,8 @@ from __future__ import annotations
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, incoming
-from .workspace import Room, Workspace
+from .runtime import Array, Saved, bind, cast, incoming, largest
+from .workspace import Room, Workspace, bounded
 
 
 def softmax_regression_forward(
@@ -64,7 +64,19 @@ def softmax_regression_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
 
-    workspace.sweep(u_block, N, rows, (), (), C, dtype, device)
+
+    def u_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        # u[i,c] = Sum_a(W[c,a]*X[i,a])
+        torch.matmul(X[i], W.T, out=u[i])
+        # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
+        L_top[i] = 0
+        L_log_exp = torch.exp(u[i], out=room(0, i, C))
+        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    u_bound = float(largest(torch.sqrt((X * X).sum(dim=1)), -1)) * float(torch.sqrt((W * W).sum(dim=1)).amax(dim=-1))
+    workspace.sweep(u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype, device)
     # loss = Sum_i(-u[i,label[i]] + L[i])
     loss = (L_top - u[torch.arange(N, device=device), label] + L_log).sum(dim=-1)
     saved = (types, C, N, d, X, label, u, L_top, L_log)
@@ -154,7 +166,19 @@ def softmax_regression_lean_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
 
-    workspace.sweep(u_block, N, rows, (), (), C, dtype, device)
+
+    def u_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        # u[i,c] = Sum_a(W[c,a]*X[i,a])
+        torch.matmul(X[i], W.T, out=u[i])
+        # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
+        L_top[i] = 0
+        L_log_exp = torch.exp(u[i], out=room(0, i, C))
+        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    u_bound = float(largest(torch.sqrt((X * X).sum(dim=1)), -1)) * float(torch.sqrt((W * W).sum(dim=1)).amax(dim=-1))
+    workspace.sweep(u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype, device)
     # loss = Sum_i(-u[i,label[i]] + L[i])
     loss = (L_top - u[torch.arange(N, device=device), label] + L_log).sum(dim=-1)
     saved = (types, C, N, d, X, label, W, L_top, L_log)
@@ -255,7 +279,27 @@ def softmax_regression_value_and_gradient(
         dW_block = torch.matmul(du.T, X[i], out=room(1, C, d))
         dW[part] += dW_block
 
-    workspace.sweep(u_block, N, rows, (), (), C, dtype, device, parts=parts)
+
+    def u_block_unshifted(room: Room, part: int, i: slice) -> None:
+        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        # u[i,c] = Sum_a(W[c,a]*X[i,a])
+        torch.matmul(X[i], W.T, out=u[i])
+        # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
+        L_top[i] = 0
+        L_log_exp = torch.exp(u[i], out=room(0, i, C))
+        L_log_sum[i] = L_log_exp.sum(dim=-1)
+        # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
+        du = torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=room(0, i, C))
+        du[torch.arange(i.stop - i.start, device=device), label[i]] += -1
+        # dW[c,a] = Sum_i(X[i,a]*du[i,c])
+        dW_block = torch.matmul(du.T, X[i], out=room(1, C, d))
+        dW[part] += dW_block
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    u_bound = float(largest(torch.sqrt((X * X).sum(dim=1)), -1)) * float(torch.sqrt((W * W).sum(dim=1)).amax(dim=-1))
+    workspace.sweep(
+        u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype, device, parts=parts
+    )
     dW = dW[0] if parts == 1 else dW.sum(dim=0)
     L_log = torch.log(L_log_sum)
     # loss = Sum_i(-u[i,label[i]] + L[i])
@@ -267,7 +311,7 @@ _operator = Operator(
     "softmax_regression",
     softmax_regression_forward,
     softmax_regression_backward,
-    version="v2cb10920",
+    version="v89c3281f",
     arrays=("X: N d", "label: N", "W: C d"),
     outputs=("loss:",),
     saved=("types", "C", "N", "d", "X", "label", "u", "L_top", "L_log"),
@@ -296,7 +340,7 @@ _lean_operator = Operator(
     "softmax_regression_lean",
     softmax_regression_lean_forward,
     softmax_regression_lean_backward,
-    version="v6b7a47d5",
+    version="v2ec58a26",
     arrays=("X: N d", "label: N", "W: C d"),
     outputs=("loss:",),
     saved=("types", "C", "N", "d", "X", "label", "W", "L_top", "L_log"),

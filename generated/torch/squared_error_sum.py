@@ -91,7 +91,7 @@ _operator = Operator(
     "squared_error_sum",
     squared_error_sum_forward,
     squared_error_sum_backward,
-    version="v860077cd",
+    version="v73b6c6e5",
     arrays=("y: N...", "t: N..."),
     outputs=("total:",),
     saved=("leading", "types", "y", "t"),

@@ -39,7 +39,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, largest, normal_cdf, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def transformer_block_forward(
@@ -169,7 +169,36 @@ def transformer_block_forward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         torch.matmul(A[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
 
-    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, lots=H)
+
+    def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n_2 and some h. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i_2.stop) if causal else T)
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+        S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A[n_2, h, i_2, j])
+        A_exp = torch.exp(S, out=A[n_2, h, i_2, j])
+        if causal:
+            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
+        A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i))
+        torch.div(A_exp, A_sum[..., None], out=A[n_2, h, i_2, j])
+        # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
+        torch.matmul(A[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=3)), (0, 1, 2))
+    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (N,), (), T, dtype, device, lots=H
+    )
     rows = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype, device)
     xhat_2 = workspace.empty((N, T, C), dtype, device)
@@ -637,7 +666,36 @@ def transformer_block_lean_forward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         torch.matmul(A, V[n_2, h, j], out=O[n_2, h, i_2])
 
-    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, lots=H)
+
+    def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n_2 and some h. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i_2.stop) if causal else T)
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+        S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
+        A_exp = torch.exp(S, out=room(1, h, i_2, j))
+        if causal:
+            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
+        A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i))
+        A = torch.div(A_exp, A_sum[..., None], out=room(1, h, i_2, j))
+        # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
+        torch.matmul(A, V[n_2, h, j], out=O[n_2, h, i_2])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=3)), (0, 1, 2))
+    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (N,), (), T, dtype, device, lots=H
+    )
     rows = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype, device)
     xhat_2 = workspace.empty((N, T, C), dtype, device)
@@ -909,7 +967,63 @@ def transformer_block_lean_backward(
         torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
         dQ[n_3, h, i_3] /= math.sqrt(D)
 
-    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, parts=parts, lots=H)
+
+    def S_block_unshifted(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
+        """The rows i_3 of a block, for one n_3 and some h. No maximum is taken away: all exponents are small."""
+        j = slice(0, min(T, i_3.stop) if causal else T)
+        S_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, h, i_3, D))
+        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+        S = torch.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, h, i_3, j))
+        A_exp = torch.exp(S, out=room(1, h, i_3, j))
+        if causal:
+            j_cut = slice(min(max(j.start, i_3.start + 1), j.stop), j.stop)
+            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_3.start, i_3.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
+        A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i))
+        A = torch.div(A_exp, A_sum[..., None], out=room(1, h, i_3, j))
+        # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
+        torch.matmul(A, V[n_3, h, j], out=O[n_3, h, i_3])
+        # dA[n,h,i,j] = Sum_a(V[n,h,j,a]*dO[n,h,i,a])
+        dA = torch.matmul(dO[n_3, h, i_3], V[n_3, h, j].swapaxes(-1, -2), out=room(0, h, i_3, j))
+        dS_sum = (O[n_3, h, i_3] * dO[n_3, h, i_3]).sum(dim=2)
+        # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
+        #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a])
+        dS = torch.sub(dA, dS_sum[..., None], out=room(0, h, i_3, j))
+        dS *= A
+        # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
+        dV_block = torch.matmul(dO[n_3, h, i_3].swapaxes(-1, -2), A, out=room(2, h, D, j))
+        dV[part, n_3, h, :, j] += dV_block
+        dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(1, h, i_3, D))
+        # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
+        #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
+        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(2, h, D, j))
+        dK[part, n_3, h, :, j] += dK_block
+        # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
+        torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
+        dQ[n_3, h, i_3] /= math.sqrt(D)
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    S_bound = float(
+        largest(torch.sqrt((Q * Q).sum(dim=3)), (0, 1, 2))
+    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+    workspace.sweep(
+        S_block_unshifted if bounded(S_bound, dtype) else S_block,
+        T,
+        rows,
+        (N,),
+        (),
+        T,
+        dtype,
+        device,
+        parts=parts,
+        lots=H,
+    )
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV.swapaxes(-1, -2).contiguous()
@@ -1002,7 +1116,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="vd31dc31b",
+    version="v47d932d0",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1127,7 +1241,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="vb6cbf040",
+    version="v09858b15",
     arrays=(
         "x: N... T C",
         "gamma_1: C",

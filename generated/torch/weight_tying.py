@@ -21,7 +21,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, bounded
 
 
 def weight_tying_forward(
@@ -78,7 +78,19 @@ def weight_tying_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[n] = torch.log(L_log_exp.sum(dim=-1))
 
-    workspace.sweep(z_block, N, rows, (), (), V, dtype, device)
+
+    def z_block_unshifted(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block. No maximum is taken away: all exponents are small."""
+        # z[n,v] = Sum_d(E[v,d]*h[n,d])
+        torch.matmul(h[n], E.T, out=z[n])
+        # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
+        L_top[n] = 0
+        L_log_exp = torch.exp(z[n], out=room(0, n, V))
+        L_log[n] = torch.log(L_log_exp.sum(dim=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    z_bound = float(torch.sqrt((h * h).sum(dim=1)).amax(dim=-1)) * float(torch.sqrt((E * E).sum(dim=1)).amax(dim=-1))
+    workspace.sweep(z_block_unshifted if bounded(z_bound, dtype) else z_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
     loss = (L_top - z[torch.arange(N, device=device), target] + L_log).sum(dim=-1) / N
     saved = (types, C, N, V, token, target, E, W, x, h, z, L_top, L_log)
@@ -186,7 +198,19 @@ def weight_tying_lean_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[n] = torch.log(L_log_exp.sum(dim=-1))
 
-    workspace.sweep(z_block, N, rows, (), (), V, dtype, device)
+
+    def z_block_unshifted(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block. No maximum is taken away: all exponents are small."""
+        # z[n,v] = Sum_d(E[v,d]*h[n,d])
+        torch.matmul(h[n], E.T, out=z[n])
+        # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
+        L_top[n] = 0
+        L_log_exp = torch.exp(z[n], out=room(0, n, V))
+        L_log[n] = torch.log(L_log_exp.sum(dim=-1))
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    z_bound = float(torch.sqrt((h * h).sum(dim=1)).amax(dim=-1)) * float(torch.sqrt((E * E).sum(dim=1)).amax(dim=-1))
+    workspace.sweep(z_block_unshifted if bounded(z_bound, dtype) else z_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
     loss = (L_top - z[torch.arange(N, device=device), target] + L_log).sum(dim=-1) / N
     saved = (types, C, N, V, token, target, E, W, L_top, L_log)
@@ -312,7 +336,26 @@ def weight_tying_value_and_gradient(
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
         torch.matmul(dh[n], W.T, out=dx[n])
 
-    workspace.sweep(z_block, N, rows, (), (), V, dtype, device)
+
+    def z_block_unshifted(room: Room, part: int, n: slice) -> None:
+        """The rows n of a block. No maximum is taken away: all exponents are small."""
+        # z[n,v] = Sum_d(E[v,d]*h[n,d])
+        torch.matmul(h[n], E.T, out=z[n])
+        # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
+        L_top[n] = 0
+        L_log_exp = torch.exp(z[n], out=dz[n])
+        L_log_sum[n] = L_log_exp.sum(dim=-1)
+        # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
+        torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
+        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
+        torch.matmul(dz[n], E, out=dh[n])
+        # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
+        torch.matmul(dh[n], W.T, out=dx[n])
+
+    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
+    z_bound = float(torch.sqrt((h * h).sum(dim=1)).amax(dim=-1)) * float(torch.sqrt((E * E).sum(dim=1)).amax(dim=-1))
+    workspace.sweep(z_block_unshifted if bounded(z_bound, dtype) else z_block, N, rows, (), (), V, dtype, device)
     L_log = torch.log(L_log_sum)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
     loss = (L_top - z[torch.arange(N, device=device), target] + L_log).sum(dim=-1) / N
@@ -328,7 +371,7 @@ _operator = Operator(
     "weight_tying",
     weight_tying_forward,
     weight_tying_backward,
-    version="v7b87d19e",
+    version="vd738612a",
     arrays=("token: N...", "target: N...", "E: V C", "W: C C"),
     outputs=("loss:",),
     saved=("types", "C", "N", "V", "token", "target", "E", "W", "x", "h", "z", "L_top", "L_log"),
@@ -357,7 +400,7 @@ _lean_operator = Operator(
     "weight_tying_lean",
     weight_tying_lean_forward,
     weight_tying_lean_backward,
-    version="v0b538804",
+    version="va4d8424b",
     arrays=("token: N...", "target: N...", "E: V C", "W: C C"),
     outputs=("loss:",),
     saved=("types", "C", "N", "V", "token", "target", "E", "W", "L_top", "L_log"),

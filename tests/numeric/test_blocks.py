@@ -156,3 +156,41 @@ def test_the_lean_schedule_needs_memory_that_grows_with_the_sequence_not_with_it
 def test_a_workspace_refuses_what_is_no_number_of_threads_or_rows(options: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"expected at least 1, found 0"):
         workspace("numpy", **options)
+
+
+def names_of(name: str, target: str) -> set[str]:
+    return set(vars(importlib.import_module(f"generated.{target}.{name}")))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", [name for name in BLOCKED if "bounded" in names_of(name, "numpy")])
+def test_below_the_bound_the_row_maximum_does_not_show(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if target == "torch":
+        pytest.importorskip("torch")
+    asked: list[float] = []
+
+    def answer(taken: bool) -> Callable[..., bool]:
+        return lambda limit, _dtype: bool(asked.append(limit)) or taken
+
+    found = {}
+    for taken in (True, False):
+        monkeypatch.setattr(f"generated.{target}.{name}.bounded", answer(taken))
+        found[taken] = results(name, target, workspace(target, rows=2))
+    assert asked
+    assert all(0 < limit < 1e3 for limit in asked)
+    for one, other in zip(found[True], found[False], strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1e4])
+def test_large_logits_take_the_path_with_the_maximum(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("generated.numpy.attention")
+    bounded, taken = module.bounded, []
+    monkeypatch.setattr(module, "bounded", lambda *given: taken.append(bounded(*given)) or taken[-1])
+    q, k, v = np.random.default_rng(0).standard_normal((3, 2, 9, 4)).astype(np.float32)
+    output, _ = module.attention_forward(scale * q, k, v, causal=True)
+    logits = scale * q.astype(float) @ k.astype(float).swapaxes(-1, -2) / 2
+    logits[:, np.arange(9)[:, None] < np.arange(9)] = -np.inf
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    np.testing.assert_allclose(output, weights / weights.sum(-1, keepdims=True) @ v, rtol=1e-3, atol=1e-4)
+    assert taken == [scale == 1.0]

@@ -1,0 +1,130 @@
+"""Exponentials that need no row maximum: below a proved bound of its argument exp cannot overflow.
+
+Part of loop blocking. The maximum of a row is subtracted before the exponential so that nothing overflows; but often a
+bound is known before anything is computed. An inner product is at most the product of the norms,
+
+    |Sum_a(q[i,a]*k[j,a])| <= |q[i]| |k[j]|          (Cauchy and Schwarz; proved in derive/library/norm_bound.py)
+
+and norms cost next to nothing. Where the largest argument is small, exp(x) is as exact as exp(x - max x), and the
+quotient by the sum is the same number. A loop gets a second body without the maximum, chosen at each call by the bound;
+what is not finite has no bound, and takes the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from codegen.context import MINUS_INFINITY, ZERO
+from codegen.loops import Loop
+from codegen.nodes import Contract, Literal, Map, Node, Option, Read, Reduce, Select, walk, with_children
+from codegen.sharing import Statement, read_later, reads
+
+Bodies = Mapping[str, Statement]
+
+
+def unshifted(loop: Loop) -> tuple[Loop, Node] | None:
+    """The loop without its row maxima, and a bound of every argument of an exponential; None where there is none."""
+    bodies = {s.name: s for s in loop.body}
+    bounds: dict[Node, Node] = {}
+    freed: set[Node] = set()
+
+    def free(node: Node) -> Node:
+        found = _shifted(node, bodies)
+        if found is not None:
+            argument, condition, top = found
+            limit = bound(argument, bodies) if condition is None or _is_finite(top) else None
+            if limit is not None:
+                bounds[argument], _ = limit, freed.add(top)
+                plain = Map("exp", (argument,))
+                return plain if condition is None else Select(condition, plain, ZERO)
+        node = with_children(node, [free(child) for child in node.children])
+        if isinstance(node, Map) and node.operation == "at_least_one" and bounds:
+            return Map("positive", node.operands)
+        return node
+
+    body = [replace(statement, node=free(statement.node)) for statement in loop.body]
+    if not bounds:
+        return None
+    zero = [replace(s, node=ZERO) if bodies[s.name].node in freed else s for s in body]
+    kept = [*loop.stored, *loop.accumulated]
+    left = read_later(zero, kept)
+    if any(isinstance(n, Reduce) and n.operation == "max" for s in left for n in walk(s.node)):
+        return None
+    first, *others = bounds.values()
+    for other in others:
+        first = Map("add", (first, other))
+    return replace(loop, body=tuple(left)), first
+
+
+def _is_finite(top: Node) -> bool:
+    """Whether a maximum over nothing counts as 0 already; as -inf it says that a row is empty, and is kept."""
+    return isinstance(top, Map) and top.operation == "finite"
+
+
+def _shifted(node: Node, bodies: Bodies) -> tuple[Node, Node | None, Node] | None:
+    """(x, condition, maximum) of exp(x - max x), the maximum over those x for which the condition holds."""
+    if not (isinstance(node, Map) and node.operation == "exp" and isinstance(node.operands[0], Map)):
+        return None
+    difference = node.operands[0]
+    if difference.operation != "sub":
+        return None
+    argument, top = difference.operands
+    maximum = _resolved(top, bodies)
+    inner = maximum.operands[0] if isinstance(maximum, Map) and maximum.operation == "finite" else maximum
+    inner = _resolved(inner, bodies)
+    if not (isinstance(inner, Reduce) and inner.operation == "max" and inner.operand == argument):
+        return None
+    value = _resolved(argument, bodies)
+    if isinstance(value, Select) and value.no == MINUS_INFINITY:
+        return value.yes, value.condition, maximum
+    return argument, None, maximum
+
+
+def _resolved(node: Node, bodies: Bodies) -> Node:
+    """What a name of the body stands for, where it is read as it is defined; any other node as it is."""
+    if isinstance(node, Read) and node.name in bodies and bodies[node.name].axes == node.where:
+        return bodies[node.name].node
+    return node
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Bounds. Each rule gives a number, computed before the loop, that no entry of the node exceeds in magnitude.
+
+
+def bound(node: Node, bodies: Bodies) -> Node | None:
+    """A bound of the magnitude of every entry; None where there is none that can be had from norms."""
+    node = _resolved(node, bodies)
+    if reads(node) & bodies.keys() and not isinstance(node, Map):
+        return None
+    if isinstance(node, Contract):
+        return Map("mul", (_norm(node.left, node), _norm(node.right, node)))
+    if isinstance(node, Map) and node.operation == "tanh":
+        return Literal(1)
+    if isinstance(node, Map) and node.operation in ("add", "sub"):
+        sides = [bound(operand, bodies) for operand in node.operands]
+        return None if None in sides else Map("add", tuple(side for side in sides if side is not None))
+    if isinstance(node, Map) and node.operation in ("mul", "div") and any(o.is_host for o in node.operands):
+        place = 1 if node.operands[0].is_host else 0
+        if node.operation == "div" and place == 1:
+            return None
+        inner, number = bound(node.operands[place], bodies), _magnitude(node.operands[1 - place])
+        operands = (number, inner) if place == 1 else (inner, number)
+        return None if inner is None else Map(node.operation, operands)  # type: ignore[arg-type]
+    return None
+
+
+def _magnitude(host: Node) -> Node:
+    """The magnitude of a number of the host."""
+    signed = any(isinstance(n, Option) or (isinstance(n, Literal) and n.numerator < 0) for n in walk(host))
+    return Map("sqrt", (Map("square", (host,)),)) if signed else host
+
+
+def _norm(side: Node, product: Contract) -> Node:
+    """The largest norm of a row of one factor of a product, numbers taken out of it."""
+    if isinstance(side, Map) and side.operation == "div" and side.operands[1].is_host:
+        return Map("div", (_norm(side.operands[0], product), _magnitude(side.operands[1])))
+    if isinstance(side, Map) and side.operation == "mul" and side.operands[0].is_host:
+        return Map("mul", (_magnitude(side.operands[0]), _norm(side.operands[1], product)))
+    norms = Map("sqrt", (Contract(side, side, product.over),))
+    return Map("number", (Reduce("max", norms, norms.axes) if norms.axes else norms,))
