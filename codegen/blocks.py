@@ -308,7 +308,8 @@ class BlockPrinter:
         if self.library.needs_array_first and node.operands[0].is_host and node.operation in ("add", "mul"):
             node, operands = Map(node.operation, node.operands[::-1]), operands[::-1]
         call = self.library.into.get(node.operation)
-        if call is not None and not (self.library.needs_array_first and node.operands[0].is_host):
+        fills = not self.library.needs_array_first or any(set(o.axes) == set(axes) for o in node.operands)
+        if call is not None and fills and not (self.library.needs_array_first and node.operands[0].is_host):
             self._call(call, [operand.text for operand in operands], target)
             return
         spelling = self.library.operators[node.operation]

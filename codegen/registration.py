@@ -2,8 +2,8 @@
 
 Part of emission, for the targets whose library keeps a registry of operators. A kernel's file gets, beside the forward
 and the backward function, an `Operator` and a differentiable function of the kernel's own name. What registration means
-is the same for every kernel and stands in the target's `operators.py`; here it is said, from the plan alone, which
-arrays go in and out, which are saved, and whether a batch may become one more leading dimension.
+is the same for every kernel and stands in the target's `operators.py` and `rules.py`; here it is said, from the plan
+alone, which arrays go in and out, which are saved, and whether a batch may become one more leading dimension.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from codegen.schedule import Kernel, Parameter, Routine
 from codegen.sharing import COMPARISONS
 from derive.language import Flag, Scalar
 
+MODULES = ("operators.py", "rules.py")  # what registers a kernel, beside its own file
 CONDITIONS = COMPARISONS | {"and", "or", "not"}
 Call = Callable[..., Sequence[str]]  # (start, arguments, end): a call on one line where it fits, else on several
 
@@ -44,8 +45,9 @@ def version_of(code: str) -> str:
 
     PyTorch keeps compiled graphs on disk. One that was made for other kernels must not be run with these.
     """
-    registers = (Path(__file__).parent / "templates" / "operators.py.jinja").read_text(encoding="utf-8")
-    return f"v{hashlib.sha256(f'{registers}{code}'.encode()).hexdigest()[:8]}"
+    folder = Path(__file__).parent / "templates"
+    parts = [*((folder / f"{name}.jinja").read_text(encoding="utf-8") for name in MODULES), code]
+    return f"v{hashlib.sha256(''.join(parts).encode()).hexdigest()[:8]}"
 
 
 def registration(

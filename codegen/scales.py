@@ -35,7 +35,8 @@ def unshifted(loop: Loop) -> tuple[Loop, Node] | None:
             argument, condition, top = found
             limit = bound(argument, bodies) if condition is None or _is_finite(top) else None
             if limit is not None:
-                bounds[argument], _ = limit, freed.add(top)
+                bounds[argument] = limit
+                freed.add(top)
                 plain = Map("exp", (argument,))
                 return plain if condition is None else Select(condition, plain, ZERO)
         node = with_children(node, [free(child) for child in node.children])

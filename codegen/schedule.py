@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from sympy import Integer, S
@@ -97,7 +98,29 @@ def plan(program: Program) -> Kernel:
     Raises:
         KernelError: it asks for none, or for something that has no array form.
     """
-    request = program.request
+    return _planned(Asked(program, _contents(program)))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A program with its contents: what is planned for one is planned for every other with the same contents."""
+
+    program: Program = field(compare=False)
+    contents: tuple[Any, ...]
+
+
+def _contents(program: Program) -> tuple[Any, ...]:
+    asked: tuple[Any, ...] = ()
+    if program.request is not None:
+        choices = (program.request.defaults, program.request.typical)
+        asked = program.request.outputs, program.request.wrt, *(tuple(choice.items()) for choice in choices)
+    stated = tuple(program.all_inputs()), tuple(program.definitions), tuple(program.assumptions)
+    return program.name, program.title, *stated, *asked
+
+
+@lru_cache(maxsize=500)
+def _planned(asked: Asked) -> Kernel:
+    program, request = asked.program, asked.program.request
     if request is None:
         raise KernelError(f"{program.name}: asks for no kernel; say {program.name}.kernel(output, wrt=[...])")
     inputs = program.all_inputs()

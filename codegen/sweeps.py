@@ -158,7 +158,7 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
         other, limit = sweep.light
         lighter, bound = fresh_name(f"{function}_unshifted", taken), fresh_name(f"{loop.name}_bound", taken)
         body = BlockPrinter(other, outside, variables, sweep.restricted, set(taken), lot).body()
-        functions += _function(lighter, arguments, f"{about} No maximum is taken away: all exponents are small.", body)
+        functions += _function(lighter, arguments, f"{about} No row maximum is needed.", body)
         known = ["# By |x.y| <= |x||y|, no exponent is larger in magnitude.",
                  f"{bound} = {outside.laid_out(limit, ()).text}"]  # fmt: skip
         chosen = f"{lighter} if bounded({bound}, dtype) else {function}"
@@ -168,6 +168,7 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
     return [
         *_whole_arrays(sweep, library, {**loop.accumulated, **block.turned}),
         *functions,
+        "",
         *known,
         f"workspace.sweep({', '.join(called)})",
         *(f"{name} = {_total(name, sweep.parts, library)}" for name in loop.accumulated),
@@ -178,7 +179,7 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
 def _function(name: str, arguments: Sequence[str], about: str, body: Sequence[str]) -> list[str]:
     """The lines of a function inside a kernel."""
     start = f"def {name}({', '.join(arguments)}) -> None:"
-    return ["", start, f'    """{about}"""', *(f"    {line}" for line in body), ""]
+    return ["", start, f'    """{about}"""', *(f"    {line}" for line in body)]
 
 
 def _whole_arrays(sweep: Sweep, library: Library, accumulated: Mapping[str, Axes]) -> list[str]:
@@ -205,7 +206,7 @@ def _total(name: str, parts: str, library: Library) -> str:
 
 def _about(one: Sequence[str], some: Sequence[str]) -> str:
     *lot, row = some
-    chosen = [*(f"one {variable}" for variable in one), *(f"some {variable}" for variable in lot)]
+    chosen = [f"one {', '.join(one)}"] * bool(one) + [f"some {', '.join(lot)}"] * bool(lot)
     return f"The rows {row} of a block{', for ' + ' and '.join(chosen) if chosen else ''}."
 
 

@@ -29,7 +29,7 @@ from derive.gradient import Gradient, depends_on, inline
 from derive.language import Scalar
 from derive.normal.case_analysis import Apart
 from derive.normal.form import condition_form, is_zero, normal_form
-from derive.normal.ledger import Ledger, UndefinedError
+from derive.normal.ledger import Ledger, UndefinedError, UndefinedInstanceError
 from derive.normal.products import product
 from derive.normal.rewriting import Rewrite, solved
 from derive.program import Claim, Program, symbols_of
@@ -233,7 +233,7 @@ def _first_proof(
                 return None
         except RecursionError:
             reasons.append("proof stopped: nested too deeply")
-        except UndefinedError as error:
+        except (UndefinedError, UndefinedInstanceError) as error:
             reasons.append(f"a side has no value: {error}")
         except NoLawError as error:
             reasons.append(str(error))

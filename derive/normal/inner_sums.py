@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from derive.normal import powers, products, renaming, rewriting, sums
-from derive.normal.ledger import Ledger, UndefinedError
+from derive.normal.ledger import Ledger, UndefinedInstanceError
 from derive.normal.terms import (
     ONE,
     UNITY,
@@ -108,7 +108,7 @@ def reindexed(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Ex
             first = renaming.renamed(ledger, back, {var.name: position(ZERO)})
             # f(T) is read off the sum's own last term: what was simplified for an index below T does not hold at T.
             last = renaming.renamed_monomial(ledger, monomial, {var.name: position(var.extent - UNITY)})
-        except UndefinedError:
+        except UndefinedInstanceError:
             continue  # x[t + 1] / (t + 1) has no value before the first position
         with ledger.everywhere():  # f(0) is no term of the sum, and needs a value of its own
             powers.assume_value(ledger, first)

@@ -28,6 +28,13 @@ class UndefinedError(StatementError):
     """The expression has no value: a division by zero, the logarithm of zero."""
 
 
+class UndefinedInstanceError(StatementError):
+    """An instance of what has a value has none: 1 / (x[i] - x[j]) where i = j.
+
+    Whatever brackets stand beside it may exclude the instance, and nothing here can tell, so that a proof ends with it.
+    """
+
+
 @dataclass(frozen=True)
 class Branch:
     """A case of a selection: its condition as a polynomial with values 0 and 1, and as a reader writes it."""

@@ -387,9 +387,9 @@ def case_split(ledger: Ledger, argument: Polynomial, function: Callable[[Polynom
     if bracket is None:
         return None
     values = []
-    for case, form, text in zip(cases_of(ledger, argument, bracket), _forms(bracket), _texts(bracket), strict=True):
+    for holds, form, text in zip((True, False), _forms(bracket), _texts(bracket), strict=True):
         with ledger.within(form, text):
-            values.append(_value(function, case))
+            values.append(_value(ledger, function, argument, bracket, holds=holds))
     if all(value is NOWHERE for value in values):
         return None
     ledger.use("case split on a bracket")
@@ -411,10 +411,12 @@ def _texts(bracket: Atom) -> tuple[str, str]:
     return bracket.key, f"not {bracket.key}"
 
 
-def _value(function: Callable[[Polynomial], Polynomial], argument: Polynomial) -> Polynomial:
-    """f(argument); where it has none, a value of which nothing is known, so that only a bracket can remove it."""
+def _value(
+    ledger: Ledger, function: Callable[[Polynomial], Polynomial], argument: Polynomial, bracket: Atom, *, holds: bool
+) -> Polynomial:
+    """f(argument) in one case; where it has none, a value of which nothing is known: only a bracket removes it."""
     try:
-        return function(argument)
+        return function(case_of(ledger, argument, bracket, holds=holds))
     except UndefinedError:
         return NOWHERE
 
@@ -427,12 +429,20 @@ def first_bracket(polynomial: Polynomial) -> Atom | None:
 
 def cases_of(ledger: Ledger, polynomial: Polynomial, bracket: Atom) -> tuple[Polynomial, Polynomial]:
     """What the polynomial is where the bracket holds, and where it does not."""
+    yes, no = (case_of(ledger, polynomial, bracket, holds=holds) for holds in (True, False))
+    return yes, no
+
+
+def case_of(ledger: Ledger, polynomial: Polynomial, bracket: Atom, *, holds: bool) -> Polynomial:
+    """What the polynomial is where the bracket holds, or where it does not."""
     inside = Polynomial({m: c for m, c in polynomial.terms.items() if any(atom == bracket for atom, _ in m)})
-    freed = total(Polynomial({tuple(pair for pair in m if pair[0] != bracket): c}) for m, c in inside.terms.items())
     outside = polynomial - inside
+    if not holds:
+        return outside
+    freed = total(Polynomial({tuple(pair for pair in m if pair[0] != bracket): c}) for m, c in inside.terms.items())
     gone, kept = products.delta_direction(bracket) if isinstance(bracket, Delta) else (None, bracket)
     if gone is None:
-        return freed + outside, outside
+        return freed + outside
     from derive.normal.renaming import renamed
 
-    return freed + renamed(ledger, outside, {gone.name: kept}), outside
+    return freed + renamed(ledger, outside, {gone.name: kept})

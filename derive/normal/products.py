@@ -23,7 +23,7 @@ from itertools import combinations, permutations
 from typing import TypeGuard
 
 from derive.normal import ranges, renaming
-from derive.normal.ledger import Ledger, UndefinedError
+from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
     UNIT,
@@ -39,7 +39,6 @@ from derive.normal.terms import (
     Exponent,
     Fixed,
     Monomial,
-    NoValue,
     Place,
     Polynomial,
     Prime,
@@ -174,10 +173,7 @@ def _follow_delta(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
         rest = (*monomial[:place], *monomial[place + 1 :])
         if any(gone.name in other.free for other, _ in rest):
             ledger.use("delta contraction")
-            try:
-                moved = [renaming.renamed_power(ledger, other, power, {gone.name: kept}) for other, power in rest]
-            except UndefinedError:  # 1 / (x[i] - x[j]) where i = j, which a bracket may exclude
-                moved = [from_atom(NoValue())]
+            moved = [renaming.renamed_power(ledger, other, power, {gone.name: kept}) for other, power in rest]
             return product(ledger, [*moved, from_atom(atom)])
     return None
 

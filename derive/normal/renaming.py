@@ -8,12 +8,14 @@ indices; an instance of it needs no condition of its own, so that the ledger is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from derive.normal import comparisons, functions, powers, products, ranged_products, rewriting, sums
-from derive.normal.ledger import Ledger
+from derive.normal.ledger import Ledger, UndefinedError, UndefinedInstanceError
 from derive.normal.terms import (
     ONE,
+    ZERO,
     Apply,
     Atom,
     Base,
@@ -30,10 +32,12 @@ from derive.normal.terms import (
     Total,
     Var,
     from_atom,
+    is_idempotent,
     position,
     total,
     value_of,
 )
+from derive.normal.wording import worded
 
 Names = Mapping[str, Atom]
 
@@ -46,8 +50,13 @@ def renamed(ledger: Ledger, polynomial: Polynomial, names: Names) -> Polynomial:
 
 
 def renamed_monomial(ledger: Ledger, monomial: Monomial, names: Names) -> Polynomial:
-    """The monomial with the named free indices replaced."""
-    return products.product(ledger, [renamed_power(ledger, atom, power, names) for atom, power in monomial])
+    """The monomial with the named free indices replaced. Brackets come first: what they exclude needs no value."""
+    factors = []
+    for atom, power in sorted(monomial, key=lambda pair: not is_idempotent(pair[0])):
+        factors.append(renamed_power(ledger, atom, power, names))
+        if factors[-1].is_zero:
+            return ZERO
+    return products.product(ledger, factors)
 
 
 def renamed_power(ledger: Ledger, atom: Atom, power: Exponent, names: Names) -> Polynomial:
@@ -57,9 +66,18 @@ def renamed_power(ledger: Ledger, atom: Atom, power: Exponent, names: Names) -> 
     new = renamed_atom(ledger, atom, names)
     if power == ONE:
         return new
+    with _instance(ledger, atom):
+        return powers.power(ledger, new, power)
+
+
+@contextmanager
+def _instance(ledger: Ledger, atom: Atom) -> Iterator[None]:
+    """A block that works out an instance of an atom: its conditions are recorded, and it may have no value."""
     muted, ledger.muted = ledger.muted, True
     try:
-        return powers.power(ledger, new, power)
+        yield
+    except UndefinedError as error:
+        raise UndefinedInstanceError(f"an instance of {worded(from_atom(atom))}: {error}") from error
     finally:
         ledger.muted = muted
 
@@ -72,11 +90,8 @@ def renamed_atom(ledger: Ledger, atom: Atom, names: Names) -> Polynomial:
     memo = atom.key, tuple((name, new.key) for name, new in relevant.items())
     if memo not in ledger.renamed:
         ledger.spend()
-        muted, ledger.muted = ledger.muted, True
-        try:
+        with _instance(ledger, atom):
             ledger.renamed[memo] = REBUILD[type(atom)](ledger, atom, relevant)
-        finally:
-            ledger.muted = muted
     return ledger.renamed[memo]
 
 

@@ -17,7 +17,7 @@ from itertools import product
 
 from derive.errors import BudgetExceededError
 from derive.normal import closed_sums, comparisons, inner_sums, powers, products, renaming, rewriting
-from derive.normal.ledger import Ledger, UndefinedError
+from derive.normal.ledger import Ledger, UndefinedInstanceError
 from derive.normal.ranges import lies_below
 from derive.normal.terms import (
     ONE,
@@ -316,5 +316,5 @@ def _look(ledger: Ledger, atom: Atom, view: Mapping[str, Atom]) -> str:
     try:
         with ledger.unrecorded():
             return renaming.renamed_atom(ledger, atom, view).key.removeprefix("-1*")  # A[i, j] = -A[j, i]
-    except UndefinedError:
+    except UndefinedInstanceError:
         return type(atom).__name__  # 1 / (x[i] - x[j]) has no value when i and j are one; any common text will do

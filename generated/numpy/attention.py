@@ -79,9 +79,8 @@ def attention_forward(
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         np.matmul(A[b, i, j], V[b, j], out=O[b, i])
 
-
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
-        """The rows i of a block, for some b. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for some b. No row maximum is needed."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
@@ -220,9 +219,8 @@ def attention_lean_forward(
         np.matmul(A_exp, V[b, j], out=O[b, i])
         O[b, i] /= A_sum[b, i][..., None]
 
-
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
-        """The rows i of a block, for some b. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for some b. No row maximum is needed."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)

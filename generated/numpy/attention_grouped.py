@@ -56,7 +56,7 @@ def attention_grouped_forward(
     O = workspace.empty((N, G, R, T_q, d_v), dtype)
 
     def S_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one g and some r."""
+        """The rows i of a block, for one n, g and some r."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
@@ -90,9 +90,8 @@ def attention_grouped_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), d_v),
         )
 
-
     def S_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for one n, g and some r. No row maximum is needed."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
@@ -159,7 +158,7 @@ def attention_grouped_backward(
     dV = np.zeros((parts, N, G, T_k, d_v), dtype)
 
     def dA_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one r and some g."""
+        """The rows i of a block, for one n, r and some g."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         # dA[n,g,r,i,j] = Sum_c(V[n,g,j,c]*dO[n,g,r,i,c])
         dA = np.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
@@ -221,7 +220,7 @@ def attention_grouped_lean_forward(
     O = workspace.empty((N, G, R, T_q, d_v), dtype)
 
     def S_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one g and some r."""
+        """The rows i of a block, for one n, g and some r."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
@@ -255,9 +254,8 @@ def attention_grouped_lean_forward(
         )
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
-
     def S_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for one n, g and some r. No row maximum is needed."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
@@ -326,7 +324,7 @@ def attention_grouped_lean_backward(
     dV = np.zeros((parts, N, G, T_k, d_v), dtype)
 
     def S_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one r and some g."""
+        """The rows i of a block, for one n, r and some g."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, g, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)

@@ -74,9 +74,8 @@ def attention_masked_forward(
         # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
         np.matmul(A[b, h, i], V[b, h], out=O[b, h, i])
 
-
     def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one b and some h. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for one b and some h. No row maximum is needed."""
         S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
         # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
@@ -203,9 +202,8 @@ def attention_masked_lean_forward(
         np.matmul(A_exp, V[b, h], out=O[b, h, i])
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
-
     def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one b and some h. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for one b and some h. No row maximum is needed."""
         S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
         # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))

@@ -88,9 +88,8 @@ def attention_softcap_forward(
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         np.matmul(A[n, i], V[n], out=O[n, i])
 
-
     def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
-        """The rows i of a block, for some n. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for some n. No row maximum is needed."""
         U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
@@ -242,9 +241,8 @@ def attention_softcap_lean_forward(
         np.matmul(A_exp, V[n, j], out=O[n, i])
         O[n, i] /= A_sum[n, i][..., None]
 
-
     def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
-        """The rows i of a block, for some n. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for some n. No row maximum is needed."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)

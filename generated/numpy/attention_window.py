@@ -86,9 +86,8 @@ def attention_window_forward(
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         np.matmul(A[n, i, j], V[n, j], out=O[n, i])
 
-
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
-        """The rows i of a block, for some n. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for some n. No row maximum is needed."""
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
@@ -241,9 +240,8 @@ def attention_window_lean_forward(
         np.matmul(A_exp, V[n, j], out=O[n, i])
         O[n, i] /= A_sum[n, i][..., None]
 
-
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
-        """The rows i of a block, for some n. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for some n. No row maximum is needed."""
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)

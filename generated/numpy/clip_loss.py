@@ -63,9 +63,8 @@ def clip_loss_forward(
         np.exp(R_log_exp, out=R_log_exp)
         R_log[i] = np.log(R_log_exp.sum(axis=-1))
 
-
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         S_part = np.divide(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
@@ -195,9 +194,8 @@ def clip_loss_lean_forward(
         np.exp(R_log_exp, out=R_log_exp)
         R_log[i] = np.log(R_log_exp.sum(axis=-1))
 
-
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         S_part = np.divide(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)

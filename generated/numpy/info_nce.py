@@ -60,9 +60,8 @@ def info_nce_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
-
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         S_part = np.divide(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
@@ -172,9 +171,8 @@ def info_nce_lean_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
-
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         S_part = np.divide(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)

@@ -65,9 +65,8 @@ def info_nce_paired_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
-
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         S_part = np.divide(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
@@ -175,9 +174,8 @@ def info_nce_paired_lean_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
-
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         S_part = np.divide(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
@@ -300,9 +298,8 @@ def info_nce_paired_value_and_gradient(
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -(np.einsum("ij,ij->", S[i], dS[i]) / tau)
 
-
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         S_part_2 = np.divide(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)

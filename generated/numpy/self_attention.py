@@ -75,7 +75,7 @@ def self_attention_forward(
     O = workspace.empty((N, G, R, T, D), dtype)
 
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one g and some r."""
+        """The rows i of a block, for one n, g and some r."""
         j = slice(0, min(T, i.stop))
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -108,9 +108,8 @@ def self_attention_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), D),
         )
 
-
     def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for one n, g and some r. No row maximum is needed."""
         j = slice(0, min(T, i.stop))
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -182,7 +181,7 @@ def self_attention_backward(
     dK = np.zeros((parts, N, G, T, D), dtype)
 
     def dA_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one r and some g."""
+        """The rows i of a block, for one n, r and some g."""
         j = slice(0, min(T, i.stop))
         # dA[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
         dA = np.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
@@ -310,7 +309,7 @@ def self_attention_lean_forward(
     O = workspace.empty((N, G, R, T, D), dtype)
 
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one g and some r."""
+        """The rows i of a block, for one n, g and some r."""
         j = slice(0, min(T, i.stop))
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -343,9 +342,8 @@ def self_attention_lean_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), D),
         )
 
-
     def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for one n, g and some r. No row maximum is needed."""
         j = slice(0, min(T, i.stop))
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -423,7 +421,7 @@ def self_attention_lean_backward(
     dK = np.zeros((parts, N, G, T, D), dtype)
 
     def Z_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one r and some g."""
+        """The rows i of a block, for one n, r and some g."""
         j = slice(0, min(T, i.stop))
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -461,9 +459,8 @@ def self_attention_lean_backward(
         dK[part, n, g, j] += dK_block
         np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
 
-
     def Z_block_unshifted(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one r and some g. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for one n, r and some g. No row maximum is needed."""
         j = slice(0, min(T, i.stop))
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)

@@ -122,7 +122,7 @@ def self_attention_rotary_forward(
     O = workspace.empty((N, G, R, T, D), dtype)
 
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n and one g and some r."""
+        """The rows i_2 of a block, for one n, g and some r."""
         j = slice(0, min(T, i_2.stop))
         Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, r, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -158,9 +158,8 @@ def self_attention_rotary_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D),
         )
 
-
     def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        """The rows i_2 of a block, for one n, g and some r. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop))
         Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, r, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -237,7 +236,7 @@ def self_attention_rotary_backward(
     dK = np.zeros((parts, N, G, T, A, 2), dtype)
 
     def dQ_product_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one r and some g."""
+        """The rows i of a block, for one n, r and some g."""
         j = slice(0, min(T, i.stop))
         # dP[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
         dP = np.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
@@ -428,7 +427,7 @@ def self_attention_rotary_lean_forward(
     O = workspace.empty((N, G, R, T, D), dtype)
 
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n and one g and some r."""
+        """The rows i_2 of a block, for one n, g and some r."""
         j = slice(0, min(T, i_2.stop))
         Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, r, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -464,9 +463,8 @@ def self_attention_rotary_lean_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D),
         )
 
-
     def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        """The rows i_2 of a block, for one n, g and some r. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop))
         Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, r, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -590,7 +588,7 @@ def self_attention_rotary_lean_backward(
     dK = np.zeros((parts, N, G, T, A, 2), dtype)
 
     def dQ_product_block(room: Room, part: int, n: int, r: int, g: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n and one r and some g."""
+        """The rows i_2 of a block, for one n, r and some g."""
         j = slice(0, min(T, i_2.stop))
         Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -645,9 +643,8 @@ def self_attention_rotary_lean_backward(
             ).reshape((g.stop - g.start), (i_2.stop - i_2.start), A, 2),
         )
 
-
     def dQ_product_block_unshifted(room: Room, part: int, n: int, r: int, g: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n and one r and some g. No maximum is taken away: all exponents are small."""
+        """The rows i_2 of a block, for one n, r and some g. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop))
         Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))

@@ -116,7 +116,7 @@ def self_attention_rotary_step(
     O_new = workspace.empty((N, G, R, S, D), dtype)
 
     def Z_new_block(room: Room, part: int, n: int, g: int, r: slice, s_2: slice) -> None:
-        """The rows s_2 of a block, for one n and one g and some r."""
+        """The rows s_2 of a block, for one n, g and some r."""
         Z_new_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q_new[n, g, r, s_2], out=room(0, r, s_2, A, 2))
         # Z_new[n,g,r,s,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A)) =
@@ -144,9 +144,8 @@ def self_attention_rotary_step(
             ).reshape((r.stop - r.start), (s_2.stop - s_2.start), D),
         )
 
-
     def Z_new_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, s_2: slice) -> None:
-        """The rows s_2 of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        """The rows s_2 of a block, for one n, g and some r. No row maximum is needed."""
         Z_new_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q_new[n, g, r, s_2], out=room(0, r, s_2, A, 2))
         # Z_new[n,g,r,s,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A)) =

@@ -69,7 +69,7 @@ def self_attention_step(
     O_new = workspace.empty((N, G, R, S, D), dtype)
 
     def Z_new_block(room: Room, part: int, n: int, g: int, r: slice, s: slice) -> None:
-        """The rows s of a block, for one n and one g and some r."""
+        """The rows s of a block, for one n, g and some r."""
         Z_new_part = np.divide(Q_new[n, g, r, s], math.sqrt(D), out=room(0, r, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
@@ -96,9 +96,8 @@ def self_attention_step(
             ).reshape((r.stop - r.start), (s.stop - s.start), D),
         )
 
-
     def Z_new_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, s: slice) -> None:
-        """The rows s of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        """The rows s of a block, for one n, g and some r. No row maximum is needed."""
         Z_new_part = np.divide(Q_new[n, g, r, s], math.sqrt(D), out=room(0, r, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))

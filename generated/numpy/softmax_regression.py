@@ -64,9 +64,8 @@ def softmax_regression_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
-
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
         np.matmul(X[i], W.T, out=u[i])
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
@@ -166,9 +165,8 @@ def softmax_regression_lean_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
-
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
         np.matmul(X[i], W.T, out=u[i])
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
@@ -279,9 +277,8 @@ def softmax_regression_value_and_gradient(
         dW_block = np.matmul(du.T, X[i], out=room(1, C, d))
         dW[part] += dW_block
 
-
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
         np.matmul(X[i], W.T, out=u[i])
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log

@@ -51,9 +51,8 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Works
         # mu[r,i,c] = softmax(u[r,i,c], over=c)
         np.divide(mu_exp, mu_sum[..., None], out=mu[r, i])
 
-
     def u_block_unshifted(room: Room, part: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for some r. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for some r. No row maximum is needed."""
         # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
         u = np.matmul(X[r, i], W[r].swapaxes(-1, -2), out=mu[r, i])
         mu_exp = np.exp(u, out=mu[r, i])

@@ -167,9 +167,8 @@ def transformer_block_forward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         np.matmul(A[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
 
-
     def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h. No maximum is taken away: all exponents are small."""
+        """The rows i_2 of a block, for one n_2 and some h. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop) if causal else T)
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
@@ -665,9 +664,8 @@ def transformer_block_lean_forward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         np.matmul(A, V[n_2, h, j], out=O[n_2, h, i_2])
 
-
     def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h. No maximum is taken away: all exponents are small."""
+        """The rows i_2 of a block, for one n_2 and some h. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop) if causal else T)
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
@@ -965,9 +963,8 @@ def transformer_block_lean_backward(
         np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
         dQ[n_3, h, i_3] /= math.sqrt(D)
 
-
     def S_block_unshifted(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
-        """The rows i_3 of a block, for one n_3 and some h. No maximum is taken away: all exponents are small."""
+        """The rows i_3 of a block, for one n_3 and some h. No row maximum is needed."""
         j = slice(0, min(T, i_3.stop) if causal else T)
         S_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, h, i_3, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)

@@ -71,9 +71,8 @@ def weight_tying_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
 
-
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block. No maximum is taken away: all exponents are small."""
+        """The rows n of a block. No row maximum is needed."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
         np.matmul(h[n], E.T, out=z[n])
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -186,9 +185,8 @@ def weight_tying_lean_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
 
-
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block. No maximum is taken away: all exponents are small."""
+        """The rows n of a block. No row maximum is needed."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
         np.matmul(h[n], E.T, out=z[n])
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -319,9 +317,8 @@ def weight_tying_value_and_gradient(
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
         np.matmul(dh[n], W.T, out=dx[n])
 
-
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block. No maximum is taken away: all exponents are small."""
+        """The rows n of a block. No row maximum is needed."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
         np.matmul(h[n], E.T, out=z[n])
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log

@@ -75,7 +75,7 @@ def adam_l2_forward(
 _operator = Operator(
     "adam_l2",
     adam_l2_forward,
-    version="vad05cb97",
+    version="vf5e1db71",
     arrays=("theta: N...", "g: N...", "m: N...", "s: N..."),
     outputs=("moved: N...", "m_next: N...", "s_next: N..."),
     options=("float count", "float lr", "float beta_1", "float beta_2", "float eps", "float decay"),

@@ -80,7 +80,7 @@ def adamw_forward(
 _operator = Operator(
     "adamw",
     adamw_forward,
-    version="veb444ff2",
+    version="v8ceffc44",
     arrays=("theta: N...", "g: N...", "m: N...", "v: N..."),
     outputs=("theta_next: N...", "m_next: N...", "v_next: N..."),
     options=("float t", "float lr", "float beta_1", "float beta_2", "float eps", "float weight_decay"),

@@ -82,9 +82,8 @@ def attention_forward(
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         torch.matmul(A[b, i, j], V[b, j], out=O[b, i])
 
-
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
-        """The rows i of a block, for some b. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for some b. No row maximum is needed."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
@@ -231,9 +230,8 @@ def attention_lean_forward(
         torch.matmul(A_exp, V[b, j], out=O[b, i])
         O[b, i] /= A_sum[b, i][..., None]
 
-
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
-        """The rows i of a block, for some b. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for some b. No row maximum is needed."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
@@ -343,7 +341,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
-    version="vd2d3fbbf",
+    version="v6f20a21b",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -376,7 +374,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
-    version="vb141a664",
+    version="v952f3a06",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

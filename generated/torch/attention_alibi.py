@@ -62,15 +62,17 @@ def attention_alibi_forward(
         """The rows i of a block, for one n and some h."""
         j = slice(0, min(T, i.stop))
         S_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        S_part_2 = torch.sub(
-            torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None],
-            torch.arange(j.start, j.stop, dtype=dtype, device=device),
-            out=room(1, i, j),
+        S_part_2 = room(1, i, j)
+        S_part_2.copy_(
+            torch.arange(
+                i.start, i.stop, dtype=dtype, device=device
+            )[..., None] - torch.arange(j.start, j.stop, dtype=dtype, device=device)
         )
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
         S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=A[n, h, i, j])
-        S_part_3 = torch.mul(slope[h][..., None, None], S_part_2, out=room(2, h, i, j))
+        S_part_3 = room(2, h, i, j)
+        S_part_3.copy_(slope[h][..., None, None] * S_part_2)
         S -= S_part_3
         A_masked = S
         j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
@@ -142,10 +144,11 @@ def attention_alibi_backward(
         # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
         dV_block = torch.matmul(A[n, h, i].swapaxes(-1, -2), dO[n, h, i], out=room(1, h, T, d_v))
         dV[part, n, h] += dV_block
-        dslope_part = torch.sub(
-            torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None],
-            torch.arange(T, dtype=dtype, device=device),
-            out=room(1, i, T),
+        dslope_part = room(1, i, T)
+        dslope_part.copy_(
+            torch.arange(
+                i.start, i.stop, dtype=dtype, device=device
+            )[..., None] - torch.arange(T, dtype=dtype, device=device)
         )
         # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
         dslope[part, h] += -torch.einsum("hij,ij->h", dS, dslope_part)
@@ -202,15 +205,17 @@ def attention_alibi_lean_forward(
         """The rows i of a block, for one n and some h."""
         j = slice(0, min(T, i.stop))
         S_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        S_part_2 = torch.sub(
-            torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None],
-            torch.arange(j.start, j.stop, dtype=dtype, device=device),
-            out=room(1, i, j),
+        S_part_2 = room(1, i, j)
+        S_part_2.copy_(
+            torch.arange(
+                i.start, i.stop, dtype=dtype, device=device
+            )[..., None] - torch.arange(j.start, j.stop, dtype=dtype, device=device)
         )
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
         S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
-        S_part_3 = torch.mul(slope[h][..., None, None], S_part_2, out=room(3, h, i, j))
+        S_part_3 = room(3, h, i, j)
+        S_part_3.copy_(slope[h][..., None, None] * S_part_2)
         S -= S_part_3
         A_masked = S
         j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
@@ -265,15 +270,17 @@ def attention_alibi_lean_backward(
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         S_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        S_part_2 = torch.sub(
-            torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None],
-            torch.arange(T, dtype=dtype, device=device),
-            out=room(1, i, T),
+        S_part_2 = room(1, i, T)
+        S_part_2.copy_(
+            torch.arange(
+                i.start, i.stop, dtype=dtype, device=device
+            )[..., None] - torch.arange(T, dtype=dtype, device=device)
         )
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
         S = torch.matmul(S_part, K[n, h].swapaxes(-1, -2), out=room(2, h, i, T))
-        S_part_3 = torch.mul(slope[h][..., None, None], S_part_2, out=room(4, h, i, T))
+        S_part_3 = room(4, h, i, T)
+        S_part_3.copy_(slope[h][..., None, None] * S_part_2)
         S -= S_part_3
         A_masked = S
         A_masked.masked_fill_(
@@ -301,10 +308,11 @@ def attention_alibi_lean_backward(
         # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
         dV_block = torch.matmul(A.swapaxes(-1, -2), dO[n, h, i], out=room(1, h, T, d_v))
         dV[part, n, h] += dV_block
-        dslope_part = torch.sub(
-            torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None],
-            torch.arange(T, dtype=dtype, device=device),
-            out=room(1, i, T),
+        dslope_part = room(1, i, T)
+        dslope_part.copy_(
+            torch.arange(
+                i.start, i.stop, dtype=dtype, device=device
+            )[..., None] - torch.arange(T, dtype=dtype, device=device)
         )
         # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
         dslope[part, h] += -torch.einsum("hij,ij->h", dS, dslope_part)
@@ -325,7 +333,7 @@ _operator = Operator(
     "attention_alibi",
     attention_alibi_forward,
     attention_alibi_backward,
-    version="v7426b36d",
+    version="v8ff5d4be",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "A", "O"),
@@ -356,7 +364,7 @@ _lean_operator = Operator(
     "attention_alibi_lean",
     attention_alibi_lean_forward,
     attention_alibi_lean_backward,
-    version="v91c1f9f7",
+    version="v011a8ee6",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "slope", "O", "A_exp_top", "A_sum"),

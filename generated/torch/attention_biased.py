@@ -145,7 +145,7 @@ _operator = Operator(
     "attention_biased",
     attention_biased_forward,
     attention_biased_backward,
-    version="v462f5b92",
+    version="v1b84ee3b",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "bias: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "A", "O"),

@@ -142,9 +142,8 @@ def attention_block_forward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         torch.matmul(A[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
 
-
     def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h. No maximum is taken away: all exponents are small."""
+        """The rows i_2 of a block, for one n_2 and some h. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop) if causal else T)
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
@@ -418,9 +417,8 @@ def attention_block_lean_forward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         torch.matmul(A, V[n_2, h, j], out=O[n_2, h, i_2])
 
-
     def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h. No maximum is taken away: all exponents are small."""
+        """The rows i_2 of a block, for one n_2 and some h. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop) if causal else T)
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
@@ -538,9 +536,8 @@ def attention_block_lean_backward(
         torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
         dQ[n, h, i] /= math.sqrt(D)
 
-
     def S_block_unshifted(room: Room, part: int, n: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one n and some h. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for one n and some h. No row maximum is needed."""
         j = slice(0, min(T, i.stop) if causal else T)
         S_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, h, i, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
@@ -681,7 +678,7 @@ _operator = Operator(
     "attention_block",
     attention_block_forward,
     attention_block_backward,
-    version="v1edc0215",
+    version="v23eef5ec",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),
@@ -762,7 +759,7 @@ _lean_operator = Operator(
     "attention_block_lean",
     attention_block_lean_forward,
     attention_block_lean_backward,
-    version="v5088622b",
+    version="vd5c8afb0",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),

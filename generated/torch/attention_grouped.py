@@ -58,7 +58,7 @@ def attention_grouped_forward(
     O = workspace.empty((N, G, R, T_q, d_v), dtype, device)
 
     def S_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one g and some r."""
+        """The rows i of a block, for one n, g and some r."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
@@ -91,9 +91,8 @@ def attention_grouped_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), d_v)
         )
 
-
     def S_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for one n, g and some r. No row maximum is needed."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
@@ -160,7 +159,7 @@ def attention_grouped_backward(
     dV = torch.zeros((parts, N, G, d_v, T_k), dtype=dtype, device=device)
 
     def dA_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one r and some g."""
+        """The rows i of a block, for one n, r and some g."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         # dA[n,g,r,i,j] = Sum_c(V[n,g,j,c]*dO[n,g,r,i,c])
         dA = torch.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
@@ -225,7 +224,7 @@ def attention_grouped_lean_forward(
     O = workspace.empty((N, G, R, T_q, d_v), dtype, device)
 
     def S_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one g and some r."""
+        """The rows i of a block, for one n, g and some r."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
@@ -258,9 +257,8 @@ def attention_grouped_lean_forward(
         )
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
-
     def S_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for one n, g and some r. No row maximum is needed."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
@@ -329,7 +327,7 @@ def attention_grouped_lean_backward(
     dV = torch.zeros((parts, N, G, d_v, T_k), dtype=dtype, device=device)
 
     def S_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one r and some g."""
+        """The rows i of a block, for one n, r and some g."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, g, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
@@ -379,7 +377,7 @@ _operator = Operator(
     "attention_grouped",
     attention_grouped_forward,
     attention_grouped_backward,
-    version="v81e93e1a",
+    version="vdcb3268d",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),
@@ -411,7 +409,7 @@ _lean_operator = Operator(
     "attention_grouped_lean",
     attention_grouped_lean_forward,
     attention_grouped_lean_backward,
-    version="v688e8585",
+    version="vd12f99f2",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),

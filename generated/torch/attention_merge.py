@@ -85,7 +85,7 @@ def attention_merge_forward(
 _operator = Operator(
     "attention_merge",
     attention_merge_forward,
-    version="vf350e41e",
+    version="vf478c90e",
     arrays=("outputs: N... P C", "scales: N... P", "allowed: N... P"),
     outputs=("O: N... C", "L: N..."),
     independent=(True, False),

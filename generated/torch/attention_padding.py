@@ -76,9 +76,8 @@ def attention_padding_forward(
         # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
         torch.matmul(A[b, h, i], V[b, h], out=O[b, h, i])
 
-
     def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one b and some h. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for one b and some h. No row maximum is needed."""
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
         # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
@@ -209,9 +208,8 @@ def attention_padding_lean_forward(
         torch.matmul(A_exp, V[b, h], out=O[b, h, i])
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
-
     def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one b and some h. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for one b and some h. No row maximum is needed."""
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
         # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
@@ -303,7 +301,7 @@ _operator = Operator(
     "attention_padding",
     attention_padding_forward,
     attention_padding_backward,
-    version="vb822c4cf",
+    version="v404b12d7",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "keep: B... T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "A", "O"),
@@ -334,7 +332,7 @@ _lean_operator = Operator(
     "attention_padding_lean",
     attention_padding_lean_forward,
     attention_padding_lean_backward,
-    version="v5438a63a",
+    version="vd7dbc488",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "keep: B... T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=(

@@ -92,9 +92,8 @@ def attention_softcap_forward(
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         torch.matmul(A[n, i], V[n], out=O[n, i])
 
-
     def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
-        """The rows i of a block, for some n. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for some n. No row maximum is needed."""
         U_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
@@ -255,9 +254,8 @@ def attention_softcap_lean_forward(
         torch.matmul(A_exp, V[n, j], out=O[n, i])
         O[n, i] /= A_sum[n, i][..., None]
 
-
     def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
-        """The rows i of a block, for some n. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for some n. No row maximum is needed."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         U_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
@@ -378,7 +376,7 @@ _operator = Operator(
     "attention_softcap",
     attention_softcap_forward,
     attention_softcap_backward,
-    version="v10246994",
+    version="vde8fe367",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),
@@ -412,7 +410,7 @@ _lean_operator = Operator(
     "attention_softcap_lean",
     attention_softcap_lean_forward,
     attention_softcap_lean_backward,
-    version="v76273087",
+    version="v33ea6c02",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),

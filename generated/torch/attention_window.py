@@ -88,9 +88,8 @@ def attention_window_forward(
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         torch.matmul(A[n, i, j], V[n, j], out=O[n, i])
 
-
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
-        """The rows i of a block, for some n. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for some n. No row maximum is needed."""
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
@@ -249,9 +248,8 @@ def attention_window_lean_forward(
         torch.matmul(A_exp, V[n, j], out=O[n, i])
         O[n, i] /= A_sum[n, i][..., None]
 
-
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
-        """The rows i of a block, for some n. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for some n. No row maximum is needed."""
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
@@ -373,7 +371,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
-    version="v34c278c6",
+    version="v4638f4b3",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -406,7 +404,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
-    version="v1d81de13",
+    version="v318ec5be",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

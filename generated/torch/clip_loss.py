@@ -65,9 +65,8 @@ def clip_loss_forward(
         torch.exp(R_log_exp, out=R_log_exp)
         R_log[i] = torch.log(R_log_exp.sum(dim=-1))
 
-
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
@@ -201,9 +200,8 @@ def clip_loss_lean_forward(
         torch.exp(R_log_exp, out=R_log_exp)
         R_log[i] = torch.log(R_log_exp.sum(dim=-1))
 
-
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
@@ -368,7 +366,7 @@ _operator = Operator(
     "clip_loss",
     clip_loss_forward,
     clip_loss_backward,
-    version="v34694106",
+    version="v0014f427",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -398,7 +396,7 @@ _lean_operator = Operator(
     "clip_loss_lean",
     clip_loss_lean_forward,
     clip_loss_lean_backward,
-    version="vcd3dc23f",
+    version="v4e07b289",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

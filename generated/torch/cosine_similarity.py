@@ -139,7 +139,7 @@ _operator = Operator(
     "cosine_similarity",
     cosine_similarity_forward,
     cosine_similarity_backward,
-    version="ve496a418",
+    version="ve518f04f",
     arrays=("v: N... d", "w: N... d"),
     outputs=("y: N...",),
     options=("float eps",),

@@ -157,7 +157,7 @@ _operator = Operator(
     "cross_entropy",
     cross_entropy_forward,
     cross_entropy_backward,
-    version="v920551f4",
+    version="va9180e2d",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "L_top", "L_log"),

@@ -189,7 +189,7 @@ _operator = Operator(
     "cross_entropy_masked",
     cross_entropy_masked_forward,
     cross_entropy_masked_backward,
-    version="v7540a8f5",
+    version="v30eb483e",
     arrays=("z: N... V", "target: N...", "keep: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "row_top", "row_sum", "M"),

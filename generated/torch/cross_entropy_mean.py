@@ -221,7 +221,7 @@ _operator = Operator(
     "cross_entropy_mean",
     cross_entropy_mean_forward,
     cross_entropy_mean_backward,
-    version="v0d6a36ee",
+    version="vf3e5c5ab",
     arrays=("z: N... V", "target: N...", "keep: N...", "w: V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "w", "row_top", "row_sum", "W"),

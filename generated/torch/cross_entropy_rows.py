@@ -125,7 +125,7 @@ _operator = Operator(
     "cross_entropy_rows",
     cross_entropy_rows_forward,
     cross_entropy_rows_backward,
-    version="v89ddbfc4",
+    version="vd21c8c16",
     arrays=("z: N... V", "target: N...", "keep: N...", "w: V"),
     outputs=("row: N...",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "w", "row_top", "row_sum"),

@@ -182,7 +182,7 @@ _operator = Operator(
     "cross_entropy_soft",
     cross_entropy_soft_forward,
     cross_entropy_soft_backward,
-    version="v5e1217a9",
+    version="v234be3c5",
     arrays=("z: N... V", "y: N... V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "y", "L_top", "L_log"),

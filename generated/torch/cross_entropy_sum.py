@@ -203,7 +203,7 @@ _operator = Operator(
     "cross_entropy_sum",
     cross_entropy_sum_forward,
     cross_entropy_sum_backward,
-    version="vba3a1639",
+    version="v94732b3b",
     arrays=("z: N... V", "target: N...", "keep: N...", "w: V"),
     outputs=("total:",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "w", "row_top", "row_sum"),

@@ -184,7 +184,7 @@ _operator = Operator(
     "cross_entropy_weighted",
     cross_entropy_weighted_forward,
     cross_entropy_weighted_backward,
-    version="v0572467d",
+    version="vb68d6b0f",
     arrays=("z: N... V", "target: N...", "w: V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "w", "L_top", "L_log", "W"),

@@ -82,7 +82,7 @@ _operator = Operator(
     "dice",
     dice_forward,
     dice_backward,
-    version="v7dd7e44f",
+    version="v71c5c8ea",
     arrays=("p: N... M", "t: N... M"),
     outputs=("D: N...",),
     options=("float eps",),

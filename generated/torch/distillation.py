@@ -207,7 +207,7 @@ _operator = Operator(
     "distillation",
     distillation_forward,
     distillation_backward,
-    version="vaa9137c2",
+    version="v9c8a1198",
     arrays=("z: N... V", "t: N... V"),
     outputs=("loss:",),
     options=("float temperature",),

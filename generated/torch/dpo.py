@@ -147,7 +147,7 @@ _operator = Operator(
     "dpo",
     dpo_forward,
     dpo_backward,
-    version="v86de2a3a",
+    version="v62af613f",
     arrays=("chosen: N...", "rejected: N...", "ref_chosen: N...", "ref_rejected: N..."),
     outputs=("loss:",),
     options=("float beta",),

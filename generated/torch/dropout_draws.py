@@ -61,7 +61,7 @@ _operator = Operator(
     "dropout_draws",
     dropout_draws_forward,
     dropout_draws_backward,
-    version="v7240802f",
+    version="v850b2e50",
     arrays=("x: N...", "draw: N..."),
     outputs=("y: N...",),
     options=("float p",),

@@ -61,7 +61,7 @@ _operator = Operator(
     "embedding",
     embedding_forward,
     embedding_backward,
-    version="v6c87e0eb",
+    version="vd32dff20",
     arrays=("token: N...", "E: V C"),
     outputs=("x: N... C",),
     saved=("leading", "types", "C", "V", "token"),

@@ -81,7 +81,7 @@ _operator = Operator(
     "focal",
     focal_forward,
     focal_backward,
-    version="v0fcdac45",
+    version="vaaed002e",
     arrays=("x: N...", "y: N..."),
     outputs=("FL: N...",),
     options=("float gamma",),

@@ -62,7 +62,7 @@ _operator = Operator(
     "gelu",
     gelu_forward,
     gelu_backward,
-    version="va1360e78",
+    version="v1451f52f",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x", "Phi"),

@@ -71,7 +71,7 @@ _operator = Operator(
     "gelu_tanh",
     gelu_tanh_forward,
     gelu_tanh_backward,
-    version="vb6e64d4b",
+    version="va2b17d10",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x", "t"),

@@ -46,7 +46,7 @@ def gradient_clipping_forward(
 _operator = Operator(
     "gradient_clipping",
     gradient_clipping_forward,
-    version="v5a047671",
+    version="v027b7584",
     arrays=("g: N",),
     outputs=("clipped: N", "norm:"),
     options=("float most", "float eps"),

@@ -62,9 +62,8 @@ def info_nce_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
 
-
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
@@ -176,9 +175,8 @@ def info_nce_lean_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
 
-
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
@@ -328,7 +326,7 @@ _operator = Operator(
     "info_nce",
     info_nce_forward,
     info_nce_backward,
-    version="v9af37d21",
+    version="v5193bd5c",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -357,7 +355,7 @@ _lean_operator = Operator(
     "info_nce_lean",
     info_nce_lean_forward,
     info_nce_lean_backward,
-    version="vb0e707ef",
+    version="v7829dc88",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

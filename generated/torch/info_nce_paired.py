@@ -67,9 +67,8 @@ def info_nce_paired_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
 
-
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
@@ -179,9 +178,8 @@ def info_nce_paired_lean_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
 
-
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
@@ -306,9 +304,8 @@ def info_nce_paired_value_and_gradient(
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -((S[i] * dS[i]).sum(dim=(0, 1)) / tau)
 
-
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         S_part_2 = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
@@ -345,7 +342,7 @@ _operator = Operator(
     "info_nce_paired",
     info_nce_paired_forward,
     info_nce_paired_backward,
-    version="v342b3af9",
+    version="v283a6855",
     arrays=("Z: N d", "partner: N"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -375,7 +372,7 @@ _lean_operator = Operator(
     "info_nce_paired_lean",
     info_nce_paired_lean_forward,
     info_nce_paired_lean_backward,
-    version="vcb3f0b72",
+    version="v8785c578",
     arrays=("Z: N d", "partner: N"),
     outputs=("loss:",),
     options=("Tensor tau",),

@@ -125,7 +125,7 @@ _operator = Operator(
     "jensen_shannon",
     jensen_shannon_forward,
     jensen_shannon_backward,
-    version="v75ae5ed9",
+    version="v5cf9d228",
     arrays=("X: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

@@ -139,7 +139,7 @@ _operator = Operator(
     "jensen_shannon_logits",
     jensen_shannon_logits_forward,
     jensen_shannon_logits_backward,
-    version="v76f254c3",
+    version="v5af290c8",
     arrays=("z: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

@@ -78,7 +78,7 @@ _operator = Operator(
     "kullback_leibler",
     kullback_leibler_forward,
     kullback_leibler_backward,
-    version="vffe30fb7",
+    version="v2a787c07",
     arrays=("P: V", "Q: V"),
     outputs=("D:",),
     saved=("types", "P", "Q"),

@@ -185,7 +185,7 @@ _operator = Operator(
     "label_smoothing",
     label_smoothing_forward,
     label_smoothing_backward,
-    version="v1c56e613",
+    version="v0f84c62a",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float eps",),

@@ -135,7 +135,7 @@ _operator = Operator(
     "layer_norm",
     layer_norm_forward,
     layer_norm_backward,
-    version="v21a5d309",
+    version="v2cf0ac6e",
     arrays=("x: N... C", "gamma: C", "beta: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -112,7 +112,7 @@ _operator = Operator(
     "layer_norm_std",
     layer_norm_std_forward,
     layer_norm_std_backward,
-    version="v4f21c80a",
+    version="vc8867da3",
     arrays=("x: N... C",),
     outputs=("y: N... C",),
     options=("float eps",),

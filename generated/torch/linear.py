@@ -65,7 +65,7 @@ _operator = Operator(
     "linear",
     linear_forward,
     linear_backward,
-    version="v5b1d8024",
+    version="v50108cb9",
     arrays=("x: N... C", "W: F C", "b: F"),
     outputs=("y: N... F",),
     saved=("leading", "types", "F", "x", "W"),

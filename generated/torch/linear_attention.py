@@ -144,7 +144,8 @@ def linear_attention_backward(
         #     by dphi_q written in
         torch.matmul(dO[n, i], S[n].swapaxes(-1, -2), out=dQ[n, i])
         dQ[n, i] /= norm[n, i][..., None]
-        part_part = torch.mul(dnorm[..., None], z[n][:, None], out=room(2, n, i, d_k))
+        part_part = room(2, n, i, d_k)
+        part_part.copy_(dnorm[..., None] * z[n][:, None])
         dQ[n, i] += part_part
         part_part_2 = room(3, n, i, d_k)
         part_part_2.copy_(Q[n, i])
@@ -301,7 +302,8 @@ def linear_attention_lean_backward(
         #     by dphi_q written in
         torch.matmul(dO[n, i], S[n].swapaxes(-1, -2), out=dQ[n, i])
         dQ[n, i] /= norm[n, i][..., None]
-        part_part = torch.mul(dnorm[..., None], z[n][:, None], out=room(2, n, i, d_k))
+        part_part = room(2, n, i, d_k)
+        part_part.copy_(dnorm[..., None] * z[n][:, None])
         dQ[n, i] += part_part
         part_part_2 = room(3, n, i, d_k)
         part_part_2.copy_(Q[n, i])
@@ -345,7 +347,7 @@ _operator = Operator(
     "linear_attention",
     linear_attention_forward,
     linear_attention_backward,
-    version="v6f008e11",
+    version="vb8eef420",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "S", "z", "norm", "O"),
@@ -374,7 +376,7 @@ _lean_operator = Operator(
     "linear_attention_lean",
     linear_attention_lean_forward,
     linear_attention_lean_backward,
-    version="v64677d0c",
+    version="ve71b9dbe",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "z", "norm", "O"),

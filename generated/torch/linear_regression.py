@@ -108,7 +108,7 @@ _operator = Operator(
     "linear_regression",
     linear_regression_forward,
     linear_regression_backward,
-    version="vd289d857",
+    version="v0ab7b8fb",
     arrays=("X: N C", "w: C", "y: N"),
     outputs=("loss:",),
     options=("float ridge",),

@@ -58,7 +58,7 @@ _operator = Operator(
     "log_sigmoid",
     log_sigmoid_forward,
     log_sigmoid_backward,
-    version="v04b810f8",
+    version="v47f7dae5",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x"),

@@ -89,7 +89,7 @@ _operator = Operator(
     "log_softmax",
     log_softmax_forward,
     log_softmax_backward,
-    version="ve0f9cbbc",
+    version="vaad0ce47",
     arrays=("z: N... V",),
     outputs=("y: N... V",),
     saved=("leading", "types", "N", "V", "y"),

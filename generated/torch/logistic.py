@@ -93,7 +93,7 @@ _operator = Operator(
     "logistic",
     logistic_forward,
     logistic_backward,
-    version="v866e5acf",
+    version="v21b1bf1b",
     arrays=("X: N d", "y: N", "theta: d"),
     outputs=("loss:",),
     saved=("types", "X", "y", "u"),

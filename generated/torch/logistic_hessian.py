@@ -62,7 +62,7 @@ def logistic_hessian_forward(
 _operator = Operator(
     "logistic_hessian",
     logistic_hessian_forward,
-    version="v6f13a50a",
+    version="vddf1c22a",
     arrays=("X: B... N d", "theta: B... d"),
     outputs=("H: B... d d",),
     independent=(True, False),

@@ -94,7 +94,7 @@ _operator = Operator(
     "logsumexp",
     logsumexp_forward,
     logsumexp_backward,
-    version="v38baa416",
+    version="v507a6b0f",
     arrays=("z: N... V",),
     outputs=("L: N...",),
     saved=("leading", "types", "N", "V", "z", "L_top", "L_log"),

@@ -101,7 +101,7 @@ _operator = Operator(
     "mean_squared_error",
     mean_squared_error_forward,
     mean_squared_error_backward,
-    version="vc6433bcf",
+    version="va8c2525a",
     arrays=("y: N...", "t: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "y", "t"),

@@ -138,7 +138,7 @@ _operator = Operator(
     "ranking_loss",
     ranking_loss_forward,
     ranking_loss_backward,
-    version="v48f7838a",
+    version="vf87bd4ec",
     arrays=("s: N... M", "target: N...", "valid: N... M"),
     outputs=("L: N...",),
     options=("Tensor tau",),

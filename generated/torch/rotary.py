@@ -48,10 +48,11 @@ def rotary_forward(
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
         # angle[t,a] = (t + start)/base**(a/A)
-        angle = torch.mul(
-            base**-(torch.arange(A, dtype=dtype, device=device) / A),
-            (torch.arange(t.start, t.stop, dtype=dtype, device=device) + start)[..., None],
-            out=room(0, t, A),
+        angle = room(0, t, A)
+        angle.copy_(
+            base**-(torch.arange(A, dtype=dtype, device=device) / A) * (
+                torch.arange(t.start, t.stop, dtype=dtype, device=device) + start
+            )[..., None]
         )
         R_part = torch.sin(angle, out=room(1, t, A))
         R_part_2 = torch.cos(angle, out=room(0, t, A))
@@ -122,10 +123,10 @@ def rotary_lean_forward(
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
         # angle[t,a] = (t + start)/base**(a/A)
-        torch.mul(
-            base**-(torch.arange(A, dtype=dtype, device=device) / A),
-            (torch.arange(t.start, t.stop, dtype=dtype, device=device) + start)[..., None],
-            out=angle[t],
+        angle[t].copy_(
+            base**-(torch.arange(A, dtype=dtype, device=device) / A) * (
+                torch.arange(t.start, t.stop, dtype=dtype, device=device) + start
+            )[..., None]
         )
         torch.sin(angle[t], out=R_part[t])
         R_part_2 = torch.cos(angle[t], out=room(0, t, A))
@@ -196,7 +197,7 @@ _operator = Operator(
     "rotary",
     rotary_forward,
     rotary_backward,
-    version="v2539da1a",
+    version="v19cdcd78",
     arrays=("x: N... T A 2",),
     outputs=("y: N... T A 2",),
     options=("float base", "float start"),
@@ -226,7 +227,7 @@ _lean_operator = Operator(
     "rotary_lean",
     rotary_lean_forward,
     rotary_lean_backward,
-    version="ve7f62575",
+    version="v6bbd6040",
     arrays=("x: N... T A 2",),
     outputs=("y: N... T A 2",),
     options=("float base", "float start"),

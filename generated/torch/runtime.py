@@ -43,9 +43,10 @@ class Bound(NamedTuple):
 
 
 NO_NEED = (0, "")
+NO_NEEDS: Mapping[str, tuple[int, str]] = {}
 
 
-def bind(kernel: str, *arguments: Array, needs: Mapping[str, tuple[int, str]] = {}) -> Bound: - only read
+def bind(kernel: str, *arguments: Array, needs: Mapping[str, tuple[int, str]] = NO_NEEDS) -> Bound:
     """The arguments checked against their axes. `needs` has the least size where it is not 0, and what needs it.
 
     Raises:

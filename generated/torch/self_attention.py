@@ -77,7 +77,7 @@ def self_attention_forward(
     O = workspace.empty((N, G, R, T, D), dtype, device)
 
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one g and some r."""
+        """The rows i of a block, for one n, g and some r."""
         j = slice(0, min(T, i.stop))
         Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -109,9 +109,8 @@ def self_attention_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), D)
         )
 
-
     def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for one n, g and some r. No row maximum is needed."""
         j = slice(0, min(T, i.stop))
         Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -185,7 +184,7 @@ def self_attention_backward(
     dK = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
 
     def dA_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one r and some g."""
+        """The rows i of a block, for one n, r and some g."""
         j = slice(0, min(T, i.stop))
         # dA[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
         dA = torch.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
@@ -314,7 +313,7 @@ def self_attention_lean_forward(
     O = workspace.empty((N, G, R, T, D), dtype, device)
 
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one g and some r."""
+        """The rows i of a block, for one n, g and some r."""
         j = slice(0, min(T, i.stop))
         Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -346,9 +345,8 @@ def self_attention_lean_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), D)
         )
 
-
     def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for one n, g and some r. No row maximum is needed."""
         j = slice(0, min(T, i.stop))
         Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -428,7 +426,7 @@ def self_attention_lean_backward(
     dK = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
 
     def Z_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one r and some g."""
+        """The rows i of a block, for one n, r and some g."""
         j = slice(0, min(T, i.stop))
         Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -467,9 +465,8 @@ def self_attention_lean_backward(
         dK[part, n, g, :, j] += dK_block
         torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
 
-
     def Z_block_unshifted(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one r and some g. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for one n, r and some g. No row maximum is needed."""
         j = slice(0, min(T, i.stop))
         Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -587,7 +584,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="vf9f12f77",
+    version="v6c4a3eb6",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -642,7 +639,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="v3094053f",
+    version="v2326cd9f",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

@@ -83,10 +83,11 @@ def self_attention_rotary_forward(
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # angle[i,a] = i/base**(a/A)
-        angle = torch.mul(
-            base**-(torch.arange(A, dtype=dtype, device=device) / A),
-            torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None],
-            out=room(0, i, A),
+        angle = room(0, i, A)
+        angle.copy_(
+            base**-(
+                torch.arange(A, dtype=dtype, device=device) / A
+            ) * torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None]
         )
         turns_part = torch.sin(angle, out=room(1, i, A))
         turns_part_2 = torch.cos(angle, out=room(0, i, A))
@@ -127,7 +128,7 @@ def self_attention_rotary_forward(
     O = workspace.empty((N, G, R, T, D), dtype, device)
 
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n and one g and some r."""
+        """The rows i_2 of a block, for one n, g and some r."""
         j = slice(0, min(T, i_2.stop))
         Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -162,9 +163,8 @@ def self_attention_rotary_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D)
         )
 
-
     def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        """The rows i_2 of a block, for one n, g and some r. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop))
         Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -241,7 +241,7 @@ def self_attention_rotary_backward(
     dK = torch.zeros((parts, N, G, T, A, 2), dtype=dtype, device=device)
 
     def dQ_product_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n and one r and some g."""
+        """The rows i of a block, for one n, r and some g."""
         j = slice(0, min(T, i.stop))
         # dP[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
         dP = torch.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
@@ -390,10 +390,11 @@ def self_attention_rotary_lean_forward(
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # angle[i,a] = i/base**(a/A)
-        angle = torch.mul(
-            base**-(torch.arange(A, dtype=dtype, device=device) / A),
-            torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None],
-            out=room(0, i, A),
+        angle = room(0, i, A)
+        angle.copy_(
+            base**-(
+                torch.arange(A, dtype=dtype, device=device) / A
+            ) * torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None]
         )
         turns_part = torch.sin(angle, out=room(1, i, A))
         turns_part_2 = torch.cos(angle, out=room(0, i, A))
@@ -433,7 +434,7 @@ def self_attention_rotary_lean_forward(
     O = workspace.empty((N, G, R, T, D), dtype, device)
 
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n and one g and some r."""
+        """The rows i_2 of a block, for one n, g and some r."""
         j = slice(0, min(T, i_2.stop))
         Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -468,9 +469,8 @@ def self_attention_rotary_lean_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D)
         )
 
-
     def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        """The rows i_2 of a block, for one n, g and some r. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop))
         Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -550,10 +550,11 @@ def self_attention_rotary_lean_backward(
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # angle[i,a] = i/base**(a/A)
-        angle = torch.mul(
-            base**-(torch.arange(A, dtype=dtype, device=device) / A),
-            torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None],
-            out=room(0, i, A),
+        angle = room(0, i, A)
+        angle.copy_(
+            base**-(
+                torch.arange(A, dtype=dtype, device=device) / A
+            ) * torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None]
         )
         turns_part = torch.sin(angle, out=room(1, i, A))
         turns_part_2 = torch.cos(angle, out=room(0, i, A))
@@ -597,7 +598,7 @@ def self_attention_rotary_lean_backward(
     dK = torch.zeros((parts, N, G, T, A, 2), dtype=dtype, device=device)
 
     def dQ_product_block(room: Room, part: int, n: int, r: int, g: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n and one r and some g."""
+        """The rows i_2 of a block, for one n, r and some g."""
         j = slice(0, min(T, i_2.stop))
         Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -651,9 +652,8 @@ def self_attention_rotary_lean_backward(
             ).reshape((g.stop - g.start), (i_2.stop - i_2.start), A, 2)
         )
 
-
     def dQ_product_block_unshifted(room: Room, part: int, n: int, r: int, g: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n and one r and some g. No maximum is taken away: all exponents are small."""
+        """The rows i_2 of a block, for one n, r and some g. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop))
         Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -793,7 +793,7 @@ _operator = Operator(
     "self_attention_rotary",
     self_attention_rotary_forward,
     self_attention_rotary_backward,
-    version="vd6bfe0d4",
+    version="v3704c8b9",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),
@@ -860,7 +860,7 @@ _lean_operator = Operator(
     "self_attention_rotary_lean",
     self_attention_rotary_lean_forward,
     self_attention_rotary_lean_backward,
-    version="vfccc69d2",
+    version="v2a6508f7",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),

@@ -65,9 +65,8 @@ def self_attention_rotary_keys_forward(
     def h_new_block(room: Room, part: int, s: slice) -> None:
         """The rows s of a block."""
         # angle_key[s,a] = position[s]/base**(a/A)
-        angle_key = torch.mul(
-            base**-(torch.arange(A, dtype=dtype, device=device) / A), position[s][..., None], out=room(0, s, A)
-        )
+        angle_key = room(0, s, A)
+        angle_key.copy_(base**-(torch.arange(A, dtype=dtype, device=device) / A) * position[s][..., None])
         turns_key_part = torch.sin(angle_key, out=room(1, s, A))
         turns_key_part_2 = torch.cos(angle_key, out=room(0, s, A))
         turns_key_part_3 = torch.neg(turns_key_part, out=room(2, s, A))
@@ -106,7 +105,7 @@ def self_attention_rotary_keys_forward(
 _operator = Operator(
     "self_attention_rotary_keys",
     self_attention_rotary_keys_forward,
-    version="v4bdae953",
+    version="v4239f0c8",
     arrays=("x: N... S C", "position: S", "W_K: G A 2 C", "W_V: G D C"),
     outputs=("K_new: N... G S A 2", "V_new: N... G S D"),
     options=("float base",),

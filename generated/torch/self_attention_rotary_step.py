@@ -80,9 +80,8 @@ def self_attention_rotary_step_forward(
     def q_new_block(room: Room, part: int, s: slice) -> None:
         """The rows s of a block."""
         # angle_new[s,a] = position[s]/base**(a/A)
-        angle_new = torch.mul(
-            base**-(torch.arange(A, dtype=dtype, device=device) / A), position[s][..., None], out=room(0, s, A)
-        )
+        angle_new = room(0, s, A)
+        angle_new.copy_(base**-(torch.arange(A, dtype=dtype, device=device) / A) * position[s][..., None])
         turns_new_part = torch.sin(angle_new, out=room(1, s, A))
         turns_new_part_2 = torch.cos(angle_new, out=room(0, s, A))
         turns_new_part_3 = torch.neg(turns_new_part, out=room(2, s, A))
@@ -121,7 +120,7 @@ def self_attention_rotary_step_forward(
     O_new = workspace.empty((N, G, R, S, D), dtype, device)
 
     def Z_new_block(room: Room, part: int, n: int, g: int, r: slice, s_2: slice) -> None:
-        """The rows s_2 of a block, for one n and one g and some r."""
+        """The rows s_2 of a block, for one n, g and some r."""
         Z_new_part = torch.mul(Q_new[n, g, r, s_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, s_2, A, 2))
         # Z_new[n,g,r,s,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A)) =
@@ -147,9 +146,8 @@ def self_attention_rotary_step_forward(
             ).reshape((r.stop - r.start), (s_2.stop - s_2.start), D)
         )
 
-
     def Z_new_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, s_2: slice) -> None:
-        """The rows s_2 of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        """The rows s_2 of a block, for one n, g and some r. No row maximum is needed."""
         Z_new_part = torch.mul(Q_new[n, g, r, s_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, s_2, A, 2))
         # Z_new[n,g,r,s,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A)) =
@@ -195,7 +193,7 @@ def self_attention_rotary_step_forward(
 _operator = Operator(
     "self_attention_rotary_step",
     self_attention_rotary_step_forward,
-    version="vc2d6a62f",
+    version="ve7d71419",
     arrays=(
         "x: N... S C", "place: S", "position: S", "K: N... G T A 2", "V: N... G T D", "W_Q: G R A 2 C", "W_O: C G R D",
     ),

@@ -71,7 +71,7 @@ def self_attention_step_forward(
     O_new = workspace.empty((N, G, R, S, D), dtype, device)
 
     def Z_new_block(room: Room, part: int, n: int, g: int, r: slice, s: slice) -> None:
-        """The rows s of a block, for one n and one g and some r."""
+        """The rows s of a block, for one n, g and some r."""
         Z_new_part = torch.div(Q_new[n, g, r, s], math.sqrt(D), out=room(0, r, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
@@ -96,9 +96,8 @@ def self_attention_step_forward(
             ).reshape((r.stop - r.start), (s.stop - s.start), D)
         )
 
-
     def Z_new_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, s: slice) -> None:
-        """The rows s of a block, for one n and one g and some r. No maximum is taken away: all exponents are small."""
+        """The rows s of a block, for one n, g and some r. No row maximum is needed."""
         Z_new_part = torch.div(Q_new[n, g, r, s], math.sqrt(D), out=room(0, r, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
@@ -143,7 +142,7 @@ def self_attention_step_forward(
 _operator = Operator(
     "self_attention_step",
     self_attention_step_forward,
-    version="vb52096fd",
+    version="vd602b8f9",
     arrays=("x: N... S C", "place: S", "K: N... G T D", "V: N... G T D", "W_Q: G R D C", "W_O: C G R D"),
     outputs=("y_new: N... S C",),
     independent=(True, False),

@@ -46,7 +46,7 @@ def sgd_forward(
 _operator = Operator(
     "sgd",
     sgd_forward,
-    version="vb086ed4b",
+    version="v0aa7214c",
     arrays=("theta: N...", "g: N...", "v: N..."),
     outputs=("theta_next: N...", "v_next: N..."),
     options=("float lr", "float mu", "float decay"),

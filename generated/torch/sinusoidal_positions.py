@@ -46,7 +46,7 @@ def sinusoidal_positions_forward(
     def E_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # angle[n,a] = position[n]*theta[a]
-        torch.mul(position[n][..., None], theta, out=angle[n])
+        angle[n].copy_(position[n][..., None] * theta)
         E_part = torch.sin(angle[n], out=room(0, n, A))
         E_part_2 = torch.cos(angle[n], out=room(1, n, A))
         # E[n,a,e] = where(Eq(e, 0), sin(angle[n,a]), cos(angle[n,a]))
@@ -110,7 +110,7 @@ _operator = Operator(
     "sinusoidal_positions",
     sinusoidal_positions_forward,
     sinusoidal_positions_backward,
-    version="ve30ef622",
+    version="vdf1b9f4f",
     arrays=("position: N...", "theta: A"),
     outputs=("E: N... A 2",),
     saved=("leading", "types", "A", "N", "position", "theta", "angle"),

@@ -88,7 +88,7 @@ _operator = Operator(
     "softmax",
     softmax_forward,
     softmax_backward,
-    version="v34a488e1",
+    version="v671b58d1",
     arrays=("z: N... V",),
     outputs=("p: N... V",),
     saved=("leading", "types", "N", "V", "p"),

@@ -64,9 +64,8 @@ def softmax_regression_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
 
-
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
         torch.matmul(X[i], W.T, out=u[i])
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
@@ -166,9 +165,8 @@ def softmax_regression_lean_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
 
-
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
         torch.matmul(X[i], W.T, out=u[i])
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
@@ -279,9 +277,8 @@ def softmax_regression_value_and_gradient(
         dW_block = torch.matmul(du.T, X[i], out=room(1, C, d))
         dW[part] += dW_block
 
-
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
-        """The rows i of a block. No maximum is taken away: all exponents are small."""
+        """The rows i of a block. No row maximum is needed."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
         torch.matmul(X[i], W.T, out=u[i])
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
@@ -311,7 +308,7 @@ _operator = Operator(
     "softmax_regression",
     softmax_regression_forward,
     softmax_regression_backward,
-    version="v89c3281f",
+    version="vec4e2cfd",
     arrays=("X: N d", "label: N", "W: C d"),
     outputs=("loss:",),
     saved=("types", "C", "N", "d", "X", "label", "u", "L_top", "L_log"),
@@ -340,7 +337,7 @@ _lean_operator = Operator(
     "softmax_regression_lean",
     softmax_regression_lean_forward,
     softmax_regression_lean_backward,
-    version="v2ec58a26",
+    version="v611d6ff0",
     arrays=("X: N d", "label: N", "W: C d"),
     outputs=("loss:",),
     saved=("types", "C", "N", "d", "X", "label", "W", "L_top", "L_log"),

@@ -53,9 +53,8 @@ def softmax_regression_hessian_forward(
         # mu[r,i,c] = softmax(u[r,i,c], over=c)
         torch.div(mu_exp, mu_sum[..., None], out=mu[r, i])
 
-
     def u_block_unshifted(room: Room, part: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for some r. No maximum is taken away: all exponents are small."""
+        """The rows i of a block, for some r. No row maximum is needed."""
         # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
         u = torch.matmul(X[r, i], W[r].swapaxes(-1, -2), out=mu[r, i])
         mu_exp = torch.exp(u, out=mu[r, i])
@@ -77,16 +76,19 @@ def softmax_regression_hessian_forward(
     def H_block(room: Room, part: int, i_2: int, r_2: slice, c: slice) -> None:
         """The rows c of a block, for one i_2 and some r_2."""
         # cov[r,i,c,e] = (-mu[r,i,e] + [c = e])*mu[r,i,c]
-        cov = torch.mul(mu[r_2, i_2, c][..., None], mu[r_2, i_2][:, None], out=room(0, r_2, c, C))
+        cov = room(0, r_2, c, C)
+        cov.copy_(mu[r_2, i_2, c][..., None] * mu[r_2, i_2][:, None])
         torch.neg(cov, out=cov)
         cov[
             torch.arange(r_2.stop - r_2.start, device=device)[:, None],
             torch.arange(c.stop - c.start, device=device),
             torch.arange(c.start, c.stop, device=device),
         ] += mu[r_2, i_2, c]
-        H_part = torch.mul(X[r_2, i_2][..., None], X[r_2, i_2][:, None], out=room(1, r_2, d, d))
+        H_part = room(1, r_2, d, d)
+        H_part.copy_(X[r_2, i_2][..., None] * X[r_2, i_2][:, None])
         # H[r,c,a,e,b] = Sum_i(X[r,i,a]*X[r,i,b]*cov[r,i,c,e])
-        H_block = torch.mul(cov[:, :, None, :, None], H_part[:, None, :, None], out=room(2, r_2, c, d, C, d))
+        H_block = room(2, r_2, c, d, C, d)
+        H_block.copy_(cov[:, :, None, :, None] * H_part[:, None, :, None])
         H[part, r_2, c] += H_block
 
     workspace.sweep(H_block, C, rows, (), (N,), C * d * d, dtype, device, parts=parts, lots=B)
@@ -97,7 +99,7 @@ def softmax_regression_hessian_forward(
 _operator = Operator(
     "softmax_regression_hessian",
     softmax_regression_hessian_forward,
-    version="v704b4c17",
+    version="vadf297b7",
     arrays=("X: B... N d", "W: B... C d"),
     outputs=("H: B... C d C d",),
     independent=(True, False),

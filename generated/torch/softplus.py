@@ -58,7 +58,7 @@ _operator = Operator(
     "softplus",
     softplus_forward,
     softplus_backward,
-    version="v35109e19",
+    version="v6f91aee5",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x"),

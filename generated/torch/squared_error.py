@@ -61,7 +61,7 @@ _operator = Operator(
     "squared_error",
     squared_error_forward,
     squared_error_backward,
-    version="v41cc4c35",
+    version="vfbde799e",
     arrays=("y: N...", "t: N..."),
     outputs=("e: N...",),
     saved=("leading", "types", "y", "t"),

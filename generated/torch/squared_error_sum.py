@@ -91,7 +91,7 @@ _operator = Operator(
     "squared_error_sum",
     squared_error_sum_forward,
     squared_error_sum_backward,
-    version="v73b6c6e5",
+    version="v9a341e51",
     arrays=("y: N...", "t: N..."),
     outputs=("total:",),
     saved=("leading", "types", "y", "t"),

@@ -169,9 +169,8 @@ def transformer_block_forward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         torch.matmul(A[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
 
-
     def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h. No maximum is taken away: all exponents are small."""
+        """The rows i_2 of a block, for one n_2 and some h. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop) if causal else T)
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
@@ -666,9 +665,8 @@ def transformer_block_lean_forward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         torch.matmul(A, V[n_2, h, j], out=O[n_2, h, i_2])
 
-
     def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h. No maximum is taken away: all exponents are small."""
+        """The rows i_2 of a block, for one n_2 and some h. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop) if causal else T)
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
@@ -967,9 +965,8 @@ def transformer_block_lean_backward(
         torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
         dQ[n_3, h, i_3] /= math.sqrt(D)
 
-
     def S_block_unshifted(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
-        """The rows i_3 of a block, for one n_3 and some h. No maximum is taken away: all exponents are small."""
+        """The rows i_3 of a block, for one n_3 and some h. No row maximum is needed."""
         j = slice(0, min(T, i_3.stop) if causal else T)
         S_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, h, i_3, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
@@ -1116,7 +1113,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="v47d932d0",
+    version="v9f1d533f",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1241,7 +1238,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="v09858b15",
+    version="vee7f47da",
     arrays=(
         "x: N... T C",
         "gamma_1: C",

@@ -94,7 +94,7 @@ def truncated_softmax_forward(
 _operator = Operator(
     "truncated_softmax",
     truncated_softmax_forward,
-    version="v47005414",
+    version="vfd44d602",
     arrays=("z: N... V",),
     outputs=("q: N... V",),
     options=("float temperature", "float most", "float mass"),

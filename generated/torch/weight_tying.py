@@ -78,9 +78,8 @@ def weight_tying_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[n] = torch.log(L_log_exp.sum(dim=-1))
 
-
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block. No maximum is taken away: all exponents are small."""
+        """The rows n of a block. No row maximum is needed."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
         torch.matmul(h[n], E.T, out=z[n])
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -198,9 +197,8 @@ def weight_tying_lean_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[n] = torch.log(L_log_exp.sum(dim=-1))
 
-
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block. No maximum is taken away: all exponents are small."""
+        """The rows n of a block. No row maximum is needed."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
         torch.matmul(h[n], E.T, out=z[n])
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -336,9 +334,8 @@ def weight_tying_value_and_gradient(
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
         torch.matmul(dh[n], W.T, out=dx[n])
 
-
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block. No maximum is taken away: all exponents are small."""
+        """The rows n of a block. No row maximum is needed."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
         torch.matmul(h[n], E.T, out=z[n])
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
@@ -371,7 +368,7 @@ _operator = Operator(
     "weight_tying",
     weight_tying_forward,
     weight_tying_backward,
-    version="vd738612a",
+    version="v22e65326",
     arrays=("token: N...", "target: N...", "E: V C", "W: C C"),
     outputs=("loss:",),
     saved=("types", "C", "N", "V", "token", "target", "E", "W", "x", "h", "z", "L_top", "L_log"),
@@ -400,7 +397,7 @@ _lean_operator = Operator(
     "weight_tying_lean",
     weight_tying_lean_forward,
     weight_tying_lean_backward,
-    version="va4d8424b",
+    version="v270e3002",
     arrays=("token: N...", "target: N...", "E: V C", "W: C C"),
     outputs=("loss:",),
     saved=("types", "C", "N", "V", "token", "target", "E", "W", "L_top", "L_log"),

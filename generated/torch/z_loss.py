@@ -162,7 +162,7 @@ _operator = Operator(
     "z_loss",
     z_loss_forward,
     z_loss_backward,
-    version="v6074f8b3",
+    version="v2b051070",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float scale",),
