@@ -71,7 +71,7 @@ def _scaling(expression: Expr, numbers: Sequence[Expr], factors: Factors, sizes:
     """The cost of multiplying a sum by numbers: a pass over the result, or over an operand if they are inside."""
     if not numbers:
         return FREE
-    if isinstance(expression, sympy.Sum):
+    if isinstance(expression, sympy.Sum) and factors:
         return _passes(min((_axes(base) for base, _ in factors), key=lambda axes: entries(axes).at(sizes)))
     return _passes(_axes(expression))
 

@@ -13,6 +13,9 @@ from sympy import Add, Expr, Mul, S
 
 from codegen.networks import Term, components
 from derive.binders import free_indices
+from derive.language import Scalar, is_bracket
+
+SAFE = (sympy.Indexed, Scalar)  # what has a value wherever the names have
 
 
 def collected(terms: Sequence[Term]) -> Expr:
@@ -38,9 +41,12 @@ def collected(terms: Sequence[Term]) -> Expr:
 def loose_factors(term: Term) -> list[Expr]:
     """The factors outside the term's sums, each to the first power, or to the power of -1.
 
-    Exponentials stay together: exp(x)/(1 + exp(x)) is harmless, and exp(x) alone may overflow.
+    Exponentials stay together: exp(x)/(1 + exp(x)) is harmless, and exp(x) alone may overflow. So do a bracket and what
+    it stands before: 1/x is no number where [x > 0] is 0.
     """
     outside = [factors for scope, factors in components(term) if not scope]
+    if any(is_bracket(base) for factors in outside for base, _ in factors):
+        outside = [[(b, e) for b, e in factors if is_bracket(b) or (e > 0 and isinstance(b, SAFE))] for factors in outside]
     bases = [(base, exponent) for factors in outside for base, exponent in factors if not base.has(sympy.exp)]
     return [base if exponent > 0 else 1 / base for base, exponent in bases if abs(exponent) >= 1]
 

@@ -23,6 +23,8 @@ def gathered(node: Node) -> Node:
     if not isinstance(node, Map) or node.operation not in PRODUCTS or node.is_host:
         return node
     above, below = factors_of(node)
+    if len(below) > 1:
+        return node
     selected = next((factor for factor in above if _meets(factor, [*above, *below])), None)
     if isinstance(selected, Select):
         # Where the condition fails, the product is 0 whatever its other factors are.

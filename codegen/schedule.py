@@ -28,10 +28,10 @@ from codegen.nodes import (
     Size,
     walk,
 )
-from codegen.roots import SLOPE_AT_ZERO, has_open_root, settled
 from codegen.scattering import lower_definition
 from codegen.sharing import Statement, fresh_name, hoisted, read_later, reads, shrunk
 from codegen.shifts import unshifted
+from codegen.slopes import SLOPE_AT_ZERO, slopes
 from codegen.stability import stable
 from codegen.trace import Told, needed, told, traced
 from codegen.variants import lean, rejoined
@@ -320,13 +320,13 @@ def _lowered(
     made = []
     names = [other.name for other in known]
     nonempty = frozenset(least_sizes(definitions, known))
-    open_root = has_open_root(known, program)
+    without_value = slopes(known, program)
     sizes = typical_sizes(program)
     for definition in definitions:
         earlier = known[: names.index(definition.name)] if definition.name in names else known
         body = stable(definition.body, earlier)
-        if open_root and definition.name not in names:
-            body = settled(body, program)
+        if definition.name not in names:
+            body = without_value.settled(body)
         context = Context(
             program.name, frozenset(options), definition.indices, parts=parts, nonempty=nonempty, sizes=sizes
         )

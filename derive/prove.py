@@ -35,7 +35,7 @@ from derive.normal.rewriting import Rewrite, solved
 from derive.program import Claim, Program, symbols_of
 from derive.refutation import Counterexample, confirm, find_counterexample
 from derive.rules import Rule, RuleRefusedError
-from derive.ties import comparisons_of, off_ties, without_ties
+from derive.ties import comparisons_of, jumps, off_ties, without_ties
 from derive.wellformed import is_equation
 
 PROVED, REFUTED, UNDECIDED = "Proved", "Refuted", "Undecided"
@@ -150,7 +150,7 @@ def _share(deadline: float) -> float:
 def _counterexample(claim: Claim, seed: int, until: float) -> Counterexample | None:
     """A counterexample, for a claim about derivatives away from the points where a case switches."""
     found = find_counterexample(claim, seed=seed, budget_s=until - time.thread_time())
-    if found is None or not claim.program.switches:
+    if found is None or not claim.program.switches or not jumps(claim):
         return found
     away = off_ties(claim)
     again = find_counterexample(away, seed=seed, budget_s=max(until - time.thread_time(), LEAST))

@@ -17,6 +17,7 @@ from sympy.core.relational import Relational
 
 from derive.binders import all_names, free_indices, fresh_index, substitute
 from derive.exceptional import is_differentiable
+from derive.gradient import depends_on
 from derive.normal.case_analysis import Apart, apart_of
 from derive.normal.form import normal_form
 from derive.normal.ledger import Ledger
@@ -27,6 +28,19 @@ def comparisons_of(claim: Claim) -> list[Any]:
     """The comparisons of values by which what was differentiated takes its cases, in a fixed order."""
     found = {part for switch in claim.program.switches for part in switch.atoms(Relational)}
     return [part for part in sorted(found, key=str) if any(is_differentiable(symbol) for symbol in symbols_of(part))]
+
+
+def jumps(claim: Claim) -> bool:
+    """Whether a side, with all that it is defined by, may jump at a tie; a maximum or an absolute value does not."""
+    known = claim.program
+    mentioned = symbols_of(claim.left) | symbols_of(claim.right)
+    behind: set[Any] = set().union(*(depends_on(known, symbol) for symbol in mentioned))
+    bodies = [d.body for d in known.definitions if d.symbol in behind]
+    return any(
+        any(map(is_differentiable, symbols_of(part)))
+        for side in (claim.left, claim.right, *bodies)
+        for part in side.atoms(Relational, sympy.sign)
+    )
 
 
 def without_ties(ledger: Ledger, comparisons: Iterable[Any]) -> tuple[Apart, ...]:

@@ -163,18 +163,7 @@ def _pow(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
         return powers.power(ledger, inside, Fraction(int(exponent.p), int(exponent.q)))
     if isinstance(exponent, sympy.Float):
         return powers.power(ledger, inside, Fraction(str(exponent)))
-    times = _read(ledger, exponent, scope)
-    whole = products.is_integer_valued(times)
-    lowest = ranges.least(times) if whole else None
-    if inside.is_zero and lowest is not None and lowest >= 0:
-        return UNITY - comparisons.bracket(ledger, times)  # 0^0 is 1
-    if whole and (lowest is None or lowest < 0) and not powers.is_positive(inside):
-        powers.assume(ledger, inside, "!= 0")
-    if whole:
-        ledger.use("x^n = exp(n log x) for an integer n")
-    else:
-        ledger.use("x^y = exp(y log x) for x > 0")
-    return powers.exponential(ledger, products.product(ledger, [times, powers.logarithm(ledger, inside, formal=whole)]))
+    return powers.general_power(ledger, inside, _read(ledger, exponent, scope))
 
 
 def _exp(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:

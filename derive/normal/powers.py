@@ -200,6 +200,30 @@ def power(ledger: Ledger, base: Polynomial, exponent: Exponent) -> Polynomial:
     return products.product(ledger, [taken_out, products.normal_monomial(ledger, ONE, [(kept, exponent)])])
 
 
+def general_power(ledger: Ledger, base: Polynomial, exponent: Polynomial) -> Polynomial:
+    """base^exponent by way of logarithms, which for an integer exponent are formal: then any base will do.
+
+    Raises:
+        UndefinedError: it has no value: the base is zero, and the exponent is not known to be at least 0.
+    """
+    from derive.normal import comparisons
+
+    split = case_split(ledger, base, lambda part: general_power(ledger, part, exponent))
+    if split is not None:
+        return split
+    whole = products.is_integer_valued(exponent)
+    lowest = ranges.least(exponent) if whole else None
+    if base.is_zero and lowest is not None and lowest >= 0:
+        return UNITY - comparisons.bracket(ledger, exponent)  # 0^0 is 1
+    if whole:
+        ledger.use("x^n = exp(n log x) for an integer n")
+        if (lowest is None or lowest < 0) and not is_positive(base):
+            assume(ledger, base, "!= 0")
+    else:
+        ledger.use("x^y = exp(y log x) for x > 0")
+    return exponential(ledger, products.product(ledger, [exponent, logarithm(ledger, base, formal=whole)]))
+
+
 def _needed(exponent: Exponent) -> str:
     """What a number has to be for its power with a negative or fractional exponent to have a value."""
     return "!= 0" if exponent.denominator == 1 else ">= 0" if exponent > 0 else "> 0"

@@ -122,6 +122,10 @@ class BoundedReals:
             raise UndefinedError("a comparison of two numbers that are too close to tell")
         return -1 if gap < 0 else 1
 
+    def either(self, left: Bounded, right: Bounded) -> Bounded:
+        """A number that may be any of two: the larger of two that are too close to tell is not far from both."""
+        return left[0], abs(left[0] - right[0]) + left[1] + right[1]
+
     def same(self, left: Bounded, right: Bounded) -> bool:
         """Whether the difference can be explained by the errors."""
         return bool(abs(left[0] - right[0]) <= MARGIN * (left[1] + right[1]))

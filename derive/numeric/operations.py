@@ -17,8 +17,9 @@ from sympy import KroneckerDelta, Piecewise
 from derive.binders import scope_of
 from derive.errors import StatementError
 from derive.language import Where
-from derive.numeric.arithmetic import Value
+from derive.numeric.arithmetic import UndefinedError, Value
 from derive.numeric.closures import ARITHMETIC, Code, Frame, Scope, looped
+from derive.numeric.error_bounds import BoundedReals
 from derive.numeric.operators import operator_value
 from derive.operators import OverInput
 
@@ -110,10 +111,15 @@ def _extreme(compiler: Compiler, node: Any, scope: Scope) -> Code:
     wanted = 1 if isinstance(node, sympy.Max) else -1
 
     def choose(frame: Frame) -> Value:
+        field = frame[ARITHMETIC]
         best, *others = [part(frame) for part in parts]
         for other in others:
-            if frame[ARITHMETIC].order(other, best) == wanted:
-                best = other
+            try:
+                best = other if field.order(other, best) == wanted else best
+            except UndefinedError:
+                if not isinstance(field, BoundedReals):
+                    raise
+                best = field.either(best, other)
         return best
 
     return choose

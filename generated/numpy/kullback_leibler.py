@@ -48,7 +48,7 @@ def kullback_leibler_backward(dD: np.ndarray, saved: Saved) -> tuple[np.ndarray,
     types, P, Q = saved
     dD = incoming("kullback_leibler_backward", "dD", dD, None, (), like=P)
     # dQ[v] = -P[v]*dD/Q[v]   (V,)
-    dQ = -(dD * P / Q)
+    dQ = -(dD * P / np.where(P != 0, Q, 1))
     return cast(dQ, types["Q"]),
 
 
@@ -66,8 +66,9 @@ def kullback_leibler_value_and_gradient(P: np.ndarray, Q: np.ndarray) -> tuple[n
     bound = bind("kullback_leibler_value_and_gradient", Array("P", P, "V"), Array("Q", Q, "V"))
     P, Q = bound.arrays
     D_mask = P != 0
+    D_masked = np.where(D_mask, Q, 1)
     # D = Sum_v((-log(Q[v]) + log(P[v]))*P[v])
-    D = np.einsum("v,v->", np.log(np.where(D_mask, P, 1)) - np.log(np.where(D_mask, Q, 1)), P)
+    D = np.einsum("v,v->", np.log(np.where(D_mask, P, 1)) - np.log(D_masked), P)
     # dQ[v] = -P[v]*dD/Q[v]   (V,)
-    dQ = -(P / Q)
+    dQ = -(P / D_masked)
     return cast(D, bound.type), cast(dQ, bound.type)

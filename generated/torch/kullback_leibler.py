@@ -49,7 +49,7 @@ def kullback_leibler_backward(dD: torch.Tensor, saved: Saved) -> tuple[torch.Ten
     types, P, Q = saved
     dD = incoming("kullback_leibler_backward", "dD", dD, None, (), like=P)
     # dQ[v] = -P[v]*dD/Q[v]   (V,)
-    dQ = -(dD * P / Q)
+    dQ = -(dD * P / torch.where(P != 0, Q, 1))
     return cast(dQ, types["Q"]),
 
 
@@ -67,10 +67,11 @@ def kullback_leibler_value_and_gradient(P: torch.Tensor, Q: torch.Tensor) -> tup
     bound = bind("kullback_leibler_value_and_gradient", Array("P", P, "V"), Array("Q", Q, "V"))
     P, Q = bound.arrays
     D_mask = P != 0
+    D_masked = torch.where(D_mask, Q, 1)
     # D = Sum_v((-log(Q[v]) + log(P[v]))*P[v])
-    D = ((torch.log(torch.where(D_mask, P, 1)) - torch.log(torch.where(D_mask, Q, 1))) * P).sum(dim=0)
+    D = ((torch.log(torch.where(D_mask, P, 1)) - torch.log(D_masked)) * P).sum(dim=0)
     # dQ[v] = -P[v]*dD/Q[v]   (V,)
-    dQ = -(P / Q)
+    dQ = -(P / D_masked)
     return cast(D, bound.type), cast(dQ, bound.type)
 
 
@@ -78,7 +79,7 @@ _operator = Operator(
     "kullback_leibler",
     kullback_leibler_forward,
     kullback_leibler_backward,
-    version="v2a787c07",
+    version="v4309603e",
     arrays=("P: V", "Q: V"),
     outputs=("D:",),
     saved=("types", "P", "Q"),

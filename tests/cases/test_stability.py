@@ -81,12 +81,18 @@ def test_c20_one_key(target: str, compiled: Any) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_c20_no_key_at_all(target: str, compiled: Any) -> None:
-    """A size of 0 contradicts the statement, whose sizes are at least 1: an error that names the size."""
+    """A sum over no key is 0, by the policy for the empty set; a division by a size of 0 is refused and named."""
     program, _ = masked_attention()
     kernel = compiled(program, target)
     Q, K, V = on(target, np.ones((2, 3)), np.ones((0, 3)), np.ones((0, 3)))
-    with pytest.raises(ValueError, match=r"masked_attention_forward: K: expected T_k >= 1, found 0"):
-        kernel.forward(Q, K, V, *on(target, np.ones((2, 0), dtype=np.int64)))
+    O, saved = kernel.forward(Q, K, V, *on(target, np.ones((2, 0), dtype=np.int64)))
+    assert np.array_equal(np.asarray(O), np.zeros((2, 3)))
+    gradients = [np.asarray(part) for part in kernel.backward(*on(target, np.ones((2, 3))), saved)]
+    assert [part.shape for part in gradients] == [(2, 3), (0, 3), (0, 3)]
+    assert not gradients[0].any()
+    Q, K = on(target, np.ones((2, 0)), np.ones((1, 0)))
+    with pytest.raises(ValueError, match=r"masked_attention_forward: Q: expected d >= 1 \(division by d\), found 0"):
+        kernel.forward(Q, K, *on(target, np.ones((1, 3)), np.ones((2, 1), dtype=np.int64)))
 
 
 def test_c20_the_empty_set_is_reported(proved: Any, source_of: Any) -> None:

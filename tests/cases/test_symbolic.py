@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
@@ -127,7 +128,7 @@ def test_c42_the_identity_has_the_size_of_the_matrix(target: str, compiled: Any,
         else:
             found, _ = kernel.forward(matrix)
         np.testing.assert_array_equal(np.asarray(found), matrix + np.eye(size))
-    assert "eye(n" in source_of(program, target)
+    assert re.search(r"\b(eye|arange)\(n\b", source_of(program, target))
 
 
 def test_c42_an_identity_of_unknown_size_is_an_error() -> None:

@@ -168,7 +168,7 @@ for left in (
     Sum(exp(sum(Z[tuple(four[k : k + 6])] for k in range(6))), *four[:11]),
 ):
     assert prove(Program("hostile").claim("c", left, s), seconds=1.0).status != "Proved"
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
 
 

@@ -169,8 +169,8 @@ def test_fresh_names() -> None:
     assert fresh_index(i, {"i"}).extent == T
 
 
-def test_names_include_bound_ones_and_those_in_ranges() -> None:
-    assert all_names(Sum(R[n, t] * s, t)) == {"n", "t"}
+def test_names_include_bound_ones_those_in_ranges_and_those_of_everything_else() -> None:
+    assert all_names(Sum(R[n, t] * s, t)) == {"n", "t", "R", "s", "L", "N"}
     assert free_indices(Sum(R[n, t], t)) == {n}
     assert free_indices(Sum(1, t)) == {n}
     assert free_indices(Sum(R[n, t], n, t)) == frozenset()

@@ -178,6 +178,14 @@ def test_logits_of_minus_infinity(target: str, kind: type) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_divergence_of_shares_that_are_zero(target: str) -> None:
+    P, Q = np.array([0.5, 0.0, 0.5, 0.0]), np.array([0.25, 0.0, 0.5, 0.25])
+    D, dQ = results(target, "kullback_leibler", [P, Q])
+    np.testing.assert_allclose(D, 0.5 * np.log(2))
+    np.testing.assert_allclose(dQ, [-2, 0, -1, 0])
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_what_is_left_out_may_be_anything(target: str) -> None:
     """Rows of -inf that are ignored, in value and gradient; all rows ignored; blocks without a key."""
     z = np.array([[-np.inf, -np.inf, -np.inf], [0.0, 2.0, -np.inf], [1e300, -np.inf, 0]])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sympy import Abs, Eq, Max, Ne, Not, exp, log, sqrt, tanh
 
+from derive.binders import free_indices
 from derive.functions import mean, softmax, variance
 from derive.language import Sum, delta, dims, flag, indices, iverson, scalar, scalars, tensor, tensors, where
 from derive.program import Claim, Program
@@ -163,6 +164,30 @@ total = Sum(x[i], i)
 def test_what_fails_where_a_branch_excludes_a_zero(left: Any, right: Any, needed: str) -> None:
     verdict = prove(claimed(left, right))
     assert verdict.status != PROVED or needed in verdict.conditions
+
+
+apart = where(Ne(i, j), 1 / (x[i] - x[j]), 0)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (exp(where(s > 0, apart, 0)), exp(where(s > 0, 2 * apart, 0))),
+        (exp(apart), exp(where(Ne(i, j), 1 / (x[i] - x[j]), 5))),
+        (apart * (x[i] - x[j]), 1 + 0 * x[i] * x[j]),
+        (
+            exp(where(Eq(k, j), apart, 0) + delta(i, j) * s),
+            exp(where(Eq(k, j), apart, 0) + 2 * delta(i, j) * s),
+        ),
+        (exp(where(s > 0, Max(P[i] / i, 0), 0)), exp(where(s > 0, Max(2 * P[i] / i, 0), 0))),
+        (Sum(where(F, apart, 0), j), Sum(where(F, 2 * apart, 0), j)),
+    ],
+    ids=str,
+)
+def test_what_has_no_value_where_indices_meet_is_not_taken_for_equal(left: Any, right: Any) -> None:
+    """Where i = j the quotient has no value, the brackets beside it may exclude that, and nothing may be lost then."""
+    over = [index for index in (i, j, k) if index in free_indices(left)]
+    assert prove(claimed(left, right, over=over)).status != PROVED
 
 
 def test_a_power_of_a_number_of_any_sign() -> None:

@@ -1,0 +1,107 @@
+"""Slopes where a function has none: of a root at 0, and of 0 log u.
+
+Beside `codegen.stability`, for the adjoints of a program. A root is 0 at 0 and its slope has no bound there, so that in
+d sqrt(u) = du / (2 sqrt(u)) infinity meets a du of 0; and x log u is 0 for every u where x is 0, its slope x/u is 0/0
+where u is 0 too. Two rules, identities wherever the left side has a value:
+
+    u^(p - 1)  =  (u^(p - 1) where u != 0, else 0)        0 < p < 1, for a root that some definition takes
+    x / u      =  x / (u where x != 0, else 1)            for the logarithm of u that some definition takes
+
+The first gives the smallest of all subgradients, PyTorch's choice as well; the second the derivative of what the
+definition is by `codegen.guards`. A bracket that holds only where a root is positive says the same, and is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+from sympy import Expr, Indexed, Mul, Ne, Pow, S
+
+from codegen.guards import Weight
+from derive.binders import free_indices, map_children
+from derive.exceptional import is_positive, open_roots
+from derive.folding import unify
+from derive.functions import unfold
+from derive.language import Where, is_bracket
+from derive.program import Definition, Program
+
+SLOPE_AT_ZERO = "(there its slope is taken as 0)"
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """What the definitions of a program take roots and logarithms of, as far as it may be 0."""
+
+    program: Program
+    roots: bool
+    logarithms: tuple[Expr, ...]
+
+    def settled(self, node: Any) -> Any:
+        """The body of an adjoint with slopes that have no value written as 0."""
+        if not self.roots and not self.logarithms:
+            return node
+        if isinstance(node, Mul):
+            return self._product(node)
+        if self.roots and self._is_slope_of_root(node):
+            return Where(Ne(node.base, 0), node, S.Zero)
+        return map_children(node, self.settled)
+
+    def _product(self, node: Mul) -> Expr:
+        held = [part.args[0] for part in node.args if is_bracket(part)]
+        parts = [part if _is_held(part, held) else self.settled(part) for part in node.args]
+        made = node if all(a is b for a, b in zip(parts, node.args, strict=True)) else Mul(*parts)
+        return Mul(*(self._divided(factor, made.args) for factor in Mul.make_args(made)))
+
+    def _divided(self, factor: Expr, others: Sequence[Expr]) -> Expr:
+        """The factor 1/u for the logarithm of u with u taken as 1 where what it is divided into is 0."""
+        if not isinstance(factor, Pow) or factor.exp != -1:
+            return factor
+        if not any(_is_instance(factor.base, known) for known in self.logarithms):
+            return factor
+        weights = [part for part in others if _is_weight(part, factor)]
+        return 1 / Where(Ne(Weight(Mul(*weights)), 0), factor.base, S.One) if weights else factor
+
+    def _is_slope_of_root(self, node: Any) -> bool:
+        """Whether an expression is a power u^q with -1 < q < 0 of something that may be 0."""
+        return (
+            isinstance(node, Pow)
+            and bool(node.exp.is_Rational)
+            and bool(-1 < node.exp < 0)
+            and not node.base.is_number
+            and not is_positive(node.base, self.program)
+        )
+
+
+def slopes(definitions: Sequence[Definition], program: Program) -> Slopes:
+    """The slopes that may have no value, of the definitions that adjoints are taken of."""
+    found = dict.fromkeys(known for definition in definitions for known in _logarithms(unfold(definition.body)))
+    roots = any(True for definition in definitions for _ in open_roots(definition, program))
+    return Slopes(program, roots, tuple(found))
+
+
+def _logarithms(body: Expr) -> Iterator[Expr]:
+    """Inputs and defined values that a logarithm is taken of."""
+    for node in sympy.preorder_traversal(body):
+        if isinstance(node, sympy.log) and isinstance(node.args[0], Indexed):
+            yield node.args[0]
+
+
+def _is_instance(entry: Expr, known: Expr) -> bool:
+    """Whether an entry is the known one, up to the names of indices."""
+    return isinstance(entry, Indexed) and next(iter(unify(known, entry, {})), None) is not None
+
+
+def _is_weight(part: Expr, slope: Expr) -> bool:
+    """Whether a factor varies with the slope and may be 0."""
+    return isinstance(part, Indexed) and free_indices(part) >= free_indices(slope)
+
+
+def _is_held(part: Expr, conditions: Iterable[Any]) -> bool:
+    """Whether one of the conditions is about the same root."""
+    return isinstance(part, Pow) and any(
+        root.base == part.base for condition in conditions for root in sympy.preorder_traversal(condition)
+        if isinstance(root, Pow)
+    )  # fmt: skip
