@@ -46,9 +46,14 @@ def loose_factors(term: Term) -> list[Expr]:
     """
     outside = [factors for scope, factors in components(term) if not scope]
     if any(is_bracket(base) for factors in outside for base, _ in factors):
-        outside = [[(b, e) for b, e in factors if is_bracket(b) or (e > 0 and isinstance(b, SAFE))] for factors in outside]
+        outside = [tuple(factor for factor in group if _is_safe(*factor)) for group in outside]
     bases = [(base, exponent) for factors in outside for base, exponent in factors if not base.has(sympy.exp)]
     return [base if exponent > 0 else 1 / base for base, exponent in bases if abs(exponent) >= 1]
+
+
+def _is_safe(base: Expr, exponent: Expr) -> bool:
+    """Whether a factor has a value wherever the names in it have."""
+    return is_bracket(base) or (exponent > 0 and isinstance(base, SAFE))
 
 
 def _without(term: Term, part: Expr) -> Term:

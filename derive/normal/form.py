@@ -31,7 +31,6 @@ from derive.normal import (
     powers,
     products,
     ranged_products,
-    ranges,
     renaming,
     rewriting,
     signs,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from sympy import Abs, Eq, Expr, Max, Mul, Rational, cos, exp, log, sin, sqrt, tanh
@@ -153,7 +154,6 @@ def test_a_long_chain_of_definitions_ends(other: str, given: tuple[Eq, ...]) -> 
 
 
 MEMORY = """
-import resource
 from sympy import Mul, exp, log
 from gradproof import Program, Sum, dims, index, prove, scalars, tensor
 
@@ -172,6 +172,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 """
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not say how much memory was used")
 def test_a_hostile_claim_ends_within_a_budget_of_memory() -> None:
     ran = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
     assert int(ran.stdout) < 300_000  # kilobytes
