@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -132,4 +133,7 @@ for benchmark in BENCHMARKS:
 
 
 if __name__ == "__main__":
+    # Before NumPy is imported and OpenBLAS reads it: a core type that is set there by hand makes products of NumPy run on
+    # another processor's code, which no peer has to bear.
+    os.environ.pop("OPENBLAS_CORETYPE", None)
     main()
