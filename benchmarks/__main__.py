@@ -133,7 +133,7 @@ for benchmark in BENCHMARKS:
 
 
 if __name__ == "__main__":
-    # Before NumPy is imported and OpenBLAS reads it: a core type that is set there by hand makes products of NumPy run on
+    # Before NumPy is imported and OpenBLAS reads it: with a core type that was set by hand, products of NumPy run on
     # another processor's code, which no peer has to bear.
     os.environ.pop("OPENBLAS_CORETYPE", None)
     main()

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from derive.normal import products, ranges
-from derive.normal.ledger import Ledger, UndefinedError
+from derive.normal.ledger import Ledger, UndefinedError, UndefinedInstanceError
 from derive.normal.terms import (
     ONE,
     UNIT,
@@ -112,7 +112,8 @@ def assume(ledger: Ledger, polynomial: Polynomial, relation: str) -> None:
     Raises:
         UndefinedError: it never is.
     """
-    if relation != "!= 0" and is_positive(polynomial.scaled(-ONE)):
+    never = polynomial.is_zero if relation == "!= 0" else is_positive(polynomial.scaled(-ONE))
+    if never or (polynomial.is_zero and relation == "> 0"):
         raise UndefinedError(f"{polynomial.key} is never {relation}")
     if ledger.muted or (products.is_integer_valued(polynomial) and _is_in_range(polynomial, relation)):
         return
@@ -201,20 +202,14 @@ def power(ledger: Ledger, base: Polynomial, exponent: Exponent) -> Polynomial:
 
 
 def general_power(ledger: Ledger, base: Polynomial, exponent: Polynomial) -> Polynomial:
-    """base^exponent by way of logarithms, which for an integer exponent are formal: then any base will do.
-
-    Raises:
-        UndefinedError: it has no value: the base is zero, and the exponent is not known to be at least 0.
-    """
-    from derive.normal import comparisons
-
+    """base^exponent by way of logarithms, which for an integer exponent are formal: then any base will do."""
     split = case_split(ledger, base, lambda part: general_power(ledger, part, exponent))
     if split is not None:
         return split
     whole = products.is_integer_valued(exponent)
     lowest = ranges.least(exponent) if whole else None
-    if base.is_zero and lowest is not None and lowest >= 0:
-        return UNITY - comparisons.bracket(ledger, exponent)  # 0^0 is 1
+    if base.is_zero:
+        return _power_of_zero(ledger, exponent, lowest)
     if whole:
         ledger.use("x^n = exp(n log x) for an integer n")
         if (lowest is None or lowest < 0) and not is_positive(base):
@@ -222,6 +217,24 @@ def general_power(ledger: Ledger, base: Polynomial, exponent: Polynomial) -> Pol
     else:
         ledger.use("x^y = exp(y log x) for x > 0")
     return exponential(ledger, products.product(ledger, [exponent, logarithm(ledger, base, formal=whole)]))
+
+
+def _power_of_zero(ledger: Ledger, exponent: Polynomial, lowest: Fraction | None) -> Polynomial:
+    """0^exponent: 1 where the exponent is 0, and 0 where it is positive.
+
+    Raises:
+        UndefinedError: the exponent is negative.
+        UndefinedInstanceError: it is not known whether it is.
+    """
+    from derive.normal import comparisons
+
+    if lowest is not None and lowest >= 0:
+        return UNITY - comparisons.bracket(ledger, exponent)
+    if is_positive(exponent):
+        return ZERO
+    if is_positive(exponent.scaled(-ONE)):
+        raise UndefinedError(f"0 to the power {exponent.key}")
+    raise UndefinedInstanceError(f"0 to the power {exponent.key}, which may be negative")
 
 
 def _needed(exponent: Exponent) -> str:
@@ -384,7 +397,8 @@ def _log_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction, 
             ledger.use("log(exp x) = x")
             parts.append(Polynomial({atom.monomial: e}))
         elif isinstance(atom, Base):
-            parts.append(logarithm(ledger, atom.inside, formal=formal).scaled(e))
+            # A root is taken of what is at least 0, and of a formal logarithm there is no half.
+            parts.append(logarithm(ledger, atom.inside, formal=formal and e.denominator == 1).scaled(e))
         else:
             parts.append(_log_of(ledger, from_atom(atom), formal=formal).scaled(e))
     if rest or (coefficient < 0 and not formal):
