@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sympy import Abs, Eq, Max, Ne, Not, exp, log, sqrt, tanh
+from sympy import Abs, Eq, Max, Ne, Not, exp, log, sign, sqrt, tanh
 
 from derive.binders import free_indices
 from derive.functions import mean, softmax, variance
@@ -195,6 +195,21 @@ def test_a_power_of_a_number_of_any_sign() -> None:
     assert prove(claimed((s * r) ** T, s**T * r**T)).conditions == ()
     for left, right in ((sqrt(Sum(delta(i, 0) * s ** (2 * T), i)), s**T), (Abs(s) ** T, s**T), (iverson(s**T > 0), 1)):
         assert prove(claimed(left, right)).status == REFUTED
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (iverson(s > r) ** (T / 2), iverson(s > r) ** (-i)),
+        (sign(delta(0, i) ** i), 1),
+        (iverson(F) ** i, iverson(F)),
+    ],
+    ids=str,
+)
+def test_a_power_of_zero(left: Any, right: Any) -> None:
+    """0^0 is 1, and a power of 0 whose exponent may be negative is not taken for another one."""
+    assert prove(claimed(left, right)).status == REFUTED
+    assert prove(claimed(iverson(F) ** T * s, iverson(F) * s)).status == PROVED
 
 
 def test_a_root_is_not_positive_where_it_may_vanish() -> None:
