@@ -35,12 +35,13 @@ from codegen.nodes import (
     Scatter,
     Select,
     View,
+    flagged,
     walk,
     with_children,
 )
 from codegen.printer import Printer, Text
 from codegen.sharing import Statement, fresh_name, label, reads
-from codegen.spans import cut, flagged, negated, visited
+from codegen.spans import cut, negated, visited
 from codegen.supports import End, conjuncts, ends
 from derive.language import Index
 
@@ -84,6 +85,7 @@ class BlockPrinter:
         names = {statement.name for statement in self.loop.body}
         self.kept = frozenset({*self.loop.stored, *self.loop.accumulated})
         self.local = frozenset(names - self.kept)
+        self.slots: dict[str, int] = {}  # the piece of scratch memory that a value is in
         self.turned: dict[str, Axes] = {}  # accumulated arrays whose last two axes change places inside the loop
 
     def is_wide(self, axes: Axes) -> bool:
@@ -176,6 +178,7 @@ class BlockPrinter:
                 until[slot] = max(end, place)
                 chain = statement.name
                 while True:
+                    self.slots[chain] = slot
                     memory[chain] = self._scratch(slot, statements[where[chain]].axes)
                     if chain not in heirs:
                         break
@@ -229,7 +232,7 @@ class BlockPrinter:
         node, order = self._turned(statement)
         axes = self.loop.accumulated[statement.name]
         if order != statement.axes:
-            memory = self._scratch(int(memory.removeprefix("room(").split(",")[0]), order)
+            memory = self._scratch(self.slots[statement.name], order)
             axes = self.turned[statement.name] = (*axes[:-2], axes[-1], axes[-2])
         shown = ["part", *(self.variables.get(index, ":") for index in axes)]
         while shown[-1] == ":":

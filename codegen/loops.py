@@ -35,6 +35,7 @@ from codegen.nodes import (
     Scatter,
     Select,
     View,
+    indices_of,
     walk,
     with_children,
 )
@@ -75,6 +76,7 @@ class Loop:
         """The outer indices that every accumulated array has."""
         return tuple(i for i in self.outer if all(i in axes for axes in self.accumulated.values()))
 
+    @property
     def lot(self) -> Index | None:
         """The outer index several of whose values can be computed together: the last of those that are independent."""
         return self.own[-1] if self.own else None
@@ -90,10 +92,10 @@ def looped(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes) -
 
     The names in `kept` are wanted whole; `sizes` are typical ones, which decide what is large.
     """
-    inside = {s.name: s for s in read_later(_with_one_name(_with_masks_inside(statements)), kept)}
-    for domain in _domains(list(inside.values()), kept, sizes):
-        for row in _rows(domain, list(inside.values())):
-            found = _loop(list(inside.values()), domain, row, kept)
+    inside = read_later(_with_one_name(_with_masks_inside(statements)), kept)
+    for domain in _domains(inside, kept, sizes):
+        for row in _rows(domain, inside):
+            found = _loop(inside, domain, row, kept)
             if found is not None:
                 loop, after = found
                 wanted = [*kept, *sorted(_read(loop.body) | _read(after))]
@@ -136,15 +138,19 @@ def _rows(domain: Axes, statements: Sequence[Statement]) -> list[Index]:
     there are none, a block is any number of entries that are side by side, and the first index is cut.
     """
     cut = [index for index in domain[:-1] if isinstance(index.extent, Dim)]
-    wide = [s for s in statements if any(set(domain) <= set(node.axes) for node in walk(s.node))]
-    return cut[::-1] if any(has_product(statement.node) for statement in wide) else cut
+    return cut[::-1] if any(has_product(statement.node) for statement in _wide(statements, domain)) else cut
+
+
+def _wide(statements: Sequence[Statement], domain: Axes) -> list[Statement]:
+    """The statements in which a value of the widest shape occurs."""
+    return [s for s in statements if any(set(domain) <= set(node.axes) for node in walk(s.node))]
 
 
 def _loop(
     statements: Sequence[Statement], domain: Axes, row: Index, kept: Sequence[str]
 ) -> tuple[Loop, list[Statement]] | None:
     """The loop and what comes after it; None where the row index may not be cut."""
-    body = _seeds(statements, domain, row)
+    body = _seeds(statements, domain)
     outer = tuple(index for index in domain[: domain.index(row)] if isinstance(index.extent, Dim))
     outer = tuple(index for index in outer if all(_is_legal(statement, body, {index}) for statement in body))
     indices = {row, *outer}
@@ -156,7 +162,7 @@ def _loop(
             body.remove(statement)
     if sum(_passes(statement, domain) for statement in body) < FEWEST_PASSES:
         return None
-    body = _with_neighbours(statements, body, indices, domain, kept)
+    body = _with_neighbours(statements, body, indices, kept)
     names = {statement.name for statement in body}
     after = _depending(statements, names)
     rest = [s for s in statements if s.name in after and s.name not in names]
@@ -174,10 +180,9 @@ def _passes(statement: Statement, domain: Axes) -> int:
     return sum(set(node.axes) == set(domain) for node in walk(statement.node) if isinstance(node, (Map, Select)))
 
 
-def _seeds(statements: Sequence[Statement], domain: Axes, row: Index) -> list[Statement]:
+def _seeds(statements: Sequence[Statement], domain: Axes) -> list[Statement]:
     """The statements with values of the widest shape, and what lies on the way from one to another."""
-    wide = [s for s in statements if any(set(domain) <= set(node.axes) for node in walk(s.node))]
-    names = {statement.name for statement in wide}
+    names = {statement.name for statement in _wide(statements, domain)}
     below = _depending(statements, names)
     needed: set[str] = set()
     for statement in reversed(statements):
@@ -196,7 +201,7 @@ def _depending(statements: Sequence[Statement], names: Iterable[str]) -> set[str
 
 
 def _with_neighbours(
-    statements: Sequence[Statement], body: Sequence[Statement], indices: set[Index], domain: Axes, kept: Sequence[str]
+    statements: Sequence[Statement], body: Sequence[Statement], indices: set[Index], kept: Sequence[str]
 ) -> list[Statement]:
     """The body with the small statements that only it needs, so that what they compute never leaves the cache."""
     names = {statement.name for statement in body}
@@ -258,19 +263,15 @@ def _accumulates(node: Node, over: frozenset[Index]) -> bool:
         rest = over - set(node.over)
         if not rest:
             return True
-        sides = [side for side in node.children if rest & _indices(side)]
+        sides = [side for side in node.children if rest & indices_of(side)]
         return len(sides) == 1 and _accumulates(sides[0], rest)
     if isinstance(node, Map) and node.operation in ("neg", "add", "sub"):
         return all(_accumulates(operand, over) for operand in node.operands)
     if isinstance(node, Map) and node.operation in ("mul", "div"):
-        sides = [operand for operand in node.operands if over & _indices(operand)]
+        sides = [operand for operand in node.operands if over & indices_of(operand)]
         is_numerator = node.operation == "mul" or (bool(sides) and sides[0] is node.operands[0])
         return len(sides) == 1 and is_numerator and _accumulates(sides[0], over)
     return False
-
-
-def _indices(node: Node) -> set[Index]:
-    return {index for inner in walk(node) for index in inner.axes}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -304,7 +305,7 @@ def _with_one_name(statements: Sequence[Statement]) -> list[Statement]:
             for inner in walk(node):
                 if isinstance(inner, Read) and inner.name in axes:
                     for own, used in zip(axes[inner.name], inner.where, strict=True):
-                        if used != own and used in node.over and own not in _indices(node):
+                        if used != own and used in node.over and own not in indices_of(node):
                             return renamed(_with_index(node, used, own))
         return with_children(node, [renamed(child) for child in node.children])
 

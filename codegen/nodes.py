@@ -313,6 +313,24 @@ def descendants(node: Node) -> frozenset[Node]:
     return frozenset({node}).union(*map(descendants, node.children))
 
 
+@lru_cache(maxsize=100_000)
+def indices_of(node: Node) -> frozenset[Index]:
+    """All indices that occur in the node or below it, summed ones included."""
+    return frozenset(node.axes).union(*map(indices_of, node.children))
+
+
+def flagged(condition: Node) -> tuple[Option | None, Node]:
+    """(flag, condition) of a condition that counts only if a flag is set; (None, condition) of any other.
+
+    The flag is known before any array is touched.
+    """
+    if isinstance(condition, Map) and condition.operation == "or":
+        denied, inner = condition.operands
+        if isinstance(denied, Map) and denied.operation == "not" and isinstance(denied.operands[0], Option):
+            return denied.operands[0], inner
+    return None, condition
+
+
 def with_children(node: Node, children: Sequence[Node]) -> Node:
     """The node with other children; itself where they are the ones it has."""
     if tuple(children) == node.children:

@@ -29,6 +29,7 @@ from codegen.nodes import (
     Select,
     Size,
     View,
+    flagged,
 )
 from codegen.sharing import COMPARISONS, Statement
 from derive.language import Dim, Index
@@ -235,9 +236,8 @@ class Printer:
         return Text(f"{text}[:{', None' * len(after)}]" if after else text, POSTFIX)
 
     def _select(self, node: Select, target: Axes) -> Text:
-        flag = _optional(node.condition)
-        if flag is not None:
-            option, condition = flag
+        option, condition = flagged(node.condition)
+        if option is not None:
             masked = self._select(Select(condition, node.yes, node.no), target)
             plain = self.aligned(node.yes, target)
             return Text(f"{masked.within(TERNARY + 1)} if {option.name} else {plain.within(TERNARY + 1)}", TERNARY)
@@ -377,15 +377,6 @@ class Printer:
 
     def _extent(self, index: Index) -> str:
         return "({0}.stop - {0}.start)".format(self.variables[index]) if index in self.spans else str(index.extent)
-
-
-def _optional(condition: Node) -> tuple[Option, Node] | None:
-    """(flag, condition) for "if flag then condition": the flag decides before an array is touched."""
-    if isinstance(condition, Map) and condition.operation == "or":
-        first, second = condition.operands
-        if isinstance(first, Map) and first.operation == "not" and isinstance(first.operands[0], Option):
-            return first.operands[0], second
-    return None
 
 
 def _literal(node: Literal) -> Text:

@@ -18,15 +18,6 @@ from codegen.supports import End
 NEGATED = {"gt": "le", "ge": "lt", "lt": "ge", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
-def flagged(condition: Node) -> tuple[Option | None, Node]:
-    """(flag, condition) of a condition that counts only if a flag is set; (None, condition) of any other."""
-    if isinstance(condition, Map) and condition.operation == "or":
-        denied, inner = condition.operands
-        if isinstance(denied, Map) and denied.operation == "not" and isinstance(denied.operands[0], Option):
-            return denied.operands[0], inner
-    return None, condition
-
-
 def negated(condition: Node) -> Node:
     """The condition that holds where this one fails."""
     if isinstance(condition, Map) and condition.operation in NEGATED:

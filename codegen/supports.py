@@ -29,6 +29,8 @@ from codegen.nodes import (
     Reduce,
     Scatter,
     Select,
+    flagged,
+    indices_of,
     walk,
 )
 from codegen.sharing import Statement
@@ -81,7 +83,7 @@ def vanishes(node: Node, known: Supports) -> Conjuncts:
     if isinstance(node, Contract):
         # A factor that vanishes takes the product with it; what is said of a summed index is not about the result.
         parts = vanishes(node.left, known) | vanishes(node.right, known)
-        return frozenset(part for part in parts if _indices(part) <= set(node.axes))
+        return frozenset(part for part in parts if indices_of(part) <= set(node.axes))
     if isinstance(node, Map):
         return _of_map(node, known)
     return NONE
@@ -116,10 +118,6 @@ def _of_name(node: Read, known: Supports, *, bottom: bool) -> Conjuncts:
     if support is None or support.axes != node.where:
         return NONE
     return support.bottom if bottom else support.zero
-
-
-def _indices(node: Node) -> set[Index]:
-    return {index for inner in walk(node) for index in inner.axes}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -175,13 +173,7 @@ FLIPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 def ends(condition: Node, row: Index) -> list[End]:
     """The ends that a conjunct puts to the range of an index, for a block of rows; none if it is no such condition."""
-    flag = None
-    inner = condition
-    if isinstance(inner, Map) and inner.operation == "or":
-        denied, inner = inner.operands
-        if not (isinstance(denied, Map) and denied.operation == "not" and isinstance(denied.operands[0], Option)):
-            return []
-        flag = denied.operands[0]
+    flag, inner = flagged(condition)
     if not (isinstance(inner, Map) and inner.operation in FLIPPED):
         return []
     difference = _linear(Map("sub", inner.operands))

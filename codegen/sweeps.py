@@ -102,7 +102,7 @@ def matched(
         name for name, axes in first.loop.stored.items()
         if name not in returned and set(axes) & set(first.restricted)
         and all(_visits(step, name, first) for step in backward)
-        and not any(isinstance(step, Statement) and name in _names(step.node) for step in forward)
+        and not any(isinstance(step, Statement) and name in reads(step.node) for step in forward)
     }  # fmt: skip
     if not partial:
         return list(forward), list(backward)
@@ -113,18 +113,14 @@ def matched(
     return [filled if step is first else step for step in forward], readers
 
 
-def _names(node: Node) -> set[str]:
-    return {str(getattr(inner, "name", "")) for inner in walk(node)}
-
-
 def _reads(step: Sweep, names: set[str]) -> bool:
-    return any(names & _names(statement.node) for statement in step.loop.body)
+    return any(names & reads(statement.node) for statement in step.loop.body)
 
 
 def _visits(step: Statement | Sweep, name: str, first: Sweep) -> bool:
     """Whether a step reads the array only where the first loop has written it."""
     if isinstance(step, Statement):
-        return name not in _names(step.node)
+        return name not in reads(step.node)
     if not _reads(step, {name}):
         return True
     return step.loop.row == first.loop.row and dict(step.restricted) == dict(first.restricted)
@@ -145,7 +141,7 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
     loop, library = sweep.loop, outside.library
     variables = _variables(sweep, taken)
     function = fresh_name(f"{loop.name}_block", taken)
-    lot = loop.lot() if library.lots else None
+    lot = loop.lot if library.lots else None
     own = tuple(index for index in loop.own if index != lot)
     one, some = (*own, *loop.shared), tuple(index for index in (lot, loop.row) if index is not None)
     arguments = ["room: Room", "part: int", *(f"{variables[index]}: int" for index in one)]

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from codegen.nodes import Axes, Contract, Map, Node, Read, Reduce, Select, walk, with_children
+from codegen.nodes import Axes, Contract, Map, Node, Read, Reduce, walk, with_children
 from codegen.sharing import Statement, fresh_name, label, reads
 
 
@@ -107,6 +107,4 @@ def _less(exponent: Node, maximum: Node, read: tuple[Node, Node]) -> Node:
     """The exponent x - max, written with the named parts of the logsumexp: x - top - log."""
     if isinstance(exponent, Map) and exponent.operation == "sub" and exponent.operands[1] == maximum:
         return Map("sub", (Map("sub", (exponent.operands[0], read[0])), read[1]))
-    if isinstance(exponent, Select):
-        return exponent
     return exponent
