@@ -23,22 +23,27 @@ def deferred(statements: Sequence[Statement], kept: Collection[str], sizes: Size
     result = list(statements)
     for statement in statements:
         readers = [other for other in result if statement.name in reads(other.node)]
-        if statement.name in kept or not readers or not isinstance(statement.node, Map):
+        if statement.name in kept or not readers or not is_quotient(statement):
             continue
-        node = statement.node
-        if node.operation != "div" or not set(node.operands[1].axes) < set(statement.axes) or node.operands[1].is_host:
-            continue
-        if not all(isinstance(operand, Read) for operand in node.operands):
+        if not all(isinstance(operand, Read) for operand in statement.node.children):
             continue
         moved = {other.name: _after(other.node, statement, sizes) for other in readers}
         if all(statement.name not in reads(changed) for changed in moved.values()):
-            told = f"{statement.name} = {' / '.join(map(_name, node.operands))}, divided after the product"
+            told = f"{statement.name} = {' / '.join(map(_name, statement.node.children))}, divided after the product"
             result = [
                 replace(other, node=moved[other.name], because="; ".join(filter(None, (other.because, told))))
                 if other.name in moved else other
                 for other in result if other.name != statement.name
             ]  # fmt: skip
     return result
+
+
+def is_quotient(statement: Statement) -> bool:
+    """Whether a statement divides every row of an array by a number of its own."""
+    node = statement.node
+    if not isinstance(node, Map) or node.operation != "div" or node.operands[1].is_host:
+        return False
+    return set(node.operands[1].axes) < set(statement.axes) == set(node.operands[0].axes)
 
 
 def _name(node: Node) -> str:

@@ -106,7 +106,7 @@ def kernel_text(kernel: Kernel, target: str) -> str:
         library=library.runtime["library"],
         runtime=[*["Array"], *["Saved"] * (kernel.backward is not None),
                  *sorted(shared & words)],
-        workspace=sorted({"Room", "Workspace", "bounded"} & words),
+        workspace=sorted({"Room", "Workspace", "bounded", "smallest"} & words),
         functions=functions,
         registered=registered,
     )  # fmt: skip

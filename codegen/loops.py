@@ -52,9 +52,10 @@ class Loop:
 
     `stored` and `accumulated` are the whole arrays that the blocks fill and add to, with their axes; every other name
     of the body is local to a block. `own` are the outer indices that all accumulated arrays have: their values are
-    independent of each other.
+    independent of each other. `domain` is the shape that is worth the loop.
     """
 
+    domain: Axes
     outer: Axes
     row: Index
     body: tuple[Statement, ...]
@@ -69,7 +70,16 @@ class Loop:
     @property
     def name(self) -> str:
         """What the loop is called: after the widest value that it computes."""
-        return max(self.body, key=lambda statement: len(statement.axes)).name
+        return max(self.body, key=lambda statement: self.rank(statement.axes)).name
+
+    @property
+    def widest(self) -> Axes:
+        """The axes of the widest value of a row that it computes."""
+        return max((n.axes for s in self.body for n in walk(s.node) if self.row in n.axes), key=self.rank)
+
+    def rank(self, axes: Axes) -> tuple[int, bool]:
+        """How wide a value is; of several with as many axes, those with the shape that is worth the loop come first."""
+        return len(axes), set(axes) == set(self.domain)
 
     @property
     def own(self) -> Axes:
@@ -173,7 +183,7 @@ def _loop(
     accumulated = {s.name: s.axes for s in body if not indices <= set(s.axes)}
     if any(s.name in accumulated and s.name in _read(body) for s in body) or not set(accumulated) <= wanted:
         return None
-    return Loop(outer, row, tuple(body), stored, accumulated), rest
+    return Loop(domain, outer, row, tuple(body), stored, accumulated), rest
 
 
 def _passes(statement: Statement, domain: Axes) -> int:

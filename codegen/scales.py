@@ -30,7 +30,7 @@ def unshifted(loop: Loop) -> tuple[Loop, Node] | None:
     freed: set[Node] = set()
 
     def free(node: Node) -> Node:
-        found = _shifted(node, bodies)
+        found = shifted(node, bodies)
         if found is not None:
             argument, condition, top = found
             limit = bound(argument, bodies) if condition is None or _is_finite(top) else None
@@ -63,7 +63,7 @@ def _is_finite(top: Node) -> bool:
     return isinstance(top, Map) and top.operation == "finite"
 
 
-def _shifted(node: Node, bodies: Bodies) -> tuple[Node, Node | None, Node] | None:
+def shifted(node: Node, bodies: Bodies) -> tuple[Node, Node | None, Node] | None:
     """(x, condition, maximum) of exp(x - max x), the maximum over those x for which the condition holds."""
     if not (isinstance(node, Map) and node.operation == "exp" and isinstance(node.operands[0], Map)):
         return None
@@ -71,18 +71,18 @@ def _shifted(node: Node, bodies: Bodies) -> tuple[Node, Node | None, Node] | Non
     if difference.operation != "sub":
         return None
     argument, top = difference.operands
-    maximum = _resolved(top, bodies)
+    maximum = resolved(top, bodies)
     inner = maximum.operands[0] if isinstance(maximum, Map) and maximum.operation == "finite" else maximum
-    inner = _resolved(inner, bodies)
+    inner = resolved(inner, bodies)
     if not (isinstance(inner, Reduce) and inner.operation == "max" and inner.operand == argument):
         return None
-    value = _resolved(argument, bodies)
+    value = resolved(argument, bodies)
     if isinstance(value, Select) and value.no == MINUS_INFINITY:
         return value.yes, value.condition, maximum
     return argument, None, maximum
 
 
-def _resolved(node: Node, bodies: Bodies) -> Node:
+def resolved(node: Node, bodies: Bodies) -> Node:
     """What a name of the body stands for, where it is read as it is defined; any other node as it is."""
     if isinstance(node, Read) and node.name in bodies and bodies[node.name].axes == node.where:
         return bodies[node.name].node
@@ -95,7 +95,7 @@ def _resolved(node: Node, bodies: Bodies) -> Node:
 
 def bound(node: Node, bodies: Bodies) -> Node | None:
     """A bound of the magnitude of every entry; None where there is none that can be had from norms."""
-    node = _resolved(node, bodies)
+    node = resolved(node, bodies)
     if reads(node) & bodies.keys() and not isinstance(node, Map):
         return None
     if isinstance(node, Contract):

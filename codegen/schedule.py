@@ -34,6 +34,7 @@ from codegen.shifts import unshifted
 from codegen.slopes import SLOPE_AT_ZERO, slopes
 from codegen.stability import stable
 from codegen.trace import Told, needed, told, traced
+from codegen.unnormalised import unnormalised
 from codegen.variants import lean, rejoined
 from derive.binders import substitute
 from derive.exceptional import NO_VALUE, masked_functions
@@ -161,6 +162,9 @@ def _planned(asked: Asked) -> Kernel:
     saved = [name for name in [*map(_name, inputs), *made] if name in read - computed and name not in options]
     kept = [*outputs, *saved]
     forward_statements = hoisted(shrunk(read_later(stated_nodes, kept), kept))
+    forward_statements, backward_statements, saved = unnormalised(
+        forward_statements, backward_statements, saved, [*outputs, *wanted], trace.sizes
+    )
 
     taken = [_parameter(symbol) for symbol in inputs if isinstance(symbol, Tensor)]
     given = _upstream_parameter(upstream, shapes[outputs[0]])

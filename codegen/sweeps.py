@@ -45,8 +45,7 @@ class Sweep:
     def width(self) -> str:
         """How many entries a row of the widest value has."""
         within = {*self.loop.outer, self.loop.row}
-        axes = max((node.axes for s in self.loop.body for node in walk(s.node) if self.loop.row in node.axes), key=len)
-        return " * ".join(str(index.extent) for index in axes if index not in within)
+        return " * ".join(str(index.extent) for index in self.loop.widest if index not in within)
 
 
 Step = Statement | Sweep
@@ -161,6 +160,7 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
     called = [chosen, str(loop.row.extent), sweep.rows, _sizes(own), _sizes(loop.shared), sweep.width]
     called += [library.runtime["kind_arguments"], *([f"parts={sweep.parts}"] if loop.accumulated else [])]
     called += [f"lots={lot.extent}"] if lot is not None else []
+    called += ["matrices=True"] if lot is not None and loop.has_products else []
     return [
         *_whole_arrays(sweep, library, {**loop.accumulated, **block.turned}),
         *functions,

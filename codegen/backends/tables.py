@@ -73,7 +73,7 @@ NUMPY: dict[str, Spelling] = {
     **{name: _call(name) for name in ("erf", "erfc", "normal_cdf", "logistic", "softplus")},
     "finite": Spelling("np.maximum({0}, np.finfo(dtype).min)", POSTFIX, (TERNARY,)),
     "at_least_one": Spelling("np.maximum({0}, 1)", POSTFIX, (TERNARY,)),
-    "positive": Spelling("np.maximum({0}, np.finfo(dtype).tiny)", POSTFIX, (TERNARY,)),
+    "positive": Spelling("np.maximum({0}, smallest(dtype))", POSTFIX, (TERNARY,)),
     "number": Spelling("float({0})", POSTFIX, (TERNARY,)),
 }
 
@@ -105,7 +105,7 @@ TORCH: dict[str, Spelling] = {
     "normal_cdf": _call("normal_cdf"),
     "finite": Spelling("torch.clamp({0}, min=torch.finfo(dtype).min)", POSTFIX, (TERNARY,)),
     "at_least_one": Spelling("torch.clamp({0}, min=1)", POSTFIX, (TERNARY,)),
-    "positive": Spelling("torch.clamp({0}, min=torch.finfo(dtype).tiny)", POSTFIX, (TERNARY,)),
+    "positive": Spelling("torch.clamp({0}, min=smallest(dtype))", POSTFIX, (TERNARY,)),
     "number": Spelling("float({0})", POSTFIX, (TERNARY,)),
 }
 
@@ -130,7 +130,7 @@ NUMPY_INTO = {
     **{name: f"{name}({{0}}, out={{out}})" for name in ("erf", "erfc", "normal_cdf", "logistic", "softplus")},
     "finite": "np.maximum({0}, np.finfo(dtype).min, out={out})",
     "at_least_one": "np.maximum({0}, 1, out={out})",
-    "positive": "np.maximum({0}, np.finfo(dtype).tiny, out={out})",
+    "positive": "np.maximum({0}, smallest(dtype), out={out})",
 }  # fmt: skip
 TORCH_INTO = {
     **{
@@ -147,7 +147,7 @@ TORCH_INTO = {
     "normal_cdf": "normal_cdf({0}, out={out})",
     "finite": "torch.clamp({0}, min=torch.finfo(dtype).min, out={out})",
     "at_least_one": "torch.clamp({0}, min=1, out={out})",
-    "positive": "torch.clamp({0}, min=torch.finfo(dtype).tiny, out={out})",
+    "positive": "torch.clamp({0}, min=smallest(dtype), out={out})",
 }  # fmt: skip
 
 
@@ -237,6 +237,7 @@ LIBRARIES: dict[str, Library] = {
             "piece_size": "piece.size",
             "empty_piece": "np.empty(size, self.kind)",
             "cores": "cores_numpy.py.jinja",
+            "alone": "-1  # entries of all blocks together up to which operations share the cores better than blocks",
             "guard": "",
             "element_type": "np.dtype[Any]",
             "promoted": "np.result_type(first, second)",
@@ -296,6 +297,7 @@ LIBRARIES: dict[str, Library] = {
             "piece_size": "piece.numel()",
             "empty_piece": "torch.empty(size, dtype=self.kind[0], device=self.kind[1])",
             "cores": "cores_torch.py.jinja",
+            "alone": "2**21  # entries of all blocks together up to which operations share the cores better than blocks",
             "guard": "torch.no_grad()",  # memory that is there is no matter for autograd
             "element_type": "torch.dtype",
             "promoted": "torch.promote_types(first, second)",

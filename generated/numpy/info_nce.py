@@ -274,7 +274,7 @@ def info_nce_value_and_gradient(
     workspace = workspace or Workspace()
     # dL[i] = dloss/N
     dL = 1 / N
-    rows = workspace.rows(N, d, matrices=True)
+    rows = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype)
     L_top = workspace.empty((N,), dtype)
     L_log_sum = workspace.empty((N,), dtype)
@@ -283,7 +283,7 @@ def info_nce_value_and_gradient(
     dB = np.zeros((parts, N, d), dtype)
     dtau = np.zeros((parts,), dtype)
 
-    def S_part_block(room: Room, part: int, i: slice) -> None:
+    def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = np.divide(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
@@ -307,7 +307,7 @@ def info_nce_value_and_gradient(
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -(np.einsum("ij,ij->", S[i], dS) / tau)
 
-    workspace.sweep(S_part_block, N, rows, (), (), d, dtype, parts=parts)
+    workspace.sweep(S_block, N, rows, (), (), N, dtype, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(axis=0)
     dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
     L_log = np.log(L_log_sum)

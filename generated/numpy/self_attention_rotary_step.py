@@ -25,7 +25,7 @@ import math
 import numpy as np
 
 from .runtime import Array, bind, restore
-from .workspace import Room, Workspace, bounded
+from .workspace import Room, Workspace, bounded, smallest
 
 
 def self_attention_rotary_step(
@@ -159,7 +159,7 @@ def self_attention_rotary_step(
         )
         P_new_exp = np.exp(Z_new, out=room(1, r, s_2, T))
         np.copyto(P_new_exp, 0, where=place[s_2][..., None] < np.arange(T))
-        P_new_sum = np.maximum(P_new_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        P_new_sum = np.maximum(P_new_exp.sum(axis=-1), smallest(dtype))
         # P_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
         P_new = np.divide(P_new_exp, P_new_sum[..., None], out=room(1, r, s_2, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*P_new[n,g,r,s,j])
@@ -175,7 +175,15 @@ def self_attention_rotary_step(
         np.sqrt(np.einsum("ngrsae,ngrsae->ngrs", Q_new, Q_new)).max(axis=(0, 1, 2, 3), initial=-math.inf)
     ) * float(np.sqrt(np.einsum("ngjae,ngjae->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
-        Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block, S, rows, (N, G), (), A * 2, dtype, lots=R
+        Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block,
+        S,
+        rows,
+        (N, G),
+        (),
+        A * 2,
+        dtype,
+        lots=R,
+        matrices=True,
     )
     # y_new[n,s,c] = Sum_g,r,d(W_O[c,g,r,d]*O_new[n,g,r,s,d])   (N, S, C)
     y_new = (O_new.transpose(0, 3, 1, 2, 4).reshape(N * S, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, S, C)

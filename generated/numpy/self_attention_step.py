@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from .runtime import Array, bind, restore
-from .workspace import Room, Workspace, bounded
+from .workspace import Room, Workspace, bounded, smallest
 
 
 def self_attention_step(
@@ -110,7 +110,7 @@ def self_attention_step(
         )
         A_new_exp = np.exp(Z_new, out=room(1, r, s, T))
         np.copyto(A_new_exp, 0, where=place[s][..., None] < np.arange(T))
-        A_new_sum = np.maximum(A_new_exp.sum(axis=-1), np.finfo(dtype).tiny)
+        A_new_sum = np.maximum(A_new_exp.sum(axis=-1), smallest(dtype))
         # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
         A_new = np.divide(A_new_exp, A_new_sum[..., None], out=room(1, r, s, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*A_new[n,g,r,s,j])
@@ -126,7 +126,15 @@ def self_attention_step(
         np.sqrt(np.einsum("ngrsd,ngrsd->ngrs", Q_new, Q_new)).max(axis=(0, 1, 2, 3), initial=-math.inf)
     ) / math.sqrt(D) * float(np.sqrt(np.einsum("ngjd,ngjd->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
-        Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block, S, rows, (N, G), (), T, dtype, lots=R
+        Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block,
+        S,
+        rows,
+        (N, G),
+        (),
+        T,
+        dtype,
+        lots=R,
+        matrices=True,
     )
     # y_new[n,s,c] = Sum_g,r,d(W_O[c,g,r,d]*O_new[n,g,r,s,d])   (N, S, C)
     y_new = (O_new.transpose(0, 3, 1, 2, 4).reshape(N * S, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, S, C)

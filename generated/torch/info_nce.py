@@ -280,7 +280,7 @@ def info_nce_value_and_gradient(
     workspace = workspace or Workspace()
     # dL[i] = dloss/N
     dL = 1 / N
-    rows = workspace.rows(N, d, matrices=True)
+    rows = workspace.rows(N, N, matrices=True)
     S = workspace.empty((N, N), dtype, device)
     L_top = workspace.empty((N,), dtype, device)
     L_log_sum = workspace.empty((N,), dtype, device)
@@ -289,7 +289,7 @@ def info_nce_value_and_gradient(
     dB = torch.zeros((parts, N, d), dtype=dtype, device=device)
     dtau = torch.zeros((parts,), dtype=dtype, device=device)
 
-    def S_part_block(room: Room, part: int, i: slice) -> None:
+    def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
@@ -313,7 +313,7 @@ def info_nce_value_and_gradient(
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -((S[i] * dS).sum(dim=(0, 1)) / tau)
 
-    workspace.sweep(S_part_block, N, rows, (), (), d, dtype, device, parts=parts)
+    workspace.sweep(S_block, N, rows, (), (), N, dtype, device, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(dim=0)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     L_log = torch.log(L_log_sum)

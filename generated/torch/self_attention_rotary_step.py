@@ -26,7 +26,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, largest, restore
-from .workspace import Room, Workspace, bounded
+from .workspace import Room, Workspace, bounded, smallest
 
 
 def self_attention_rotary_step_forward(
@@ -160,7 +160,7 @@ def self_attention_rotary_step_forward(
         )
         P_new_exp = torch.exp(Z_new, out=room(1, r, s_2, T))
         P_new_exp.masked_fill_(place[s_2][..., None] < torch.arange(T, device=device), 0)
-        P_new_sum = torch.clamp(P_new_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        P_new_sum = torch.clamp(P_new_exp.sum(dim=-1), min=smallest(dtype))
         # P_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
         P_new = torch.div(P_new_exp, P_new_sum[..., None], out=room(1, r, s_2, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*P_new[n,g,r,s,j])
@@ -184,6 +184,7 @@ def self_attention_rotary_step_forward(
         dtype,
         device,
         lots=R,
+        matrices=True,
     )
     # y_new[n,s,c] = Sum_g,r,d(W_O[c,g,r,d]*O_new[n,g,r,s,d])   (N, S, C)
     y_new = (O_new.permute(0, 3, 1, 2, 4).reshape(N * S, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, S, C)
@@ -193,7 +194,7 @@ def self_attention_rotary_step_forward(
 _operator = Operator(
     "self_attention_rotary_step",
     self_attention_rotary_step_forward,
-    version="ve7d71419",
+    version="v1784e0c8",
     arrays=(
         "x: N... S C", "place: S", "position: S", "K: N... G T A 2", "V: N... G T D", "W_Q: G R A 2 C", "W_O: C G R D",
     ),

@@ -22,7 +22,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, largest, restore
-from .workspace import Room, Workspace, bounded
+from .workspace import Room, Workspace, bounded, smallest
 
 
 def self_attention_step_forward(
@@ -109,7 +109,7 @@ def self_attention_step_forward(
         )
         A_new_exp = torch.exp(Z_new, out=room(1, r, s, T))
         A_new_exp.masked_fill_(place[s][..., None] < torch.arange(T, device=device), 0)
-        A_new_sum = torch.clamp(A_new_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
+        A_new_sum = torch.clamp(A_new_exp.sum(dim=-1), min=smallest(dtype))
         # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
         A_new = torch.div(A_new_exp, A_new_sum[..., None], out=room(1, r, s, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*A_new[n,g,r,s,j])
@@ -133,6 +133,7 @@ def self_attention_step_forward(
         dtype,
         device,
         lots=R,
+        matrices=True,
     )
     # y_new[n,s,c] = Sum_g,r,d(W_O[c,g,r,d]*O_new[n,g,r,s,d])   (N, S, C)
     y_new = (O_new.permute(0, 3, 1, 2, 4).reshape(N * S, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, S, C)
@@ -142,7 +143,7 @@ def self_attention_step_forward(
 _operator = Operator(
     "self_attention_step",
     self_attention_step_forward,
-    version="vd602b8f9",
+    version="vd8455e8c",
     arrays=("x: N... S C", "place: S", "K: N... G T D", "V: N... G T D", "W_Q: G R D C", "W_O: C G R D"),
     outputs=("y_new: N... S C",),
     independent=(True, False),

@@ -67,7 +67,16 @@ def softmax_regression_hessian_forward(
         largest(torch.sqrt((X * X).sum(dim=2)), (0, 1))
     ) * float(largest(torch.sqrt((W * W).sum(dim=2)), (0, 1)))
     workspace.sweep(
-        u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype, device, lots=B
+        u_block_unshifted if bounded(u_bound, dtype) else u_block,
+        N,
+        rows,
+        (),
+        (),
+        C,
+        dtype,
+        device,
+        lots=B,
+        matrices=True,
     )
     rows = workspace.rows(C, C * d * d, matrices=True)
     parts = workspace.parts(C, rows, (B,), (N,))
@@ -91,7 +100,7 @@ def softmax_regression_hessian_forward(
         H_block.copy_(cov[:, :, None, :, None] * H_part[:, None, :, None])
         H[part, r_2, c] += H_block
 
-    workspace.sweep(H_block, C, rows, (), (N,), C * d * d, dtype, device, parts=parts, lots=B)
+    workspace.sweep(H_block, C, rows, (), (N,), C * d * d, dtype, device, parts=parts, lots=B, matrices=True)
     H = H[0] if parts == 1 else H.sum(dim=0)
     return restore(H, leading, bound.type)
 
@@ -99,7 +108,7 @@ def softmax_regression_hessian_forward(
 _operator = Operator(
     "softmax_regression_hessian",
     softmax_regression_hessian_forward,
-    version="vadf297b7",
+    version="vcd016542",
     arrays=("X: B... N d", "W: B... C d"),
     outputs=("H: B... C d C d",),
     independent=(True, False),

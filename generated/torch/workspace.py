@@ -24,10 +24,12 @@ import numpy as np
 import torch
 
 BLOCK = 2**18  # entries of a block: a few of them fit in the cache
+TILE = 2**16  # likewise, of one between products of matrices, which need room in the cache themselves
 ROWS = 2048  # at most, however short they are
 MATRIX = 128, 256  # rows, at least and at most, of a block that is a factor of a matrix product
 PARTS = 4  # in which sums over blocks are gathered, at least, where the outer sizes are smaller
 SMALL = 2**17  # entries of all blocks together below which a second thread costs more than it saves
+ALONE = 2**21  # entries of all blocks together up to which operations share the cores better than blocks
 LARGE = 2**18  # entries from which on fresh memory is dear: every page of it is cleared by the system first
 LISTED = [np.empty(1)]
 UNUSED = sys.getrefcount(LISTED[0])  # references to an array that stands in a list and nowhere else
@@ -96,8 +98,8 @@ class Workspace:
         """
         if self.given_rows is not None:
             return self.given_rows
-        least, most = MATRIX if matrices else (1, ROWS)
-        wanted = max(least, min(most, BLOCK // max(1, columns)))
+        least, most, entries = (*MATRIX, TILE) if matrices else (1, ROWS, BLOCK)
+        wanted = max(least, min(most, entries // max(1, columns)))
         return 1 << (min(wanted, size).bit_length() - 1) if size > wanted else max(1, size)
 
     def parts(self, size: int, rows: int, own: tuple[int, ...], shared: tuple[int, ...]) -> int:
@@ -117,6 +119,7 @@ class Workspace:
         *,
         parts: int | None = None,
         lots: int | None = None,
+        matrices: bool = False,
     ) -> None:
         """Calls block(room, part, *outer indices, slice of rows) for every block.
 
@@ -126,7 +129,10 @@ class Workspace:
         """
         spans = [slice(start, min(start + rows, size)) for start in range(0, size, rows)]
         together = range(lots) if lots is not None else range(1)
-        lot = max(1, min(-(-len(together) // PARTS), BLOCK // max(1, rows * columns)))
+        total = len(together) * math.prod(own) * math.prod(shared) * size * columns
+        alone = total <= ALONE and lots != 1
+        fits = (4 * BLOCK if alone else TILE if matrices else BLOCK) // max(1, rows * columns)
+        lot = max(1, fits if alone else min(-(-len(together) // PARTS), fits))
         stacks = [(slice(start, min(start + lot, lots)),) for start in together[::lot]] if lots is not None else [()]
         inner: list[tuple[Any, ...]] = list(itertools.product(*map(range, shared), spans))
         count = parts if parts is not None else max(1, len(inner))
@@ -155,10 +161,10 @@ class Workspace:
             rooms.append(room)
 
         helpers = min(self.threads, len(tasks)) - 1
-        if not CORES.can_be_shared((dtype, device)):
+        if not CORES.can_be_shared((dtype, device)) or (alone and self.threads > 1):
             work()
             return
-        if len(together) * math.prod(own) * math.prod(shared) * size * columns < SMALL:
+        if total < SMALL:
             helpers = 0
         with CORES:
             contexts = [contextvars.copy_context() for _ in range(helpers)]  # how errors are treated, for one
@@ -174,6 +180,11 @@ class Workspace:
 def bounded(limit: float, dtype: torch.dtype) -> bool:
     """Whether exponentials of numbers up to the limit, in magnitude, can be taken and added up as they are."""
     return limit <= math.log(torch.finfo(dtype).max) / 4
+
+
+def smallest(dtype: torch.dtype) -> float:
+    """Less than every such exponential: what takes the place of a sum over nothing, so that it can divide."""
+    return float(torch.finfo(dtype).max ** -0.3)
 
 
 def available_cores() -> int:

@@ -1,0 +1,188 @@
+"""Quotients that are saved as numerator and divisor: what a row is divided by goes into the smaller operand of products.
+
+After `codegen.schedule`'s sharing of values, from the statements of both routines to both. Where a large quotient
+A[i,j] = E[i,j] / Z[i] is saved, and the backward routine needs it in products only,
+
+    Sum_i(A[i,j] * dO[i,c])                    =  Sum_i(E[i,j] * (dO[i,c] / Z[i]))
+    (Sum_c(dO[i,c] * V[j,c]) - D[i]) * A[i,j]  =  (Sum_c(dO[i,c] / Z[i] * V[j,c]) - D[i] / Z[i]) * E[i,j]
+
+so that E is saved as it is, dO is divided once a row, and no pass over E divides. The forward routine divides after its
+own products (`codegen.deferring`). Nothing is known here of what the quotient is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from codegen.costs import Sizes, entries
+from codegen.deferring import deferred, is_quotient
+from codegen.nodes import Contract, Map, Node, Read, Reduce, with_children
+from codegen.scales import Bodies, resolved, shifted
+from codegen.sharing import Statement, fresh_name, label, reads
+
+
+def unnormalised(
+    forward: Sequence[Statement],
+    backward: Sequence[Statement],
+    saved: Sequence[str],
+    kept: Collection[str],
+    sizes: Sizes,
+) -> tuple[list[Statement], list[Statement], list[str]]:
+    """(forward, backward, saved names) with large saved quotients kept in parts, where that is less to compute.
+
+    The names in `kept` are wanted as they are.
+    """
+    first, second, names = list(forward), list(backward), list(saved)
+    for statement in forward:
+        if statement.name not in names or statement.name in kept or not is_quotient(statement):
+            continue
+        taken = {s.name for s in (*first, *second)}.union(*(reads(s.node) for s in (*first, *second)))
+        bodies = {s.name: s for s in first}
+        *parts, apart = _in_parts(statement, bodies, taken)
+        numerator, divisor = (operand.name for operand in apart.node.children if isinstance(operand, Read))
+        changed = _Division(apart, second, kept, sizes, taken).through()
+        stated = {**bodies, **{part.name: part for part in parts}}
+        if changed is None or divisor not in stated or isinstance(stated[divisor].node, Reduce):
+            continue
+        others = [name for name in names if name != statement.name]
+        place = next(number for number, other in enumerate(first) if other.name == statement.name)
+        divided = deferred([*first[:place], *parts, apart, *first[place + 1 :]], [*kept, *others], sizes)
+        if any(statement.name == other.name for other in divided):
+            continue
+        told = f"{statement.formula} = {numerator} / {divisor}"
+        first = [replace(s, formula=told) if s.name == numerator and not s.formula else s for s in divided]
+        names = [*others, numerator, divisor]
+        second = changed
+    return first, second, list(dict.fromkeys(names))
+
+
+def _in_parts(statement: Statement, bodies: Bodies, taken: set[str]) -> list[Statement]:
+    """Statements for the numerator and the divisor, where they have no name yet, and the quotient of the two names.
+
+    A quotient over nothing has no entries and no matter what it is divided by, but what is made of it may have: there
+    the sum of exponentials of differences from their maximum, of which the largest is 1, is taken as 1.
+    """
+    made: list[Statement] = []
+    above, below = statement.node.children
+    if isinstance(below, Reduce) and shifted(resolved(below.operand, bodies), bodies) is not None:
+        below = Map("at_least_one", (below,))
+
+    def named(node: Node) -> Node:
+        if isinstance(node, Read):
+            return node
+        made.append(Statement(fresh_name(f"{statement.name}_{label(node)}", taken), node, node.axes))
+        return Read(made[-1].name, node.axes)
+
+    apart = with_children(statement.node, [named(above), named(below)])
+    return [*made, replace(statement, node=apart)]
+
+
+@dataclass
+class _Division:
+    """One quotient, taken out of the statements that read it: the divisor goes into what the numerator meets.
+
+    `made` are the divided values by the place at which they are needed first.
+    """
+
+    quotient: Statement
+    statements: list[Statement]
+    kept: Collection[str]
+    sizes: Sizes
+    taken: set[str]
+    made: dict[Node, Statement] = field(default_factory=dict)
+    inlined: dict[str, Statement] = field(default_factory=dict)
+
+    def through(self) -> list[Statement] | None:
+        """The statements without the quotient; None where one needs it otherwise, or it would not be less."""
+        result: list[Statement] = []
+        for statement in self.statements:
+            before = len(self.made)
+            node = statement.node
+            if self.quotient.name in reads(node):
+                node = self._freed(node)
+            if self.quotient.name in reads(node):
+                return None
+            result += [*self.made.values()][before:]
+            because = statement.because
+            if node != statement.node:
+                first, second = (read.name for read in self.quotient.node.children if isinstance(read, Read))
+                told = f"{self.quotient.name} = {first} / {second}, divided before the product"
+                written = [s.formula for s in self.inlined.values() if s.name in reads(statement.node)]
+                because = "; ".join(filter(None, (because, *written, told)))
+            result.append(replace(statement, node=node, because=because))
+        return [statement for statement in result if statement.name not in self.inlined]
+
+    def _parts(self, read: Read) -> tuple[Node, Node]:
+        """Numerator and divisor at the place where the quotient is read."""
+        named = dict(zip(self.quotient.axes, read.where, strict=True))
+        numerator, divisor = (
+            Read(operand.name, tuple(named[index] for index in operand.where))
+            for operand in self.quotient.node.children
+            if isinstance(operand, Read)
+        )
+        return numerator, divisor
+
+    def _freed(self, node: Node) -> Node:
+        """The node with the divisor in the other factor of every product that reads the quotient."""
+        is_product = isinstance(node, Contract) or (isinstance(node, Map) and node.operation == "mul")
+        for place, side in enumerate(node.children if is_product else ()):
+            if isinstance(side, Read) and side.name == self.quotient.name:
+                numerator, divisor = self._parts(side)
+                other = self._divided(node.children[1 - place], divisor)
+                if other is not None:
+                    return with_children(node, [numerator, other] if place == 0 else [other, numerator])
+        return with_children(node, [self._freed(child) for child in node.children])
+
+    def _divided(self, node: Node, divisor: Node) -> Node | None:
+        """The node divided, what is divided being smaller than the quotient; None where it has no such part."""
+        if not node.is_host and not set(divisor.axes) <= set(node.axes):
+            return None
+        if isinstance(node, Map) and node.operation in ("add", "sub", "neg"):
+            return self._in_all(node, divisor)
+        if entries({*node.axes, *divisor.axes}).at(self.sizes) < entries(self.quotient.axes).at(self.sizes):
+            return self._named(Map("div", (node, divisor)))
+        if isinstance(node, Read):
+            inner = self._written_in(node)
+            return None if inner is None else self._divided(inner, divisor)
+        if isinstance(node, Contract) and set(divisor.axes) & set(node.over):
+            return None
+        if isinstance(node, Contract) or (isinstance(node, Map) and node.operation == "mul"):
+            return self._in_one(node, divisor)
+        if isinstance(node, Map) and node.operation == "div":
+            above = self._divided(node.operands[0], divisor)
+            return None if above is None else Map("div", (above, node.operands[1]))
+        return None
+
+    def _in_all(self, node: Map, divisor: Node) -> Node | None:
+        """A sum divided term by term."""
+        parts = [self._divided(operand, divisor) for operand in node.operands]
+        return None if None in parts else with_children(node, [part for part in parts if part is not None])
+
+    def _in_one(self, node: Node, divisor: Node) -> Node | None:
+        """A product with one factor divided, the smallest that can be."""
+        order = sorted(range(len(node.children)), key=lambda n: entries(node.children[n].axes).at(self.sizes))
+        for place in order:
+            part = self._divided(node.children[place], divisor)
+            if part is not None:
+                return with_children(node, [part if n == place else child for n, child in enumerate(node.children)])
+        return None
+
+    def _named(self, node: Map) -> Node:
+        """A divided array under a name of its own, for it may be needed again; a number for each row is left as it is."""
+        value = node.operands[0]
+        if not isinstance(value, Read) or set(value.axes) == set(node.operands[1].axes):
+            return node
+        if node not in self.made:
+            name = fresh_name(f"{value.name}_divided", self.taken)
+            self.made[node] = Statement(name, node, node.axes)
+        return Read(self.made[node].name, node.axes)
+
+    def _written_in(self, read: Read) -> Node | None:
+        """What a name stands for that is read nowhere else."""
+        readers = sum(read.name in reads(statement.node) for statement in self.statements)
+        named = next((s for s in self.statements if s.name == read.name and s.axes == read.where), None)
+        if named is None or readers != 1 or read.name in self.kept:
+            return None
+        self.inlined[read.name] = named
+        return named.node
