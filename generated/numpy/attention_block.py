@@ -124,8 +124,8 @@ def attention_block_forward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A[n_2, h, i_2, j])
         A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        if causal and i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             np.copyto(
                 A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
@@ -148,8 +148,8 @@ def attention_block_forward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A[n_2, h, i_2, j])
         A_exp = np.exp(S, out=A[n_2, h, i_2, j])
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        if causal and i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             np.copyto(
                 A_exp[:, :, j_cut.start - j.start :],
                 0,
@@ -208,24 +208,26 @@ def attention_block_backward(
 
     def dA_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
-        j = slice(0, min(T, i.stop) if causal else T)
-        # dA[n,h,i,j] = Sum_a(V[n,h,j,a]*dO[n,h,i,a])
-        dA = np.matmul(dO[n, h, i], V[n, h, j].swapaxes(-1, -2), out=room(0, h, i, j))
         dS_sum = np.einsum("hia,hia->hi", O[n, h, i], dO[n, h, i])
-        # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
-        #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, h, i, j))
-        dS *= A[n, h, i, j]
-        # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-        dV_block = np.matmul(A[n, h, i, j].swapaxes(-1, -2), dO[n, h, i], out=room(1, h, j, D))
-        dV[part, n, h, j] += dV_block
-        dK_part = np.divide(Q[n, h, i], math.sqrt(D), out=room(1, h, i, D))
-        # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
-        #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, h, j, D))
-        dK[part, n, h, j] += dK_block
-        # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        np.matmul(dS, K[n, h, j], out=dQ[n, h, i])
+        dK_part = np.divide(Q[n, h, i], math.sqrt(D), out=room(0, h, i, D))
+        for first, j in workspace.tiles(slice(0, min(T, i.stop) if causal else T), rows):
+            # dA[n,h,i,j] = Sum_a(V[n,h,j,a]*dO[n,h,i,a])
+            dA = np.matmul(dO[n, h, i], V[n, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
+            # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
+            #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a])
+            dS = np.subtract(dA, dS_sum[..., None], out=room(1, h, i, j))
+            dS *= A[n, h, i, j]
+            # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
+            dV_block = np.matmul(A[n, h, i, j].swapaxes(-1, -2), dO[n, h, i], out=room(2, h, j, D))
+            dV[part, n, h, j] += dV_block
+            # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
+            #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, h, j, D))
+            dK[part, n, h, j] += dK_block
+            # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
+            dQ_tile = np.matmul(dS, K[n, h, j], out=dQ[n, h, i] if first else room(2, h, i, D))
+            if not first:
+                dQ[n, h, i] += dQ_tile
         dQ[n, h, i] /= math.sqrt(D)
 
     workspace.sweep(dA_block, T, rows, (N,), (), T, dtype, parts=parts, lots=H)
@@ -393,8 +395,8 @@ def attention_block_lean_forward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
         A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        if causal and i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             np.copyto(
                 A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
@@ -417,8 +419,8 @@ def attention_block_lean_forward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
         A_exp = np.exp(S, out=room(1, h, i_2, j))
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        if causal and i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             np.copyto(
                 A_exp[:, :, j_cut.start - j.start :],
                 0,
@@ -489,8 +491,8 @@ def attention_block_lean_backward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
         A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        if causal and i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
             np.copyto(
                 A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
@@ -531,8 +533,8 @@ def attention_block_lean_backward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
         A_exp = np.exp(S, out=room(1, h, i, j))
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        if causal and i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
             np.copyto(
                 A_exp[:, :, j_cut.start - j.start :],
                 0,

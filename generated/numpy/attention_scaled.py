@@ -73,8 +73,8 @@ def attention_scaled_forward(
         S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A[b, i, j])
         A_masked = S
         np.copyto(A_masked, -math.inf, where=mask[b, i, j] <= 0)
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        if causal and i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
             np.copyto(
                 A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
@@ -98,8 +98,8 @@ def attention_scaled_forward(
         S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A[b, i, j])
         A_exp = np.exp(S, out=A[b, i, j])
         np.copyto(A_exp, 0, where=mask[b, i, j] <= 0)
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        if causal and i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
             np.copyto(
                 A_exp[:, :, j_cut.start - j.start :],
                 0,
@@ -146,25 +146,27 @@ def attention_scaled_backward(
 
     def dA_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
-        # dA[b,i,j] = Sum_c(V[b,j,c]*dO[b,i,c])
-        dA = np.matmul(dO[b, i], V[b, j].swapaxes(-1, -2), out=room(0, b, i, j))
         dS_sum = np.einsum("bic,bic->bi", O[b, i], dO[b, i])
-        # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
-        #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, b, i, j))
-        dS *= A[b, i, j]
-        # dQ[b,i,a] = scale*Sum_j(K[b,j,a]*dS[b,i,j])
-        np.matmul(dS, K[b, j], out=dQ[b, i])
+        dK_part = np.multiply(scale, Q[b, i], out=room(0, b, i, d_k))
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # dA[b,i,j] = Sum_c(V[b,j,c]*dO[b,i,c])
+            dA = np.matmul(dO[b, i], V[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
+            # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
+            #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c])
+            dS = np.subtract(dA, dS_sum[..., None], out=room(1, b, i, j))
+            dS *= A[b, i, j]
+            # dQ[b,i,a] = scale*Sum_j(K[b,j,a]*dS[b,i,j])
+            dQ_tile = np.matmul(dS, K[b, j], out=dQ[b, i] if first else room(2, b, i, d_k))
+            if not first:
+                dQ[b, i] += dQ_tile
+            # dK[b,j,a] = scale*Sum_i(Q[b,i,a]*dS[b,i,j])
+            #     by scale*Sum_i(Q[b,i,a]*dS[b,i,j]) = Sum_i(Q[b,i,a]*dS[b,i,j]*scale)
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, b, j, d_k))
+            dK[part, b, j] += dK_block
+            # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
+            dV_block = np.matmul(A[b, i, j].swapaxes(-1, -2), dO[b, i], out=room(1, b, j, d_v))
+            dV[part, b, j] += dV_block
         np.multiply(scale, dQ[b, i], out=dQ[b, i])
-        dK_part = np.multiply(scale, Q[b, i], out=room(1, b, i, d_k))
-        # dK[b,j,a] = scale*Sum_i(Q[b,i,a]*dS[b,i,j])
-        #     by scale*Sum_i(Q[b,i,a]*dS[b,i,j]) = Sum_i(Q[b,i,a]*dS[b,i,j]*scale)
-        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, b, j, d_k))
-        dK[part, b, j] += dK_block
-        # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-        dV_block = np.matmul(A[b, i, j].swapaxes(-1, -2), dO[b, i], out=room(0, b, j, d_v))
-        dV[part, b, j] += dV_block
 
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)

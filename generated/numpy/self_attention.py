@@ -88,12 +88,13 @@ def self_attention_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
         )
         A_masked = Z
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            np.copyto(
+                A_masked[:, :, j_cut.start - j.start :],
+                -math.inf,
+                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         A_exp = np.subtract(A_masked, A_exp_top[..., None], out=A[n, g, r, i, j])
         np.exp(A_exp, out=A_exp)
@@ -122,12 +123,13 @@ def self_attention_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
         )
         A_exp = np.exp(Z, out=A[n, g, r, i, j])
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_exp[:, :, j_cut.start - j.start :],
-            0,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            np.copyto(
+                A_exp[:, :, j_cut.start - j.start :],
+                0,
+                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         A_sum = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
         np.divide(A_exp, A_sum[..., None], out=A[n, g, r, i, j])
@@ -182,23 +184,25 @@ def self_attention_backward(
 
     def dA_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n, r and some g."""
-        j = slice(0, min(T, i.stop))
-        # dA[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
-        dA = np.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
         dZ_sum = np.einsum("gid,gid->gi", O[n, g, r, i], dO[n, g, r, i])
-        # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
-        #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d])
-        dZ = np.subtract(dA, dZ_sum[..., None], out=room(0, g, i, j))
-        dZ *= A[n, g, r, i, j]
-        # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
-        dV_block = np.matmul(A[n, g, r, i, j].swapaxes(-1, -2), dO[n, g, r, i], out=room(1, g, j, D))
-        dV[part, n, g, j] += dV_block
-        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(1, g, i, D))
-        # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
-        #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-        dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(2, g, j, D))
-        dK[part, n, g, j] += dK_block
-        np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
+        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
+        for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
+            # dA[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
+            dA = np.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
+            # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
+            #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d])
+            dZ = np.subtract(dA, dZ_sum[..., None], out=room(1, g, i, j))
+            dZ *= A[n, g, r, i, j]
+            # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
+            dV_block = np.matmul(A[n, g, r, i, j].swapaxes(-1, -2), dO[n, g, r, i], out=room(2, g, j, D))
+            dV[part, n, g, j] += dV_block
+            # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
+            #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
+            dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(2, g, j, D))
+            dK[part, n, g, j] += dK_block
+            dQ_product_tile = np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(2, g, i, D))
+            if not first:
+                dQ_product[n, g, r, i] += dQ_product_tile
 
     workspace.sweep(dA_block, T, rows, (N,), (R,), T, dtype, parts=parts, lots=G)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
@@ -322,12 +326,13 @@ def self_attention_lean_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
         )
         A_masked = Z
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            np.copyto(
+                A_masked[:, :, j_cut.start - j.start :],
+                -math.inf,
+                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, r, i, j))
         np.exp(A_exp, out=A_exp)
@@ -356,12 +361,13 @@ def self_attention_lean_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
         )
         A_exp = np.exp(Z, out=room(1, r, i, j))
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_exp[:, :, j_cut.start - j.start :],
-            0,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            np.copyto(
+                A_exp[:, :, j_cut.start - j.start :],
+                0,
+                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         A_sum = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
         A = np.divide(A_exp, A_sum[..., None], out=room(1, r, i, j))
@@ -428,12 +434,13 @@ def self_attention_lean_backward(
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
         Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
         A_masked = Z
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            np.copyto(
+                A_masked[:, :, j_cut.start - j.start :],
+                -math.inf,
+                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, g, i, j))
         np.exp(A_exp, out=A_exp)
@@ -467,12 +474,13 @@ def self_attention_lean_backward(
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
         Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
         A_exp = np.exp(Z, out=room(1, g, i, j))
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_exp[:, :, j_cut.start - j.start :],
-            0,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            np.copyto(
+                A_exp[:, :, j_cut.start - j.start :],
+                0,
+                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         A_sum = np.maximum(A_exp.sum(axis=-1), np.finfo(dtype).tiny)
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
         A = np.divide(A_exp, A_sum[..., None], out=room(1, g, i, j))

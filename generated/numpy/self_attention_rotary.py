@@ -138,12 +138,13 @@ def self_attention_rotary_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start)),
         )
         P_masked = Z
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        np.copyto(
-            P_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            np.copyto(
+                P_masked[:, :, j_cut.start - j.start :],
+                -math.inf,
+                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         P_exp_top = np.maximum(P_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         P_exp = np.subtract(P_masked, P_exp_top[..., None], out=P[n, g, r, i_2, j])
         np.exp(P_exp, out=P_exp)
@@ -175,12 +176,13 @@ def self_attention_rotary_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start)),
         )
         P_exp = np.exp(Z, out=P[n, g, r, i_2, j])
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        np.copyto(
-            P_exp[:, :, j_cut.start - j.start :],
-            0,
-            where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            np.copyto(
+                P_exp[:, :, j_cut.start - j.start :],
+                0,
+                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         P_sum = np.maximum(P_exp.sum(axis=-1), np.finfo(dtype).tiny)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
         np.divide(P_exp, P_sum[..., None], out=P[n, g, r, i_2, j])
@@ -443,12 +445,13 @@ def self_attention_rotary_lean_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start)),
         )
         P_masked = Z
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        np.copyto(
-            P_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            np.copyto(
+                P_masked[:, :, j_cut.start - j.start :],
+                -math.inf,
+                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         P_exp_top = np.maximum(P_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         P_exp = np.subtract(P_masked, P_exp_top[..., None], out=room(1, r, i_2, j))
         np.exp(P_exp, out=P_exp)
@@ -480,12 +483,13 @@ def self_attention_rotary_lean_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start)),
         )
         P_exp = np.exp(Z, out=room(1, r, i_2, j))
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        np.copyto(
-            P_exp[:, :, j_cut.start - j.start :],
-            0,
-            where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            np.copyto(
+                P_exp[:, :, j_cut.start - j.start :],
+                0,
+                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         P_sum = np.maximum(P_exp.sum(axis=-1), np.finfo(dtype).tiny)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
         P = np.divide(P_exp, P_sum[..., None], out=room(1, r, i_2, j))
@@ -600,12 +604,13 @@ def self_attention_rotary_lean_backward(
             out=room(1, g, i_2, j),
         )
         P_masked = Z
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        np.copyto(
-            P_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            np.copyto(
+                P_masked[:, :, j_cut.start - j.start :],
+                -math.inf,
+                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         P_exp_top = np.maximum(P_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         P_exp = np.subtract(P_masked, P_exp_top[..., None], out=room(1, g, i_2, j))
         np.exp(P_exp, out=P_exp)
@@ -656,12 +661,13 @@ def self_attention_rotary_lean_backward(
             out=room(1, g, i_2, j),
         )
         P_exp = np.exp(Z, out=room(1, g, i_2, j))
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        np.copyto(
-            P_exp[:, :, j_cut.start - j.start :],
-            0,
-            where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            np.copyto(
+                P_exp[:, :, j_cut.start - j.start :],
+                0,
+                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         P_sum = np.maximum(P_exp.sum(axis=-1), np.finfo(dtype).tiny)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
         P = np.divide(P_exp, P_sum[..., None], out=room(1, g, i_2, j))

@@ -151,8 +151,8 @@ def transformer_block_forward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A[n_2, h, i_2, j])
         A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        if causal and i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             np.copyto(
                 A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
@@ -175,8 +175,8 @@ def transformer_block_forward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A[n_2, h, i_2, j])
         A_exp = np.exp(S, out=A[n_2, h, i_2, j])
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        if causal and i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             np.copyto(
                 A_exp[:, :, j_cut.start - j.start :],
                 0,
@@ -439,24 +439,26 @@ def transformer_block_backward(
 
     def dA_block(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for one n_3 and some h."""
-        j = slice(0, min(T, i_3.stop) if causal else T)
-        # dA[n,h,i,j] = Sum_a(V[n,h,j,a]*dO[n,h,i,a])
-        dA = np.matmul(dO[n_3, h, i_3], V[n_3, h, j].swapaxes(-1, -2), out=room(0, h, i_3, j))
         dS_sum = np.einsum("hia,hia->hi", O[n_3, h, i_3], dO[n_3, h, i_3])
-        # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
-        #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, h, i_3, j))
-        dS *= A[n_3, h, i_3, j]
-        # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-        dV_block = np.matmul(A[n_3, h, i_3, j].swapaxes(-1, -2), dO[n_3, h, i_3], out=room(1, h, j, D))
-        dV[part, n_3, h, j] += dV_block
-        dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(1, h, i_3, D))
-        # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
-        #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, h, j, D))
-        dK[part, n_3, h, j] += dK_block
-        # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
+        dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, h, i_3, D))
+        for first, j in workspace.tiles(slice(0, min(T, i_3.stop) if causal else T), rows):
+            # dA[n,h,i,j] = Sum_a(V[n,h,j,a]*dO[n,h,i,a])
+            dA = np.matmul(dO[n_3, h, i_3], V[n_3, h, j].swapaxes(-1, -2), out=room(1, h, i_3, j))
+            # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
+            #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a])
+            dS = np.subtract(dA, dS_sum[..., None], out=room(1, h, i_3, j))
+            dS *= A[n_3, h, i_3, j]
+            # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
+            dV_block = np.matmul(A[n_3, h, i_3, j].swapaxes(-1, -2), dO[n_3, h, i_3], out=room(2, h, j, D))
+            dV[part, n_3, h, j] += dV_block
+            # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
+            #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, h, j, D))
+            dK[part, n_3, h, j] += dK_block
+            # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
+            dQ_tile = np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3] if first else room(2, h, i_3, D))
+            if not first:
+                dQ[n_3, h, i_3] += dQ_tile
         dQ[n_3, h, i_3] /= math.sqrt(D)
 
     workspace.sweep(dA_block, T, rows, (N,), (), T, dtype, parts=parts, lots=H)
@@ -648,8 +650,8 @@ def transformer_block_lean_forward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
         A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        if causal and i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             np.copyto(
                 A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
@@ -672,8 +674,8 @@ def transformer_block_lean_forward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
         A_exp = np.exp(S, out=room(1, h, i_2, j))
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        if causal and i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             np.copyto(
                 A_exp[:, :, j_cut.start - j.start :],
                 0,
@@ -929,8 +931,8 @@ def transformer_block_lean_backward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, h, i_3, j))
         A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i_3.start + 1), j.stop), j.stop)
+        if causal and i_3.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_3.start + 1), j.stop)
             np.copyto(
                 A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
@@ -971,8 +973,8 @@ def transformer_block_lean_backward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, h, i_3, j))
         A_exp = np.exp(S, out=room(1, h, i_3, j))
-        if causal:
-            j_cut = slice(min(max(j.start, i_3.start + 1), j.stop), j.stop)
+        if causal and i_3.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_3.start + 1), j.stop)
             np.copyto(
                 A_exp[:, :, j_cut.start - j.start :],
                 0,

@@ -121,36 +121,39 @@ def attention_masked_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((B, H, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (B, H), ())
-    dK = torch.zeros((parts, B, H, T_k, d_k), dtype=dtype, device=device)
-    dV = torch.zeros((parts, B, H, T_k, d_v), dtype=dtype, device=device)
+    dK = torch.zeros((parts, B, H, d_k, T_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, B, H, d_v, T_k), dtype=dtype, device=device)
 
     def dA_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h."""
-        # dA[b,h,i,j] = Sum_c(V[b,h,j,c]*dO[b,h,i,c])
-        dA = torch.matmul(dO[b, h, i], V[b, h].swapaxes(-1, -2), out=room(0, h, i, T_k))
         dS_sum = (O[b, h, i] * dO[b, h, i]).sum(dim=2)
-        # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
-        #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c])
-        dS = torch.sub(dA, dS_sum[..., None], out=room(0, h, i, T_k))
-        dS *= A[b, h, i]
-        # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
-        torch.matmul(dS, K[b, h], out=dQ[b, h, i])
+        dK_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # dA[b,h,i,j] = Sum_c(V[b,h,j,c]*dO[b,h,i,c])
+            dA = torch.matmul(dO[b, h, i], V[b, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
+            # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
+            #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c])
+            dS = torch.sub(dA, dS_sum[..., None], out=room(1, h, i, j))
+            dS *= A[b, h, i, j]
+            # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
+            dQ[b, h, i].baddbmm_(dS, K[b, h, j], beta=0 if first else 1)
+            # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(2, h, d_k, j))
+            dK[part, b, h, :, j] += dK_block
+            # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
+            dV_block = torch.matmul(dO[b, h, i].swapaxes(-1, -2), A[b, h, i, j], out=room(1, h, d_v, j))
+            dV[part, b, h, :, j] += dV_block
         dQ[b, h, i] /= math.sqrt(d_k)
-        dK_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(1, h, i, d_k))
-        # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
-        dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, h, T_k, d_k))
-        dK[part, b, h] += dK_block
-        # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
-        dV_block = torch.matmul(A[b, h, i].swapaxes(-1, -2), dO[b, h, i], out=room(0, h, T_k, d_v))
-        dV[part, b, h] += dV_block
 
     workspace.sweep(dA_block, T_q, rows, (B,), (), T_k, dtype, device, parts=parts, lots=H)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
+    dK = dK.swapaxes(-1, -2).contiguous()
+    dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -186,7 +189,7 @@ def attention_masked_lean_forward(
     device = Q.device
     workspace = workspace or Workspace()
     A_mask = mask > 0
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     A_exp_top = workspace.empty((B, H, T_q), dtype, device)
     A_sum = workspace.empty((B, H, T_q), dtype, device)
     O = workspace.empty((B, H, T_q, d_v), dtype, device)
@@ -194,33 +197,47 @@ def attention_masked_lean_forward(
     def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h."""
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[b, h].swapaxes(-1, -2), out=room(1, h, i, T_k))
-        A_masked = S
-        A_masked.masked_fill_(mask[b, i] <= 0, -math.inf)
-        A_exp_top[b, h, i] = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
-        A_exp = torch.sub(A_masked, A_exp_top[b, h, i][..., None], out=room(1, h, i, T_k))
-        torch.exp(A_exp, out=A_exp)
-        A_sum[b, h, i] = torch.clamp(A_exp.sum(dim=-1), min=1)
-        # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[b, h], out=O[b, h, i])
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
+            A_masked = S
+            A_masked.masked_fill_(mask[b, i, j] <= 0, -math.inf)
+            A_exp_top_tile = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            if not first:
+                # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
+                A_exp_top_tile = torch.maximum(A_exp_top_so_far, A_exp_top_tile)
+                A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_sum_so_far *= A_exp_top_factor
+                O[b, h, i] *= A_exp_top_factor[..., None]
+            A_exp_top_so_far = A_exp_top_tile
+            A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, h, i, j))
+            torch.exp(A_exp, out=A_exp)
+            A_sum_tile = A_exp.sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O[b, h, i].baddbmm_(A_exp, V[b, h, j], beta=0 if first else 1)
+        A_exp_top[b, h, i] = A_exp_top_so_far
+        A_sum[b, h, i] = torch.clamp(A_sum_so_far, min=1)
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h. No row maximum is needed."""
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[b, h].swapaxes(-1, -2), out=room(1, h, i, T_k))
         A_exp_top[b, h, i] = 0
-        A_exp = torch.exp(S, out=room(1, h, i, T_k))
-        A_exp.masked_fill_(mask[b, i] <= 0, 0)
-        A_sum[b, h, i] = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
-        # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[b, h], out=O[b, h, i])
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
+            A_exp = torch.exp(S, out=room(1, h, i, j))
+            A_exp.masked_fill_(mask[b, i, j] <= 0, 0)
+            A_sum_tile = A_exp.sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O[b, h, i].baddbmm_(A_exp, V[b, h, j], beta=0 if first else 1)
+        A_sum[b, h, i] = torch.clamp(A_sum_so_far, min=torch.finfo(dtype).tiny)
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -254,46 +271,49 @@ def attention_masked_lean_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((B, H, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (B, H), ())
-    dK = torch.zeros((parts, B, H, T_k, d_k), dtype=dtype, device=device)
-    dV = torch.zeros((parts, B, H, T_k, d_v), dtype=dtype, device=device)
+    dK = torch.zeros((parts, B, H, d_k, T_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, B, H, d_v, T_k), dtype=dtype, device=device)
 
     def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h."""
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[b, h].swapaxes(-1, -2), out=room(1, h, i, T_k))
-        A_masked = S
-        A_masked.masked_fill_(~(A_mask[b, i]), -math.inf)
-        A_exp = torch.sub(A_masked, A_exp_top[b, h, i][..., None], out=room(1, h, i, T_k))
-        torch.exp(A_exp, out=A_exp)
-        # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0)
-        A = torch.div(A_exp, A_sum[b, h, i][..., None], out=room(1, h, i, T_k))
-        # dA[b,h,i,j] = Sum_c(V[b,h,j,c]*dO[b,h,i,c])
-        dA = torch.matmul(dO[b, h, i], V[b, h].swapaxes(-1, -2), out=room(0, h, i, T_k))
         dS_sum = (O[b, h, i] * dO[b, h, i]).sum(dim=2)
-        # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
-        #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c])
-        dS = torch.sub(dA, dS_sum[..., None], out=room(0, h, i, T_k))
-        dS *= A
-        # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
-        torch.matmul(dS, K[b, h], out=dQ[b, h, i])
+        dK_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(1, h, i, d_k))
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+            A_masked = S
+            A_masked.masked_fill_(~(A_mask[b, i, j]), -math.inf)
+            A_exp = torch.sub(A_masked, A_exp_top[b, h, i][..., None], out=room(2, h, i, j))
+            torch.exp(A_exp, out=A_exp)
+            # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0)
+            A = torch.div(A_exp, A_sum[b, h, i][..., None], out=room(2, h, i, j))
+            # dA[b,h,i,j] = Sum_c(V[b,h,j,c]*dO[b,h,i,c])
+            dA = torch.matmul(dO[b, h, i], V[b, h, j].swapaxes(-1, -2), out=room(3, h, i, j))
+            # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
+            #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c])
+            dS = torch.sub(dA, dS_sum[..., None], out=room(3, h, i, j))
+            dS *= A
+            # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
+            dQ[b, h, i].baddbmm_(dS, K[b, h, j], beta=0 if first else 1)
+            # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(4, h, d_k, j))
+            dK[part, b, h, :, j] += dK_block
+            # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
+            dV_block = torch.matmul(dO[b, h, i].swapaxes(-1, -2), A, out=room(3, h, d_v, j))
+            dV[part, b, h, :, j] += dV_block
         dQ[b, h, i] /= math.sqrt(d_k)
-        dK_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(2, h, i, d_k))
-        # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
-        dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, h, T_k, d_k))
-        dK[part, b, h] += dK_block
-        # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
-        dV_block = torch.matmul(A.swapaxes(-1, -2), dO[b, h, i], out=room(0, h, T_k, d_v))
-        dV[part, b, h] += dV_block
 
     workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, device, parts=parts, lots=H)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
+    dK = dK.swapaxes(-1, -2).contiguous()
+    dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -301,7 +321,7 @@ _operator = Operator(
     "attention_masked",
     attention_masked_forward,
     attention_masked_backward,
-    version="vf46083b9",
+    version="v94fb2f13",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "A", "O"),
@@ -332,7 +352,7 @@ _lean_operator = Operator(
     "attention_masked_lean",
     attention_masked_lean_forward,
     attention_masked_lean_backward,
-    version="v0abc0e73",
+    version="v243033e8",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=(

@@ -75,8 +75,8 @@ def attention_scaled_forward(
         S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A[b, i, j])
         A_masked = S
         A_masked.masked_fill_(mask[b, i, j] <= 0, -math.inf)
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        if causal and i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -101,8 +101,8 @@ def attention_scaled_forward(
         S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A[b, i, j])
         A_exp = torch.exp(S, out=A[b, i, j])
         A_exp.masked_fill_(mask[b, i, j] <= 0, 0)
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        if causal and i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
             A_exp[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -153,25 +153,25 @@ def attention_scaled_backward(
 
     def dA_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
-        # dA[b,i,j] = Sum_c(V[b,j,c]*dO[b,i,c])
-        dA = torch.matmul(dO[b, i], V[b, j].swapaxes(-1, -2), out=room(0, b, i, j))
         dS_sum = (O[b, i] * dO[b, i]).sum(dim=2)
-        # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
-        #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c])
-        dS = torch.sub(dA, dS_sum[..., None], out=room(0, b, i, j))
-        dS *= A[b, i, j]
-        # dQ[b,i,a] = scale*Sum_j(K[b,j,a]*dS[b,i,j])
-        torch.matmul(dS, K[b, j], out=dQ[b, i])
+        dK_part = torch.mul(Q[b, i], scale, out=room(0, b, i, d_k))
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # dA[b,i,j] = Sum_c(V[b,j,c]*dO[b,i,c])
+            dA = torch.matmul(dO[b, i], V[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
+            # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
+            #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c])
+            dS = torch.sub(dA, dS_sum[..., None], out=room(1, b, i, j))
+            dS *= A[b, i, j]
+            # dQ[b,i,a] = scale*Sum_j(K[b,j,a]*dS[b,i,j])
+            dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
+            # dK[b,j,a] = scale*Sum_i(Q[b,i,a]*dS[b,i,j])
+            #     by scale*Sum_i(Q[b,i,a]*dS[b,i,j]) = Sum_i(Q[b,i,a]*dS[b,i,j]*scale)
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(2, b, d_k, j))
+            dK[part, b, :, j] += dK_block
+            # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
+            dV_block = torch.matmul(dO[b, i].swapaxes(-1, -2), A[b, i, j], out=room(1, b, d_v, j))
+            dV[part, b, :, j] += dV_block
         torch.mul(dQ[b, i], scale, out=dQ[b, i])
-        dK_part = torch.mul(Q[b, i], scale, out=room(1, b, i, d_k))
-        # dK[b,j,a] = scale*Sum_i(Q[b,i,a]*dS[b,i,j])
-        #     by scale*Sum_i(Q[b,i,a]*dS[b,i,j]) = Sum_i(Q[b,i,a]*dS[b,i,j]*scale)
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(2, b, d_k, j))
-        dK[part, b, :, j] += dK_block
-        # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-        dV_block = torch.matmul(dO[b, i].swapaxes(-1, -2), A[b, i, j], out=room(0, b, d_v, j))
-        dV[part, b, :, j] += dV_block
 
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -185,7 +185,7 @@ _operator = Operator(
     "attention_scaled",
     attention_scaled_forward,
     attention_scaled_backward,
-    version="v9c6a3446",
+    version="v1a3a2558",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "mask: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     options=("float scale", "bool causal"),

@@ -89,13 +89,14 @@ def self_attention_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
         )
         A_masked = Z
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        A_masked[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            -math.inf,
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                -math.inf,
+            )
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         A_exp = torch.sub(A_masked, A_exp_top[..., None], out=A[n, g, r, i, j])
         torch.exp(A_exp, out=A_exp)
@@ -122,13 +123,14 @@ def self_attention_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
         )
         A_exp = torch.exp(Z, out=A[n, g, r, i, j])
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        A_exp[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            0,
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
         A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
         torch.div(A_exp, A_sum[..., None], out=A[n, g, r, i, j])
@@ -185,23 +187,23 @@ def self_attention_backward(
 
     def dA_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n, r and some g."""
-        j = slice(0, min(T, i.stop))
-        # dA[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
-        dA = torch.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(0, g, i, j))
         dZ_sum = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=2)
-        # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
-        #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d])
-        dZ = torch.sub(dA, dZ_sum[..., None], out=room(0, g, i, j))
-        dZ *= A[n, g, r, i, j]
-        # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
-        dV_block = torch.matmul(dO[n, g, r, i].swapaxes(-1, -2), A[n, g, r, i, j], out=room(1, g, D, j))
-        dV[part, n, g, :, j] += dV_block
-        dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(1, g, i, D))
-        # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
-        #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(2, g, D, j))
-        dK[part, n, g, :, j] += dK_block
-        torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
+        dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
+        for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
+            # dA[n,g,r,i,j] = Sum_d(V[n,g,j,d]*dO[n,g,r,i,d])
+            dA = torch.matmul(dO[n, g, r, i], V[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
+            # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
+            #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d])
+            dZ = torch.sub(dA, dZ_sum[..., None], out=room(1, g, i, j))
+            dZ *= A[n, g, r, i, j]
+            # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
+            dV_block = torch.matmul(dO[n, g, r, i].swapaxes(-1, -2), A[n, g, r, i, j], out=room(2, g, D, j))
+            dV[part, n, g, :, j] += dV_block
+            # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
+            #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(2, g, D, j))
+            dK[part, n, g, :, j] += dK_block
+            dQ_product[n, g, r, i].baddbmm_(dZ, K[n, g, j], beta=0 if first else 1)
 
     workspace.sweep(dA_block, T, rows, (N,), (R,), T, dtype, device, parts=parts, lots=G)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -325,13 +327,14 @@ def self_attention_lean_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
         )
         A_masked = Z
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        A_masked[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            -math.inf,
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                -math.inf,
+            )
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, r, i, j))
         torch.exp(A_exp, out=A_exp)
@@ -358,13 +361,14 @@ def self_attention_lean_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
         )
         A_exp = torch.exp(Z, out=room(1, r, i, j))
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        A_exp[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            0,
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
         A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
         A = torch.div(A_exp, A_sum[..., None], out=room(1, r, i, j))
@@ -433,13 +437,14 @@ def self_attention_lean_backward(
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
         Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
         A_masked = Z
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        A_masked[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            -math.inf,
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                -math.inf,
+            )
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, g, i, j))
         torch.exp(A_exp, out=A_exp)
@@ -473,13 +478,14 @@ def self_attention_lean_backward(
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
         Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
         A_exp = torch.exp(Z, out=room(1, g, i, j))
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        A_exp[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            0,
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
         A_sum = torch.clamp(A_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
         A = torch.div(A_exp, A_sum[..., None], out=room(1, g, i, j))
@@ -584,7 +590,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="v6c4a3eb6",
+    version="vb084a7a1",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -639,7 +645,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="v2326cd9f",
+    version="ve3888843",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

@@ -143,13 +143,14 @@ def self_attention_rotary_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start))
         )
         P_masked = Z
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        P_masked[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            -math.inf,
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            P_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                -math.inf,
+            )
         P_exp_top = torch.clamp(largest(P_masked, -1), min=torch.finfo(dtype).min)
         P_exp = torch.sub(P_masked, P_exp_top[..., None], out=P[n, g, r, i_2, j])
         torch.exp(P_exp, out=P_exp)
@@ -179,13 +180,14 @@ def self_attention_rotary_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start))
         )
         P_exp = torch.exp(Z, out=P[n, g, r, i_2, j])
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        P_exp[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            0,
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            P_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
         P_sum = torch.clamp(P_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
         torch.div(P_exp, P_sum[..., None], out=P[n, g, r, i_2, j])
@@ -449,13 +451,14 @@ def self_attention_rotary_lean_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start))
         )
         P_masked = Z
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        P_masked[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            -math.inf,
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            P_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                -math.inf,
+            )
         P_exp_top = torch.clamp(largest(P_masked, -1), min=torch.finfo(dtype).min)
         P_exp = torch.sub(P_masked, P_exp_top[..., None], out=room(1, r, i_2, j))
         torch.exp(P_exp, out=P_exp)
@@ -485,13 +488,14 @@ def self_attention_rotary_lean_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start))
         )
         P_exp = torch.exp(Z, out=room(1, r, i_2, j))
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        P_exp[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            0,
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            P_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
         P_sum = torch.clamp(P_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
         P = torch.div(P_exp, P_sum[..., None], out=room(1, r, i_2, j))
@@ -610,13 +614,14 @@ def self_attention_rotary_lean_backward(
             out=room(1, g, i_2, j),
         )
         P_masked = Z
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        P_masked[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            -math.inf,
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            P_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                -math.inf,
+            )
         P_exp_top = torch.clamp(largest(P_masked, -1), min=torch.finfo(dtype).min)
         P_exp = torch.sub(P_masked, P_exp_top[..., None], out=room(1, g, i_2, j))
         torch.exp(P_exp, out=P_exp)
@@ -665,13 +670,14 @@ def self_attention_rotary_lean_backward(
             out=room(1, g, i_2, j),
         )
         P_exp = torch.exp(Z, out=room(1, g, i_2, j))
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        P_exp[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            0,
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            P_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
         P_sum = torch.clamp(P_exp.sum(dim=-1), min=torch.finfo(dtype).tiny)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i)
         P = torch.div(P_exp, P_sum[..., None], out=room(1, g, i_2, j))
@@ -793,7 +799,7 @@ _operator = Operator(
     "self_attention_rotary",
     self_attention_rotary_forward,
     self_attention_rotary_backward,
-    version="v3704c8b9",
+    version="v4c546e37",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),
@@ -860,7 +866,7 @@ _lean_operator = Operator(
     "self_attention_rotary_lean",
     self_attention_rotary_lean_forward,
     self_attention_rotary_lean_backward,
-    version="v2a6508f7",
+    version="v7eb502a7",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),

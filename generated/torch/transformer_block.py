@@ -152,8 +152,8 @@ def transformer_block_forward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A[n_2, h, i_2, j])
         A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        if causal and i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -177,8 +177,8 @@ def transformer_block_forward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A[n_2, h, i_2, j])
         A_exp = torch.exp(S, out=A[n_2, h, i_2, j])
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        if causal and i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             A_exp[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -438,24 +438,24 @@ def transformer_block_backward(
 
     def dA_block(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for one n_3 and some h."""
-        j = slice(0, min(T, i_3.stop) if causal else T)
-        # dA[n,h,i,j] = Sum_a(V[n,h,j,a]*dO[n,h,i,a])
-        dA = torch.matmul(dO[n_3, h, i_3], V[n_3, h, j].swapaxes(-1, -2), out=room(0, h, i_3, j))
         dS_sum = (O[n_3, h, i_3] * dO[n_3, h, i_3]).sum(dim=2)
-        # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
-        #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a])
-        dS = torch.sub(dA, dS_sum[..., None], out=room(0, h, i_3, j))
-        dS *= A[n_3, h, i_3, j]
-        # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-        dV_block = torch.matmul(dO[n_3, h, i_3].swapaxes(-1, -2), A[n_3, h, i_3, j], out=room(1, h, D, j))
-        dV[part, n_3, h, :, j] += dV_block
-        dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(1, h, i_3, D))
-        # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
-        #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(2, h, D, j))
-        dK[part, n_3, h, :, j] += dK_block
-        # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
+        dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, h, i_3, D))
+        for first, j in workspace.tiles(slice(0, min(T, i_3.stop) if causal else T), rows):
+            # dA[n,h,i,j] = Sum_a(V[n,h,j,a]*dO[n,h,i,a])
+            dA = torch.matmul(dO[n_3, h, i_3], V[n_3, h, j].swapaxes(-1, -2), out=room(1, h, i_3, j))
+            # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
+            #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a])
+            dS = torch.sub(dA, dS_sum[..., None], out=room(1, h, i_3, j))
+            dS *= A[n_3, h, i_3, j]
+            # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
+            dV_block = torch.matmul(dO[n_3, h, i_3].swapaxes(-1, -2), A[n_3, h, i_3, j], out=room(2, h, D, j))
+            dV[part, n_3, h, :, j] += dV_block
+            # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
+            #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(2, h, D, j))
+            dK[part, n_3, h, :, j] += dK_block
+            # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
+            dQ[n_3, h, i_3].baddbmm_(dS, K[n_3, h, j], beta=0 if first else 1)
         dQ[n_3, h, i_3] /= math.sqrt(D)
 
     workspace.sweep(dA_block, T, rows, (N,), (), T, dtype, device, parts=parts, lots=H)
@@ -648,8 +648,8 @@ def transformer_block_lean_forward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
         A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        if causal and i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -673,8 +673,8 @@ def transformer_block_lean_forward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
         A_exp = torch.exp(S, out=room(1, h, i_2, j))
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        if causal and i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             A_exp[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -930,8 +930,8 @@ def transformer_block_lean_backward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = torch.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, h, i_3, j))
         A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i_3.start + 1), j.stop), j.stop)
+        if causal and i_3.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_3.start + 1), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_3.start, i_3.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -973,8 +973,8 @@ def transformer_block_lean_backward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = torch.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, h, i_3, j))
         A_exp = torch.exp(S, out=room(1, h, i_3, j))
-        if causal:
-            j_cut = slice(min(max(j.start, i_3.start + 1), j.stop), j.stop)
+        if causal and i_3.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_3.start + 1), j.stop)
             A_exp[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_3.start, i_3.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -1113,7 +1113,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="v9f1d533f",
+    version="v3bd5c1b3",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1238,7 +1238,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="vee7f47da",
+    version="v350c7fac",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
