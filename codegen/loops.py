@@ -247,40 +247,47 @@ def _is_printable(statement: Statement, indices: set[Index]) -> bool:
 
 def _is_legal(statement: Statement, body: Sequence[Statement], indices: set[Index]) -> bool:
     """Whether the statement, for one value of the indices, needs what the body computes for that value only."""
-    axes = {other.name: other.axes for other in body}
-    for node in walk(statement.node):
-        if isinstance(node, Gather) and node.name in axes:
-            return False
-        if isinstance(node, Read) and node.name in axes:
-            for place, index in enumerate(axes[node.name]):
-                if (index in indices or node.where[place] in indices) and node.where[place] != index:
-                    return False
+    if reads_elsewhere(statement, body, indices):
+        return False
     present = {index for node in walk(statement.node) for index in node.axes if index in indices}
     missing = present - set(statement.axes)
     if not present:
         return False
     if missing:
-        return _accumulates(statement.node, frozenset(missing))
+        return accumulates(statement.node, frozenset(missing))
     return not any(isinstance(node, (Reduce, Contract)) and indices & set(node.over) for node in walk(statement.node))
 
 
-def _accumulates(node: Node, over: frozenset[Index]) -> bool:
+def reads_elsewhere(statement: Statement, body: Sequence[Statement], indices: set[Index]) -> bool:
+    """Whether the statement, for one value of the indices, reads what the body computes for another."""
+    axes = {other.name: other.axes for other in body}
+    for node in walk(statement.node):
+        if isinstance(node, Gather) and node.name in axes:
+            return True
+        if isinstance(node, (Read, View)) and node.name in axes:
+            for own, used in zip(axes[node.name], node.axes, strict=True):
+                if (own in indices or used in indices) and used != own:
+                    return True
+    return False
+
+
+def accumulates(node: Node, over: frozenset[Index]) -> bool:
     """Whether the node is a sum over these indices, so that the sums over parts of their ranges add up to it."""
     if isinstance(node, Reduce) and node.operation == "sum":
         rest = over - set(node.over)
-        return not rest or _accumulates(node.operand, rest)
+        return not rest or accumulates(node.operand, rest)
     if isinstance(node, Contract):
         rest = over - set(node.over)
         if not rest:
             return True
         sides = [side for side in node.children if rest & indices_of(side)]
-        return len(sides) == 1 and _accumulates(sides[0], rest)
+        return len(sides) == 1 and accumulates(sides[0], rest)
     if isinstance(node, Map) and node.operation in ("neg", "add", "sub"):
-        return all(_accumulates(operand, over) for operand in node.operands)
+        return all(accumulates(operand, over) for operand in node.operands)
     if isinstance(node, Map) and node.operation in ("mul", "div"):
         sides = [operand for operand in node.operands if over & indices_of(operand)]
         is_numerator = node.operation == "mul" or (bool(sides) and sides[0] is node.operands[0])
-        return len(sides) == 1 and is_numerator and _accumulates(sides[0], over)
+        return len(sides) == 1 and is_numerator and accumulates(sides[0], over)
     return False
 
 

@@ -45,20 +45,27 @@ def _bare(text: str) -> str:
 
 @dataclass(frozen=True)
 class Cut:
-    """The columns where a condition can fail: their slice of the range, and their place in the block."""
+    """The columns where a condition can fail: whether there are any, their slice of the range, their place in it."""
 
+    some: str
     span: str
     place: str
 
 
-def cut(end: End, column: str, row: str, printer: Printer) -> Cut:
-    """The columns behind, or before, those where a condition holds in each row; `column` is the slice of the block."""
+def cut(end: End, known: Sequence[End], column: str, row: str, printer: Printer) -> Cut:
+    """The columns behind, or before, those where a condition holds in each row; `column` is the slice of the block.
+
+    Of the known ends of the range, a lower one may lie behind an upper one: then there are no columns.
+    """
     limit = reaches(end, row, printer, certain=True)
     if end.upper:
-        span = f"slice(min(max({column}.start, {limit}), {column}.stop), {column}.stop)"
-        return Cut(span, f"{column}_cut.start - {column}.start :")
-    span = f"slice({column}.start, max({column}.start, min({column}.stop, {limit})))"
-    return Cut(span, f": {column}_cut.stop - {column}.start")
+        start = f"max({column}.start, {limit})"
+        start = f"min({start}, {column}.stop)" if any(not other.upper for other in known) else start
+        span = f"slice({start}, {column}.stop)"
+        return Cut(f"{limit} < {column}.stop", span, f"{column}_cut.start - {column}.start :")
+    stop = f"min({column}.stop, {limit})"
+    stop = f"max({column}.start, {stop})" if any(other.upper for other in known) else stop
+    return Cut(f"{column}.start < {limit}", f"slice({column}.start, {stop})", f": {column}_cut.stop - {column}.start")
 
 
 def reaches(end: End, row: str, printer: Printer, *, certain: bool) -> str:

@@ -8,12 +8,13 @@ depends on it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from codegen.backends.tables import Library
 from codegen.blocks import BlockPrinter
-from codegen.costs import typical_sizes
+from codegen.costs import Sizes, typical_sizes
 from codegen.loops import Loop, looped
 from codegen.nodes import Axes, Node, Option, walk
 from codegen.printer import Printer
@@ -21,7 +22,7 @@ from codegen.scales import unshifted
 from codegen.schedule import Kernel
 from codegen.sharing import Statement, fresh_name, reads
 from codegen.supports import End, Supports, ranges, supports_of
-from derive.language import Index
+from derive.language import Dim, Index
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Sweep:
 
     `rows` and `parts` name the size of a block and the number of parts of a sum; where the first is `given`, an earlier
     kernel has decided it. `light` is the loop without row maxima, and the bound up to which it may be taken. `partial`
-    are the stored arrays of which only the visited part is ever read; the others are zero elsewhere.
+    are the stored arrays of which only the visited part is ever read; the others are zero elsewhere. `tile` is the long
+    index that may be cut as well.
     """
 
     loop: Loop
@@ -40,15 +42,31 @@ class Sweep:
     given: bool = False
     light: tuple[Loop, Node] | None = None
     partial: frozenset[str] = frozenset()
+    tile: Index | None = None
 
     @property
     def width(self) -> str:
         """How many entries a row of the widest value has."""
-        within = {*self.loop.outer, self.loop.row}
-        return " * ".join(str(index.extent) for index in self.loop.widest if index not in within)
+        return " * ".join(str(index.extent) for index in _columns(self.loop))
+
+
+def _columns(loop: Loop) -> Axes:
+    """The indices of the widest value that each row of a block has whole."""
+    return tuple(index for index in loop.widest if index not in (*loop.outer, loop.row))
+
+
+def _long(loop: Loop, sizes: Sizes) -> Index | None:
+    """The index of a loop with products of matrices whose rows are typically longer than a tile; None if there is none.
+
+    Without products a block is as low as it takes to fit in the cache.
+    """
+    columns = [index for index in _columns(loop) if isinstance(index.extent, Dim)]
+    is_long = loop.has_products and len(columns) == 1 and sizes.get(str(columns[0].extent), 0) > TILE
+    return columns[0] if is_long else None
 
 
 Step = Statement | Sweep
+TILE = 512  # columns of a tile, at least: what typically has no more is not cut
 
 
 def steps(kernel: Kernel, library: Library) -> tuple[list[Step], list[Step]]:
@@ -59,13 +77,13 @@ def steps(kernel: Kernel, library: Library) -> tuple[list[Step], list[Step]]:
         return list(forward.statements), list(backward.statements) if backward is not None else []
     sizes = typical_sizes(kernel.program)
     names = _words(kernel)
-    first = _sweeps(looped(forward.statements, [*returned, *kernel.saved], sizes), {}, names)
+    first = _sweeps(looped(forward.statements, [*returned, *kernel.saved], sizes), {}, names, sizes)
     if backward is None:
         return first, []
     of_saved = supports_of([s for step in first for s in (step.loop.body if isinstance(step, Sweep) else [step])], {})
     known = {name: of_saved[name] for name in kernel.saved if name in of_saved}
     wanted = [parameter.name for parameter in backward.returns]
-    return matched(first, _sweeps(looped(backward.statements, wanted, sizes), known, names), returned)
+    return matched(first, _sweeps(looped(backward.statements, wanted, sizes), known, names, sizes), returned)
 
 
 def _words(kernel: Kernel) -> set[str]:
@@ -75,7 +93,7 @@ def _words(kernel: Kernel) -> set[str]:
     return named | {name for r in routines for s in r.statements for name in (s.name, *reads(s.node))}
 
 
-def _sweeps(made: Sequence[Statement | Loop], known: Supports, names: set[str]) -> list[Step]:
+def _sweeps(made: Sequence[Statement | Loop], known: Supports, names: set[str], sizes: Sizes) -> list[Step]:
     """The steps with the ranges of every loop restricted as far as the supports of its values allow."""
     rows, parts = (fresh_name(stem, set(names)) for stem in ("rows", "parts"))
     found: list[Step] = []
@@ -85,7 +103,8 @@ def _sweeps(made: Sequence[Statement | Loop], known: Supports, names: set[str]) 
             continue
         restricted, light = ranges(step.body, step.row, step.stored, known), unshifted(step)
         same = light is not None and ranges(light[0].body, step.row, step.stored, known) == restricted
-        found.append(Sweep(step, restricted, rows, parts, light=light if same else None))
+        tile = _long(step, sizes)
+        found.append(Sweep(step, restricted, rows, parts, light=light if same else None, tile=tile))
     return found
 
 
@@ -146,23 +165,33 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
     arguments = ["room: Room", "part: int", *(f"{variables[index]}: int" for index in one)]
     arguments += [f"{variables[index]}: slice" for index in some]
     about = _about([variables[i] for i in one], [variables[i] for i in some])
-    block = BlockPrinter(loop, outside, variables, sweep.restricted, set(taken), lot)
+    printed = functools.partial(
+        BlockPrinter, outside=outside, variables=variables, restricted=sweep.restricted,
+        lot=lot, tile=sweep.tile, rows=sweep.rows,
+    )  # fmt: skip
+    block, light = printed(loop, taken=set(taken)), None
+    if sweep.light is not None:
+        light = printed(sweep.light[0], taken=set(taken))
+    is_tiled = any(body is not None and body.tiling is not None for body in (block, light))
+    if sweep.tile is not None and sweep.tile not in sweep.restricted and not is_tiled:
+        taken.discard(variables[sweep.tile])
+    for body in (block, light):
+        if body is not None and is_tiled and sweep.tile is not None:
+            body.long.add(sweep.tile)  # the bodies add to the same arrays
     functions = _function(function, arguments, about, block.body())
     chosen, known = function, []
-    if sweep.light is not None:
-        other, limit = sweep.light
+    if sweep.light is not None and light is not None:
         lighter, bound = fresh_name(f"{function}_unshifted", taken), fresh_name(f"{loop.name}_bound", taken)
-        body = BlockPrinter(other, outside, variables, sweep.restricted, set(taken), lot).body()
-        functions += _function(lighter, arguments, f"{about} No row maximum is needed.", body)
+        functions += _function(lighter, arguments, f"{about} No row maximum is needed.", light.body())
         known = ["# By |x.y| <= |x||y|, no exponent is larger in magnitude.",
-                 f"{bound} = {outside.laid_out(limit, ()).text}"]  # fmt: skip
+                 f"{bound} = {outside.laid_out(sweep.light[1], ()).text}"]  # fmt: skip
         chosen = f"{lighter} if bounded({bound}, dtype) else {function}"
     called = [chosen, str(loop.row.extent), sweep.rows, _sizes(own), _sizes(loop.shared), sweep.width]
     called += [library.runtime["kind_arguments"], *([f"parts={sweep.parts}"] if loop.accumulated else [])]
     called += [f"lots={lot.extent}"] if lot is not None else []
     called += ["matrices=True"] if lot is not None and loop.has_products else []
     return [
-        *_whole_arrays(sweep, library, {**loop.accumulated, **block.turned}),
+        *_whole_arrays(sweep, library, {**loop.accumulated, **block.turned}, is_tiled=is_tiled),
         *functions,
         "",
         *known,
@@ -178,11 +207,12 @@ def _function(name: str, arguments: Sequence[str], about: str, body: Sequence[st
     return ["", start, f'    """{about}"""', *(f"    {line}" for line in body)]
 
 
-def _whole_arrays(sweep: Sweep, library: Library, accumulated: Mapping[str, Axes]) -> list[str]:
+def _whole_arrays(sweep: Sweep, library: Library, accumulated: Mapping[str, Axes], *, is_tiled: bool) -> list[str]:
     """The lines that decide on the size of a block and make the arrays that blocks fill or add to."""
     loop, row, lines = sweep.loop, sweep.loop.row.extent, []
     if not sweep.given:
         matrices = ", matrices=True" if loop.has_products else ""
+        matrices += ", tiles=True" if is_tiled else ""
         lines.append(f"{sweep.rows} = workspace.rows({row}, {sweep.width}{matrices})")
     for name, axes in loop.stored.items():
         is_full = name in sweep.partial or not set(axes) & set(sweep.restricted)
@@ -218,6 +248,7 @@ def _variables(sweep: Sweep, taken: set[str]) -> dict[Index, str]:
     """The variable of each index that has one value, or part of its range, inside the loop."""
     loop = sweep.loop
     found = {}
-    for index in (*loop.outer, loop.row, *sorted(sweep.restricted, key=lambda index: index.name)):
+    cut = {*sweep.restricted, *([sweep.tile] if sweep.tile is not None else [])}
+    for index in (*loop.outer, loop.row, *sorted(cut, key=lambda index: index.name)):
         found[index] = fresh_name(index.name, taken)
     return found

@@ -182,6 +182,8 @@ class Library:
     fill: str
     fill_where: str
     empty: str
+    larger: str
+    adds_products: Mapping[int, str]  # by number of axes, a call that adds a product to beta times what is there
     has: frozenset[str]
     runtime: Mapping[str, str]
 
@@ -220,6 +222,8 @@ LIBRARIES: dict[str, Library] = {
         fill="{out}.fill({value})",
         fill_where="np.copyto({out}, {value}, where={where})",
         empty="workspace.empty(({shape}), dtype)",
+        larger="np.maximum({0}, {1})",
+        adds_products={},
         has=frozenset(),
         runtime={
             "title": "NumPy",
@@ -280,6 +284,8 @@ LIBRARIES: dict[str, Library] = {
         fill="{out}.fill_({value})",
         fill_where="{out}.masked_fill_({where}, {value})",
         empty="workspace.empty(({shape}), dtype, device)",
+        larger="torch.maximum({0}, {1})",
+        adds_products={2: "{out}.addmm_({0}, {1}, beta={beta})", 3: "{out}.baddbmm_({0}, {1}, beta={beta})"},
         has=frozenset({"operators", "erf", "erfc", "logistic", "softplus"}),
         runtime={
             "title": "PyTorch",

@@ -51,7 +51,7 @@ def attention_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     A_exp = workspace.empty((N, T_q, T_k), dtype)
     A_sum = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
@@ -64,8 +64,8 @@ def attention_forward(
         #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
         S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
         A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        if causal and i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
             np.copyto(
                 A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
@@ -83,24 +83,28 @@ def attention_forward(
 
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
-        # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
-        # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        np.exp(S, out=A_exp[b, i, j])
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            np.copyto(
-                A_exp[b, i, j][:, :, j_cut.start - j.start :],
-                0,
-                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-            )
-        A_sum[b, i] = np.maximum(A_exp[b, i, j].sum(axis=-1), smallest(dtype))
-        # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp[b, i, j], V[b, j], out=O[b, i])
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
+            S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
+            # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            np.exp(S, out=A_exp[b, i, j])
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                np.copyto(
+                    A_exp[b, i, j][:, :, j_cut.start - j.start :],
+                    0,
+                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            A_sum_tile = A_exp[b, i, j].sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = np.matmul(A_exp[b, i, j], V[b, j], out=O[b, i] if first else room(1, b, i, d_v))
+            if not first:
+                O[b, i] += O_tile
+        A_sum[b, i] = np.maximum(A_sum_so_far, smallest(dtype))
         O[b, i] /= A_sum[b, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -140,27 +144,29 @@ def attention_backward(
 
     def dS_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         dO_divided = np.divide(dO[b, i], A_sum[b, i][..., None], out=room(0, b, i, d_v))
         dS_part = np.einsum("bic,bic->bi", O[b, i], dO[b, i]) / A_sum[b, i]
-        # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
-        #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
-        #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
-        dS = np.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp[b, i, j]
-        # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
-        np.matmul(dS, K[b, j], out=dQ[b, i])
+        dK_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(1, b, i, d_k))
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
+            #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
+            #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
+            dS = np.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(2, b, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp[b, i, j]
+            # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
+            dQ_tile = np.matmul(dS, K[b, j], out=dQ[b, i] if first else room(3, b, i, d_k))
+            if not first:
+                dQ[b, i] += dQ_tile
+            # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, b, j, d_k))
+            dK[part, b, j] += dK_block
+            # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = np.matmul(A_exp[b, i, j].swapaxes(-1, -2), dO_divided, out=room(2, b, j, d_v))
+            dV[part, b, j] += dV_block
         dQ[b, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(2, b, i, d_k))
-        # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, b, j, d_k))
-        dK[part, b, j] += dK_block
-        # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp[b, i, j].swapaxes(-1, -2), dO_divided, out=room(1, b, j, d_v))
-        dV[part, b, j] += dV_block
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -197,57 +203,73 @@ def attention_lean_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     A_exp_top = workspace.empty((N, T_q), dtype)
     A_sum = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
-        # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
-        A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            np.copyto(
-                A_masked[:, :, j_cut.start - j.start :],
-                -math.inf,
-                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-            )
-        A_exp_top[b, i] = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = np.subtract(A_masked, A_exp_top[b, i][..., None], out=room(1, b, i, j))
-        np.exp(A_exp, out=A_exp)
-        A_sum[b, i] = np.maximum(A_exp.sum(axis=-1), 1)
-        # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[b, j], out=O[b, i])
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
+            S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
+            A_masked = S
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                np.copyto(
+                    A_masked[:, :, j_cut.start - j.start :],
+                    -math.inf,
+                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            A_exp_top_tile = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            if not first:
+                # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
+                A_exp_top_tile = np.maximum(A_exp_top_so_far, A_exp_top_tile)
+                A_exp_top_factor = np.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_sum_so_far *= A_exp_top_factor
+                O[b, i] *= A_exp_top_factor[..., None]
+            A_exp_top_so_far = A_exp_top_tile
+            # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, b, i, j))
+            np.exp(A_exp, out=A_exp)
+            A_sum_tile = A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = np.matmul(A_exp, V[b, j], out=O[b, i] if first else room(2, b, i, d_v))
+            if not first:
+                O[b, i] += O_tile
+        A_exp_top[b, i] = A_exp_top_so_far
+        A_sum[b, i] = np.maximum(A_sum_so_far, 1)
         O[b, i] /= A_sum[b, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
-        # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
         A_exp_top[b, i] = 0
-        # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = np.exp(S, out=room(1, b, i, j))
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            np.copyto(
-                A_exp[:, :, j_cut.start - j.start :],
-                0,
-                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-            )
-        A_sum[b, i] = np.maximum(A_exp.sum(axis=-1), smallest(dtype))
-        # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[b, j], out=O[b, i])
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
+            S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
+            # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = np.exp(S, out=room(1, b, i, j))
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                np.copyto(
+                    A_exp[:, :, j_cut.start - j.start :],
+                    0,
+                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            A_sum_tile = A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = np.matmul(A_exp, V[b, j], out=O[b, i] if first else room(2, b, i, d_v))
+            if not first:
+                O[b, i] += O_tile
+        A_sum[b, i] = np.maximum(A_sum_so_far, smallest(dtype))
         O[b, i] /= A_sum[b, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -280,7 +302,7 @@ def attention_lean_backward(
     dO = incoming("attention_lean_backward", "dO", dO, leading, (T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((N, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
@@ -288,42 +310,44 @@ def attention_lean_backward(
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
-        # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
-        A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            np.copyto(
-                A_masked[:, :, j_cut.start - j.start :],
-                -math.inf,
-                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-            )
-        # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = np.subtract(A_masked, A_exp_top[b, i][..., None], out=room(1, b, i, j))
-        np.exp(A_exp, out=A_exp)
-        dO_divided = np.divide(dO[b, i], A_sum[b, i][..., None], out=room(0, b, i, d_v))
+        dO_divided = np.divide(dO[b, i], A_sum[b, i][..., None], out=room(1, b, i, d_v))
         dS_part = np.einsum("bic,bic->bi", O[b, i], dO[b, i]) / A_sum[b, i]
-        # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
-        #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
-        #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
-        dS = np.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(2, b, i, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp
-        # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
-        np.matmul(dS, K[b, j], out=dQ[b, i])
+        dK_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(2, b, i, d_k))
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
+            S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(3, b, i, j))
+            A_masked = S
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                np.copyto(
+                    A_masked[:, :, j_cut.start - j.start :],
+                    -math.inf,
+                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = np.subtract(A_masked, A_exp_top[b, i][..., None], out=room(3, b, i, j))
+            np.exp(A_exp, out=A_exp)
+            # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
+            #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
+            #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
+            dS = np.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(4, b, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp
+            # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
+            dQ_tile = np.matmul(dS, K[b, j], out=dQ[b, i] if first else room(5, b, i, d_k))
+            if not first:
+                dQ[b, i] += dQ_tile
+            # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, b, j, d_k))
+            dK[part, b, j] += dK_block
+            # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(4, b, j, d_v))
+            dV[part, b, j] += dV_block
         dQ[b, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(3, b, i, d_k))
-        # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(4, b, j, d_k))
-        dK[part, b, j] += dK_block
-        # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(2, b, j, d_v))
-        dV[part, b, j] += dV_block
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)

@@ -72,12 +72,13 @@ def attention_alibi_forward(
         S_part_3 = np.multiply(slope[h][..., None, None], S_part_2, out=room(2, h, i, j))
         S -= S_part_3
         A_masked = S
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            np.copyto(
+                A_masked[:, :, j_cut.start - j.start :],
+                -math.inf,
+                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
         np.subtract(A_masked, A_exp_top[..., None], out=A_exp[n, h, i, j])
@@ -113,7 +114,7 @@ def attention_alibi_backward(
     dO = incoming("attention_alibi_backward", "dO", dO, leading, (H, T, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     dQ = workspace.empty((N, H, T, d_k), dtype)
     parts = workspace.parts(T, rows, (H,), (N,))
     dK = np.zeros((parts, N, H, T, d_k), dtype)
@@ -124,29 +125,36 @@ def attention_alibi_backward(
         """The rows i of a block, for one n and some h."""
         dO_divided = np.divide(dO[n, h, i], A_sum[n, h, i][..., None], out=room(0, h, i, d_v))
         dS_part = np.einsum("hic,hic->hi", O[n, h, i], dO[n, h, i]) / A_sum[n, h, i]
-        # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
-        #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c]); dA[n,h,i,j] =
-        #     Sum_c(V[n,h,j,c]*dO[n,h,i,c]); A = A_exp / A_sum, divided before the product
-        dS = np.matmul(dO_divided, V[n, h].swapaxes(-1, -2), out=room(1, h, i, T))
-        dS -= dS_part[..., None]
-        dS *= A_exp[n, h, i]
-        # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
-        np.matmul(dS, K[n, h], out=dQ[n, h, i])
+        dK_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(1, h, i, d_k))
+        for first, j in workspace.tiles(slice(0, T), rows):
+            # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
+            #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c]); dA[n,h,i,j] =
+            #     Sum_c(V[n,h,j,c]*dO[n,h,i,c]); A = A_exp / A_sum, divided before the product
+            dS = np.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp[n, h, i, j]
+            # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
+            dQ_tile = np.matmul(dS, K[n, h, j], out=dQ[n, h, i] if first else room(3, h, i, d_k))
+            if not first:
+                dQ[n, h, i] += dQ_tile
+            # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, h, j, d_k))
+            dK[part, n, h, j] += dK_block
+            # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = np.matmul(A_exp[n, h, i, j].swapaxes(-1, -2), dO_divided, out=room(3, h, j, d_v))
+            dV[part, n, h, j] += dV_block
+            dslope_part = np.subtract(
+                np.arange(i.start, i.stop, dtype=dtype)[..., None],
+                np.arange(j.start, j.stop, dtype=dtype),
+                out=room(3, i, j),
+            )
+            # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
+            dslope_tile = np.einsum("hij,ij->h", dS, dslope_part)
+            dslope_so_far = dslope_tile if first else dslope_so_far + dslope_tile
         dQ[n, h, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(2, h, i, d_k))
-        # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, h, T, d_k))
-        dK[part, n, h] += dK_block
-        # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp[n, h, i].swapaxes(-1, -2), dO_divided, out=room(2, h, T, d_v))
-        dV[part, n, h] += dV_block
-        dslope_part = np.subtract(
-            np.arange(i.start, i.stop, dtype=dtype)[..., None], np.arange(T, dtype=dtype), out=room(0, i, T)
-        )
-        # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
-        dslope[part, h] += -np.einsum("hij,ij->h", dS, dslope_part)
+        dslope[part, h] += -dslope_so_far
 
     workspace.sweep(dS_block, T, rows, (), (N,), T, dtype, parts=parts, lots=H, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -190,40 +198,53 @@ def attention_alibi_lean_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     A_exp_top = workspace.empty((N, H, T), dtype)
     A_sum = workspace.empty((N, H, T), dtype)
     O = workspace.empty((N, H, T, d_v), dtype)
 
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
-        j = slice(0, min(T, i.stop))
         S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        S_part_2 = np.subtract(
-            np.arange(i.start, i.stop, dtype=dtype)[..., None],
-            np.arange(j.start, j.stop, dtype=dtype),
-            out=room(1, i, j),
-        )
-        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
-        S_part_3 = np.multiply(slope[h][..., None, None], S_part_2, out=room(3, h, i, j))
-        S -= S_part_3
-        A_masked = S
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
-        A_exp_top[n, h, i] = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
-        A_exp = np.subtract(A_masked, A_exp_top[n, h, i][..., None], out=room(2, h, i, j))
-        np.exp(A_exp, out=A_exp)
-        A_sum[n, h, i] = np.maximum(A_exp.sum(axis=-1), 1)
-        # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[n, h, j], out=O[n, h, i])
+        for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
+            S_part_2 = np.subtract(
+                np.arange(i.start, i.stop, dtype=dtype)[..., None],
+                np.arange(j.start, j.stop, dtype=dtype),
+                out=room(1, i, j),
+            )
+            # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
+            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
+            S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+            S_part_3 = np.multiply(slope[h][..., None, None], S_part_2, out=room(3, h, i, j))
+            S -= S_part_3
+            A_masked = S
+            if i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                np.copyto(
+                    A_masked[:, :, j_cut.start - j.start :],
+                    -math.inf,
+                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            A_exp_top_tile = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            if not first:
+                # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
+                A_exp_top_tile = np.maximum(A_exp_top_so_far, A_exp_top_tile)
+                A_exp_top_factor = np.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_sum_so_far *= A_exp_top_factor
+                O[n, h, i] *= A_exp_top_factor[..., None]
+            A_exp_top_so_far = A_exp_top_tile
+            # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
+            A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(2, h, i, j))
+            np.exp(A_exp, out=A_exp)
+            A_sum_tile = A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = np.matmul(A_exp, V[n, h, j], out=O[n, h, i] if first else room(1, h, i, d_v))
+            if not first:
+                O[n, h, i] += O_tile
+        A_exp_top[n, h, i] = A_exp_top_so_far
+        A_sum[n, h, i] = np.maximum(A_sum_so_far, 1)
         O[n, h, i] /= A_sum[n, h, i][..., None]
 
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H, matrices=True)
@@ -251,7 +272,7 @@ def attention_alibi_lean_backward(
     dO = incoming("attention_alibi_lean_backward", "dO", dO, leading, (H, T, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     dQ = workspace.empty((N, H, T, d_k), dtype)
     parts = workspace.parts(T, rows, (H,), (N,))
     dK = np.zeros((parts, N, H, T, d_k), dtype)
@@ -261,44 +282,53 @@ def attention_alibi_lean_backward(
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        S_part_2 = np.subtract(
-            np.arange(i.start, i.stop, dtype=dtype)[..., None], np.arange(T, dtype=dtype), out=room(1, i, T)
-        )
-        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, h].swapaxes(-1, -2), out=room(2, h, i, T))
-        S_part_3 = np.multiply(slope[h][..., None, None], S_part_2, out=room(5, h, i, T))
-        S -= S_part_3
-        A_masked = S
-        np.copyto(A_masked, -math.inf, where=np.arange(i.start, i.stop)[:, None] < np.arange(T))
-        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
-        A_exp = np.subtract(A_masked, A_exp_top[n, h, i][..., None], out=room(2, h, i, T))
-        np.exp(A_exp, out=A_exp)
-        dO_divided = np.divide(dO[n, h, i], A_sum[n, h, i][..., None], out=room(0, h, i, d_v))
+        dO_divided = np.divide(dO[n, h, i], A_sum[n, h, i][..., None], out=room(1, h, i, d_v))
         dS_part = np.einsum("hic,hic->hi", O[n, h, i], dO[n, h, i]) / A_sum[n, h, i]
-        # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
-        #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c]); dA[n,h,i,j] =
-        #     Sum_c(V[n,h,j,c]*dO[n,h,i,c]); A = A_exp / A_sum, divided before the product
-        dS = np.matmul(dO_divided, V[n, h].swapaxes(-1, -2), out=room(1, h, i, T))
-        dS -= dS_part[..., None]
-        dS *= A_exp
-        # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
-        np.matmul(dS, K[n, h], out=dQ[n, h, i])
+        dK_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(2, h, i, d_k))
+        for first, j in workspace.tiles(slice(0, T), rows):
+            S_part_2 = np.subtract(
+                np.arange(i.start, i.stop, dtype=dtype)[..., None],
+                np.arange(j.start, j.stop, dtype=dtype),
+                out=room(3, i, j),
+            )
+            # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
+            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
+            S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(4, h, i, j))
+            S_part_3 = np.multiply(slope[h][..., None, None], S_part_2, out=room(6, h, i, j))
+            S -= S_part_3
+            A_masked = S
+            np.copyto(A_masked, -math.inf, where=np.arange(i.start, i.stop)[:, None] < np.arange(j.start, j.stop))
+            # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
+            A_exp = np.subtract(A_masked, A_exp_top[n, h, i][..., None], out=room(4, h, i, j))
+            np.exp(A_exp, out=A_exp)
+            # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
+            #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c]); dA[n,h,i,j] =
+            #     Sum_c(V[n,h,j,c]*dO[n,h,i,c]); A = A_exp / A_sum, divided before the product
+            dS = np.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(3, h, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp
+            # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
+            dQ_tile = np.matmul(dS, K[n, h, j], out=dQ[n, h, i] if first else room(5, h, i, d_k))
+            if not first:
+                dQ[n, h, i] += dQ_tile
+            # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, h, j, d_k))
+            dK[part, n, h, j] += dK_block
+            # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(5, h, j, d_v))
+            dV[part, n, h, j] += dV_block
+            dslope_part = np.subtract(
+                np.arange(i.start, i.stop, dtype=dtype)[..., None],
+                np.arange(j.start, j.stop, dtype=dtype),
+                out=room(4, i, j),
+            )
+            # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
+            dslope_tile = np.einsum("hij,ij->h", dS, dslope_part)
+            dslope_so_far = dslope_tile if first else dslope_so_far + dslope_tile
         dQ[n, h, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(3, h, i, d_k))
-        # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(4, h, T, d_k))
-        dK[part, n, h] += dK_block
-        # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, h, T, d_v))
-        dV[part, n, h] += dV_block
-        dslope_part = np.subtract(
-            np.arange(i.start, i.stop, dtype=dtype)[..., None], np.arange(T, dtype=dtype), out=room(0, i, T)
-        )
-        # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
-        dslope[part, h] += -np.einsum("hij,ij->h", dS, dslope_part)
+        dslope[part, h] += -dslope_so_far
 
     workspace.sweep(S_block, T, rows, (), (N,), T, dtype, parts=parts, lots=H, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)

@@ -99,7 +99,7 @@ def attention_biased_backward(
     dO = incoming("attention_biased_backward", "dO", dO, leading, (T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((N, T_q, d_k), dtype)
     dbias = workspace.empty((N, T_q, T_k), dtype)
     parts = workspace.parts(T_q, rows, (N,), ())
@@ -110,26 +110,29 @@ def attention_biased_backward(
         """The rows i of a block, for some b."""
         dO_divided = np.divide(dO[b, i], A_sum[b, i][..., None], out=room(0, b, i, d_v))
         dS_part = np.einsum("bic,bic->bi", O[b, i], dO[b, i]) / A_sum[b, i]
-        # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
-        #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
-        #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
-        dS = np.matmul(dO_divided, V[b].swapaxes(-1, -2), out=dbias[b, i])
-        dS -= dS_part[..., None]
-        dS *= A_exp[b, i]
-        # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
-        np.matmul(dS, K[b], out=dQ[b, i])
-        dQ[b, i] /= math.sqrt(d_k)
         dK_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(1, b, i, d_k))
-        # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, b, T_k, d_k))
-        dK[part, b] += dK_block
-        # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp[b, i].swapaxes(-1, -2), dO_divided, out=room(1, b, T_k, d_v))
-        dV[part, b] += dV_block
-        # dbias[b,i,j] = dS[b,i,j]
-        np.copyto(dbias[b, i], dS)
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
+            #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
+            #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
+            dS = np.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=dbias[b, i, j])
+            dS -= dS_part[..., None]
+            dS *= A_exp[b, i, j]
+            # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
+            dQ_tile = np.matmul(dS, K[b, j], out=dQ[b, i] if first else room(2, b, i, d_k))
+            if not first:
+                dQ[b, i] += dQ_tile
+            # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, b, j, d_k))
+            dK[part, b, j] += dK_block
+            # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = np.matmul(A_exp[b, i, j].swapaxes(-1, -2), dO_divided, out=room(2, b, j, d_v))
+            dV[part, b, j] += dV_block
+            # dbias[b,i,j] = dS[b,i,j]
+            np.copyto(dbias[b, i, j], dS)
+        dQ[b, i] /= math.sqrt(d_k)
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)

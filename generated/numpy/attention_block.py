@@ -112,7 +112,7 @@ def attention_block_forward(
     K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z[n,j,c])   (N, H, T, D)
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     A_exp = workspace.empty((N, H, T, T), dtype)
     A_sum = workspace.empty((N, H, T), dtype)
     O = workspace.empty((N, H, T, D), dtype)
@@ -125,8 +125,8 @@ def attention_block_forward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
         A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        if causal and i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             np.copyto(
                 A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
@@ -144,24 +144,28 @@ def attention_block_forward(
 
     def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2 and some h. No row maximum is needed."""
-        j = slice(0, min(T, i_2.stop) if causal else T)
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
-        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
-        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        np.exp(S, out=A_exp[n_2, h, i_2, j])
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-            np.copyto(
-                A_exp[n_2, h, i_2, j][:, :, j_cut.start - j.start :],
-                0,
-                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-            )
-        A_sum[n_2, h, i_2] = np.maximum(A_exp[n_2, h, i_2, j].sum(axis=-1), smallest(dtype))
-        # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
-        #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
+        for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
+            # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
+            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+            S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
+            # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            np.exp(S, out=A_exp[n_2, h, i_2, j])
+            if causal and i_2.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+                np.copyto(
+                    A_exp[n_2, h, i_2, j][:, :, j_cut.start - j.start :],
+                    0,
+                    where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            A_sum_tile = A_exp[n_2, h, i_2, j].sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = np.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2] if first else room(1, h, i_2, D))
+            if not first:
+                O[n_2, h, i_2] += O_tile
+        A_sum[n_2, h, i_2] = np.maximum(A_sum_so_far, smallest(dtype))
         O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -215,26 +219,28 @@ def attention_block_backward(
 
     def dS_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
-        j = slice(0, min(T, i.stop) if causal else T)
         dO_divided = np.divide(dO[n, h, i], A_sum[n, h, i][..., None], out=room(0, h, i, D))
         dS_part = np.einsum("hia,hia->hi", O[n, h, i], dO[n, h, i]) / A_sum[n, h, i]
-        # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
-        #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
-        #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-        dS = np.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp[n, h, i, j]
-        # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp[n, h, i, j].swapaxes(-1, -2), dO_divided, out=room(2, h, j, D))
-        dV[part, n, h, j] += dV_block
-        dK_part = np.divide(Q[n, h, i], math.sqrt(D), out=room(0, h, i, D))
-        # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
-        #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, h, j, D))
-        dK[part, n, h, j] += dK_block
-        # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        np.matmul(dS, K[n, h, j], out=dQ[n, h, i])
+        dK_part = np.divide(Q[n, h, i], math.sqrt(D), out=room(1, h, i, D))
+        for first, j in workspace.tiles(slice(0, min(T, i.stop) if causal else T), rows):
+            # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
+            #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
+            #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
+            dS = np.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp[n, h, i, j]
+            # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = np.matmul(A_exp[n, h, i, j].swapaxes(-1, -2), dO_divided, out=room(3, h, j, D))
+            dV[part, n, h, j] += dV_block
+            # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
+            #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, h, j, D))
+            dK[part, n, h, j] += dK_block
+            # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
+            dQ_tile = np.matmul(dS, K[n, h, j], out=dQ[n, h, i] if first else room(3, h, i, D))
+            if not first:
+                dQ[n, h, i] += dQ_tile
         dQ[n, h, i] /= math.sqrt(D)
 
     workspace.sweep(dS_block, T, rows, (N,), (), T, dtype, parts=parts, lots=H, matrices=True)
@@ -391,54 +397,69 @@ def attention_block_lean_forward(
     K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z[n,j,c])   (N, H, T, D)
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     O = workspace.empty((N, H, T, D), dtype)
 
     def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2 and some h."""
-        j = slice(0, min(T, i_2.stop) if causal else T)
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
-        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
-        A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-            np.copyto(
-                A_masked[:, :, j_cut.start - j.start :],
-                -math.inf,
-                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-            )
-        A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, h, i_2, j))
-        np.exp(A_exp, out=A_exp)
-        A_sum = np.maximum(A_exp.sum(axis=-1), 1)
-        # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
-        #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2])
+        for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
+            # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
+            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+            S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
+            A_masked = S
+            if causal and i_2.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+                np.copyto(
+                    A_masked[:, :, j_cut.start - j.start :],
+                    -math.inf,
+                    where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            A_exp_top_tile = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            if not first:
+                # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
+                A_exp_top_tile = np.maximum(A_exp_top, A_exp_top_tile)
+                A_exp_top_factor = np.exp(A_exp_top - A_exp_top_tile)
+                A_sum_so_far *= A_exp_top_factor
+                O[n_2, h, i_2] *= A_exp_top_factor[..., None]
+            A_exp_top = A_exp_top_tile
+            # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, h, i_2, j))
+            np.exp(A_exp, out=A_exp)
+            A_sum_tile = A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = np.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, h, i_2, D))
+            if not first:
+                O[n_2, h, i_2] += O_tile
+        A_sum = np.maximum(A_sum_so_far, 1)
         O[n_2, h, i_2] /= A_sum[..., None]
 
     def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2 and some h. No row maximum is needed."""
-        j = slice(0, min(T, i_2.stop) if causal else T)
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
-        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
-        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = np.exp(S, out=room(1, h, i_2, j))
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-            np.copyto(
-                A_exp[:, :, j_cut.start - j.start :],
-                0,
-                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-            )
-        A_sum = np.maximum(A_exp.sum(axis=-1), smallest(dtype))
-        # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
-        #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2])
+        for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
+            # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
+            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+            S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
+            # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = np.exp(S, out=room(1, h, i_2, j))
+            if causal and i_2.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+                np.copyto(
+                    A_exp[:, :, j_cut.start - j.start :],
+                    0,
+                    where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            A_sum_tile = A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = np.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, h, i_2, D))
+            if not first:
+                O[n_2, h, i_2] += O_tile
+        A_sum = np.maximum(A_sum_so_far, smallest(dtype))
         O[n_2, h, i_2] /= A_sum[..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -502,8 +523,8 @@ def attention_block_lean_backward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
         A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        if causal and i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
             np.copyto(
                 A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
@@ -548,8 +569,8 @@ def attention_block_lean_backward(
         S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         A_exp = np.exp(S, out=room(1, h, i, j))
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        if causal and i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
             np.copyto(
                 A_exp[:, :, j_cut.start - j.start :],
                 0,

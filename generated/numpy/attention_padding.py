@@ -53,7 +53,7 @@ def attention_padding_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     A_exp = workspace.empty((B, H, T_q, T_k), dtype)
     A_sum = workspace.empty((B, H, T_q), dtype)
     O = workspace.empty((B, H, T_q, d_v), dtype)
@@ -79,16 +79,21 @@ def attention_padding_forward(
     def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h. No row maximum is needed."""
         S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, h].swapaxes(-1, -2), out=A_exp[b, h, i])
-        # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0) = A_exp / A_sum
-        np.exp(S, out=A_exp[b, h, i])
-        np.copyto(A_exp[b, h, i], 0, where=keep[b] <= 0)
-        A_sum[b, h, i] = np.maximum(A_exp[b, h, i].sum(axis=-1), smallest(dtype))
-        # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp[b, h, i], V[b, h], out=O[b, h, i])
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+            S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=A_exp[b, h, i, j])
+            # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0) = A_exp / A_sum
+            np.exp(S, out=A_exp[b, h, i, j])
+            np.copyto(A_exp[b, h, i, j], 0, where=keep[b, j] <= 0)
+            A_sum_tile = A_exp[b, h, i, j].sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = np.matmul(A_exp[b, h, i, j], V[b, h, j], out=O[b, h, i] if first else room(1, h, i, d_v))
+            if not first:
+                O[b, h, i] += O_tile
+        A_sum[b, h, i] = np.maximum(A_sum_so_far, smallest(dtype))
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -129,7 +134,7 @@ def attention_padding_backward(
     dO = incoming("attention_padding_backward", "dO", dO, leading, (H, T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((B, H, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (B, H), ())
     dK = np.zeros((parts, B, H, T_k, d_k), dtype)
@@ -139,24 +144,27 @@ def attention_padding_backward(
         """The rows i of a block, for one b and some h."""
         dO_divided = np.divide(dO[b, h, i], A_sum[b, h, i][..., None], out=room(0, h, i, d_v))
         dS_part = np.einsum("hic,hic->hi", O[b, h, i], dO[b, h, i]) / A_sum[b, h, i]
-        # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
-        #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
-        #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
-        dS = np.matmul(dO_divided, V[b, h].swapaxes(-1, -2), out=room(1, h, i, T_k))
-        dS -= dS_part[..., None]
-        dS *= A_exp[b, h, i]
-        # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
-        np.matmul(dS, K[b, h], out=dQ[b, h, i])
+        dK_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(1, h, i, d_k))
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
+            #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
+            #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
+            dS = np.matmul(dO_divided, V[b, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp[b, h, i, j]
+            # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
+            dQ_tile = np.matmul(dS, K[b, h, j], out=dQ[b, h, i] if first else room(3, h, i, d_k))
+            if not first:
+                dQ[b, h, i] += dQ_tile
+            # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, h, j, d_k))
+            dK[part, b, h, j] += dK_block
+            # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = np.matmul(A_exp[b, h, i, j].swapaxes(-1, -2), dO_divided, out=room(2, h, j, d_v))
+            dV[part, b, h, j] += dV_block
         dQ[b, h, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(2, h, i, d_k))
-        # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, h, T_k, d_k))
-        dK[part, b, h] += dK_block
-        # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp[b, h, i].swapaxes(-1, -2), dO_divided, out=room(1, h, T_k, d_v))
-        dV[part, b, h] += dV_block
 
     workspace.sweep(dS_block, T_q, rows, (B,), (), T_k, dtype, parts=parts, lots=H, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -195,7 +203,7 @@ def attention_padding_lean_forward(
     dtype = Q.dtype
     workspace = workspace or Workspace()
     A_mask = keep > 0
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     A_exp_top = workspace.empty((B, H, T_q), dtype)
     A_sum = workspace.empty((B, H, T_q), dtype)
     O = workspace.empty((B, H, T_q, d_v), dtype)
@@ -203,35 +211,53 @@ def attention_padding_lean_forward(
     def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h."""
         S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, h].swapaxes(-1, -2), out=room(1, h, i, T_k))
-        A_masked = S
-        np.copyto(A_masked, -math.inf, where=keep[b] <= 0)
-        A_exp_top[b, h, i] = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0) = A_exp / A_sum
-        A_exp = np.subtract(A_masked, A_exp_top[b, h, i][..., None], out=room(1, h, i, T_k))
-        np.exp(A_exp, out=A_exp)
-        A_sum[b, h, i] = np.maximum(A_exp.sum(axis=-1), 1)
-        # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[b, h], out=O[b, h, i])
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+            S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
+            A_masked = S
+            np.copyto(A_masked, -math.inf, where=keep[b, j] <= 0)
+            A_exp_top_tile = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            if not first:
+                # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
+                A_exp_top_tile = np.maximum(A_exp_top_so_far, A_exp_top_tile)
+                A_exp_top_factor = np.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_sum_so_far *= A_exp_top_factor
+                O[b, h, i] *= A_exp_top_factor[..., None]
+            A_exp_top_so_far = A_exp_top_tile
+            # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0) = A_exp / A_sum
+            A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, h, i, j))
+            np.exp(A_exp, out=A_exp)
+            A_sum_tile = A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = np.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, h, i, d_v))
+            if not first:
+                O[b, h, i] += O_tile
+        A_exp_top[b, h, i] = A_exp_top_so_far
+        A_sum[b, h, i] = np.maximum(A_sum_so_far, 1)
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h. No row maximum is needed."""
         S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, h].swapaxes(-1, -2), out=room(1, h, i, T_k))
         A_exp_top[b, h, i] = 0
-        # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0) = A_exp / A_sum
-        A_exp = np.exp(S, out=room(1, h, i, T_k))
-        np.copyto(A_exp, 0, where=keep[b] <= 0)
-        A_sum[b, h, i] = np.maximum(A_exp.sum(axis=-1), smallest(dtype))
-        # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[b, h], out=O[b, h, i])
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+            S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
+            # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0) = A_exp / A_sum
+            A_exp = np.exp(S, out=room(1, h, i, j))
+            np.copyto(A_exp, 0, where=keep[b, j] <= 0)
+            A_sum_tile = A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = np.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, h, i, d_v))
+            if not first:
+                O[b, h, i] += O_tile
+        A_sum[b, h, i] = np.maximum(A_sum_so_far, smallest(dtype))
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -272,7 +298,7 @@ def attention_padding_lean_backward(
     dO = incoming("attention_padding_lean_backward", "dO", dO, leading, (H, T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((B, H, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (B, H), ())
     dK = np.zeros((parts, B, H, T_k, d_k), dtype)
@@ -281,34 +307,37 @@ def attention_padding_lean_backward(
     def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h."""
         S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, h].swapaxes(-1, -2), out=room(1, h, i, T_k))
-        A_masked = S
-        np.copyto(A_masked, -math.inf, where=~(A_mask[b]))
-        # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0) = A_exp / A_sum
-        A_exp = np.subtract(A_masked, A_exp_top[b, h, i][..., None], out=room(1, h, i, T_k))
-        np.exp(A_exp, out=A_exp)
-        dO_divided = np.divide(dO[b, h, i], A_sum[b, h, i][..., None], out=room(0, h, i, d_v))
+        dO_divided = np.divide(dO[b, h, i], A_sum[b, h, i][..., None], out=room(1, h, i, d_v))
         dS_part = np.einsum("hic,hic->hi", O[b, h, i], dO[b, h, i]) / A_sum[b, h, i]
-        # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
-        #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
-        #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
-        dS = np.matmul(dO_divided, V[b, h].swapaxes(-1, -2), out=room(2, h, i, T_k))
-        dS -= dS_part[..., None]
-        dS *= A_exp
-        # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
-        np.matmul(dS, K[b, h], out=dQ[b, h, i])
+        dK_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(2, h, i, d_k))
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+            S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(3, h, i, j))
+            A_masked = S
+            np.copyto(A_masked, -math.inf, where=~(A_mask[b, j]))
+            # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0) = A_exp / A_sum
+            A_exp = np.subtract(A_masked, A_exp_top[b, h, i][..., None], out=room(3, h, i, j))
+            np.exp(A_exp, out=A_exp)
+            # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
+            #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
+            #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
+            dS = np.matmul(dO_divided, V[b, h, j].swapaxes(-1, -2), out=room(4, h, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp
+            # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
+            dQ_tile = np.matmul(dS, K[b, h, j], out=dQ[b, h, i] if first else room(5, h, i, d_k))
+            if not first:
+                dQ[b, h, i] += dQ_tile
+            # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, h, j, d_k))
+            dK[part, b, h, j] += dK_block
+            # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(4, h, j, d_v))
+            dV[part, b, h, j] += dV_block
         dQ[b, h, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(3, h, i, d_k))
-        # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(4, h, T_k, d_k))
-        dK[part, b, h] += dK_block
-        # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(2, h, T_k, d_v))
-        dV[part, b, h] += dV_block
 
     workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, parts=parts, lots=H, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)

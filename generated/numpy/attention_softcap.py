@@ -60,7 +60,7 @@ def attention_softcap_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     t = workspace.empty((N, T_q, T_k), dtype)
     A_exp = workspace.empty((N, T_q, T_k), dtype)
     A_sum = workspace.empty((N, T_q), dtype)
@@ -93,22 +93,27 @@ def attention_softcap_forward(
     def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
         U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        U = np.matmul(U_part, K[n].swapaxes(-1, -2), out=t[n, i])
-        # t[n,i,j] = tanh(U[n,i,j]/cap)
-        np.divide(U, cap, out=t[n, i])
-        np.tanh(t[n, i], out=t[n, i])
-        # S[n,i,j] = t[n,i,j]*cap
-        S = np.multiply(cap, t[n, i], out=A_exp[n, i])
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        np.exp(S, out=A_exp[n, i])
-        if causal:
-            np.copyto(A_exp[n, i], 0, where=np.arange(i.start, i.stop)[:, None] < np.arange(T_k))
-        A_sum[n, i] = np.maximum(A_exp[n, i].sum(axis=-1), smallest(dtype))
-        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp[n, i], V[n], out=O[n, i])
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            U = np.matmul(U_part, K[n, j].swapaxes(-1, -2), out=t[n, i, j])
+            # t[n,i,j] = tanh(U[n,i,j]/cap)
+            np.divide(U, cap, out=t[n, i, j])
+            np.tanh(t[n, i, j], out=t[n, i, j])
+            # S[n,i,j] = t[n,i,j]*cap
+            S = np.multiply(cap, t[n, i, j], out=A_exp[n, i, j])
+            # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            np.exp(S, out=A_exp[n, i, j])
+            if causal:
+                np.copyto(A_exp[n, i, j], 0, where=np.arange(i.start, i.stop)[:, None] < np.arange(j.start, j.stop))
+            A_sum_tile = A_exp[n, i, j].sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = np.matmul(A_exp[n, i, j], V[n, j], out=O[n, i] if first else room(1, n, i, d_v))
+            if not first:
+                O[n, i] += O_tile
+        A_sum[n, i] = np.maximum(A_sum_so_far, smallest(dtype))
         O[n, i] /= A_sum[n, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -139,7 +144,7 @@ def attention_softcap_backward(
     dO = incoming("attention_softcap_backward", "dO", dO, leading, (T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((N, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
@@ -147,30 +152,32 @@ def attention_softcap_backward(
 
     def dU_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         dO_divided = np.divide(dO[n, i], A_sum[n, i][..., None], out=room(0, n, i, d_v))
         dU_part = np.einsum("nic,nic->ni", O[n, i], dO[n, i]) / A_sum[n, i]
-        # dU[n,i,j] = (1 - t[n,i,j]**2)*(-Sum_c(O[n,i,c]*dO[n,i,c]) + dA[n,i,j])*A[n,i,j]
-        #     by dt written in; dA[n,i,j] = Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the
-        #     product
-        dU = np.square(t[n, i, j], out=room(1, n, i, j))
-        np.subtract(1, dU, out=dU)
-        dU_part_2 = np.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(4, n, i, j))
-        dU_part_2 -= dU_part[..., None]
-        dU *= dU_part_2
-        dU *= A_exp[n, i, j]
-        # dQ[n,i,a] = Sum_j(K[n,j,a]*dU[n,i,j])/sqrt(d_k)
-        np.matmul(dU, K[n, j], out=dQ[n, i])
+        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(1, n, i, d_k))
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # dU[n,i,j] = (1 - t[n,i,j]**2)*(-Sum_c(O[n,i,c]*dO[n,i,c]) + dA[n,i,j])*A[n,i,j]
+            #     by dt written in; dA[n,i,j] = Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the
+            #     product
+            dU = np.square(t[n, i, j], out=room(2, n, i, j))
+            np.subtract(1, dU, out=dU)
+            dU_part_2 = np.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(4, n, i, j))
+            dU_part_2 -= dU_part[..., None]
+            dU *= dU_part_2
+            dU *= A_exp[n, i, j]
+            # dQ[n,i,a] = Sum_j(K[n,j,a]*dU[n,i,j])/sqrt(d_k)
+            dQ_tile = np.matmul(dU, K[n, j], out=dQ[n, i] if first else room(3, n, i, d_k))
+            if not first:
+                dQ[n, i] += dQ_tile
+            # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
+            dK_block = np.matmul(dU.swapaxes(-1, -2), dK_part, out=room(3, n, j, d_k))
+            dK[part, n, j] += dK_block
+            # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = np.matmul(A_exp[n, i, j].swapaxes(-1, -2), dO_divided, out=room(2, n, j, d_v))
+            dV[part, n, j] += dV_block
         dQ[n, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(2, n, i, d_k))
-        # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dU.swapaxes(-1, -2), dK_part, out=room(3, n, j, d_k))
-        dK[part, n, j] += dK_block
-        # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp[n, i, j].swapaxes(-1, -2), dO_divided, out=room(1, n, j, d_v))
-        dV[part, n, j] += dV_block
 
     workspace.sweep(dU_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -214,67 +221,83 @@ def attention_softcap_lean_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     A_exp_top = workspace.empty((N, T_q), dtype)
     A_sum = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
 
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        U = np.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
-        # t[n,i,j] = tanh(U[n,i,j]/cap)
-        t = np.divide(U, cap, out=room(1, n, i, j))
-        np.tanh(t, out=t)
-        # S[n,i,j] = t[n,i,j]*cap
-        S = np.multiply(cap, t, out=room(1, n, i, j))
-        A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            np.copyto(
-                A_masked[:, :, j_cut.start - j.start :],
-                -math.inf,
-                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-            )
-        A_exp_top[n, i] = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = np.subtract(A_masked, A_exp_top[n, i][..., None], out=room(1, n, i, j))
-        np.exp(A_exp, out=A_exp)
-        A_sum[n, i] = np.maximum(A_exp.sum(axis=-1), 1)
-        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[n, j], out=O[n, i])
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            U = np.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+            # t[n,i,j] = tanh(U[n,i,j]/cap)
+            t = np.divide(U, cap, out=room(1, n, i, j))
+            np.tanh(t, out=t)
+            # S[n,i,j] = t[n,i,j]*cap
+            S = np.multiply(cap, t, out=room(1, n, i, j))
+            A_masked = S
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                np.copyto(
+                    A_masked[:, :, j_cut.start - j.start :],
+                    -math.inf,
+                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            A_exp_top_tile = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            if not first:
+                # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
+                A_exp_top_tile = np.maximum(A_exp_top_so_far, A_exp_top_tile)
+                A_exp_top_factor = np.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_sum_so_far *= A_exp_top_factor
+                O[n, i] *= A_exp_top_factor[..., None]
+            A_exp_top_so_far = A_exp_top_tile
+            # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, n, i, j))
+            np.exp(A_exp, out=A_exp)
+            A_sum_tile = A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = np.matmul(A_exp, V[n, j], out=O[n, i] if first else room(2, n, i, d_v))
+            if not first:
+                O[n, i] += O_tile
+        A_exp_top[n, i] = A_exp_top_so_far
+        A_sum[n, i] = np.maximum(A_sum_so_far, 1)
         O[n, i] /= A_sum[n, i][..., None]
 
     def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        U = np.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
-        # t[n,i,j] = tanh(U[n,i,j]/cap)
-        t = np.divide(U, cap, out=room(1, n, i, j))
-        np.tanh(t, out=t)
-        # S[n,i,j] = t[n,i,j]*cap
-        S = np.multiply(cap, t, out=room(1, n, i, j))
         A_exp_top[n, i] = 0
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = np.exp(S, out=room(1, n, i, j))
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            np.copyto(
-                A_exp[:, :, j_cut.start - j.start :],
-                0,
-                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-            )
-        A_sum[n, i] = np.maximum(A_exp.sum(axis=-1), smallest(dtype))
-        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[n, j], out=O[n, i])
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            U = np.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+            # t[n,i,j] = tanh(U[n,i,j]/cap)
+            t = np.divide(U, cap, out=room(1, n, i, j))
+            np.tanh(t, out=t)
+            # S[n,i,j] = t[n,i,j]*cap
+            S = np.multiply(cap, t, out=room(1, n, i, j))
+            # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = np.exp(S, out=room(1, n, i, j))
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                np.copyto(
+                    A_exp[:, :, j_cut.start - j.start :],
+                    0,
+                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            A_sum_tile = A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = np.matmul(A_exp, V[n, j], out=O[n, i] if first else room(2, n, i, d_v))
+            if not first:
+                O[n, i] += O_tile
+        A_sum[n, i] = np.maximum(A_sum_so_far, smallest(dtype))
         O[n, i] /= A_sum[n, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -305,7 +328,7 @@ def attention_softcap_lean_backward(
     dO = incoming("attention_softcap_lean_backward", "dO", dO, leading, (T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((N, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
@@ -313,50 +336,52 @@ def attention_softcap_lean_backward(
 
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        U = np.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
-        # t[n,i,j] = tanh(U[n,i,j]/cap)
-        t = np.divide(U, cap, out=room(1, n, i, j))
-        np.tanh(t, out=t)
-        # S[n,i,j] = t[n,i,j]*cap
-        S = np.multiply(cap, t, out=room(0, n, i, j))
-        A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            np.copyto(
-                A_masked[:, :, j_cut.start - j.start :],
-                -math.inf,
-                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-            )
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = np.subtract(A_masked, A_exp_top[n, i][..., None], out=room(0, n, i, j))
-        np.exp(A_exp, out=A_exp)
-        dO_divided = np.divide(dO[n, i], A_sum[n, i][..., None], out=room(2, n, i, d_v))
+        dO_divided = np.divide(dO[n, i], A_sum[n, i][..., None], out=room(1, n, i, d_v))
         dU_part = np.einsum("nic,nic->ni", O[n, i], dO[n, i]) / A_sum[n, i]
-        # dU[n,i,j] = (1 - t[n,i,j]**2)*(-Sum_c(O[n,i,c]*dO[n,i,c]) + dA[n,i,j])*A[n,i,j]
-        #     by dt written in; dA[n,i,j] = Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the
-        #     product
-        dU = np.square(t, out=room(1, n, i, j))
-        np.subtract(1, dU, out=dU)
-        dU_part_2 = np.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(5, n, i, j))
-        dU_part_2 -= dU_part[..., None]
-        dU *= dU_part_2
-        dU *= A_exp
-        # dQ[n,i,a] = Sum_j(K[n,j,a]*dU[n,i,j])/sqrt(d_k)
-        np.matmul(dU, K[n, j], out=dQ[n, i])
+        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(2, n, i, d_k))
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            U = np.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(3, n, i, j))
+            # t[n,i,j] = tanh(U[n,i,j]/cap)
+            t = np.divide(U, cap, out=room(3, n, i, j))
+            np.tanh(t, out=t)
+            # S[n,i,j] = t[n,i,j]*cap
+            S = np.multiply(cap, t, out=room(4, n, i, j))
+            A_masked = S
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                np.copyto(
+                    A_masked[:, :, j_cut.start - j.start :],
+                    -math.inf,
+                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = np.subtract(A_masked, A_exp_top[n, i][..., None], out=room(4, n, i, j))
+            np.exp(A_exp, out=A_exp)
+            # dU[n,i,j] = (1 - t[n,i,j]**2)*(-Sum_c(O[n,i,c]*dO[n,i,c]) + dA[n,i,j])*A[n,i,j]
+            #     by dt written in; dA[n,i,j] = Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the
+            #     product
+            dU = np.square(t, out=room(3, n, i, j))
+            np.subtract(1, dU, out=dU)
+            dU_part_2 = np.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(6, n, i, j))
+            dU_part_2 -= dU_part[..., None]
+            dU *= dU_part_2
+            dU *= A_exp
+            # dQ[n,i,a] = Sum_j(K[n,j,a]*dU[n,i,j])/sqrt(d_k)
+            dQ_tile = np.matmul(dU, K[n, j], out=dQ[n, i] if first else room(5, n, i, d_k))
+            if not first:
+                dQ[n, i] += dQ_tile
+            # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
+            dK_block = np.matmul(dU.swapaxes(-1, -2), dK_part, out=room(5, n, j, d_k))
+            dK[part, n, j] += dK_block
+            # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, j, d_v))
+            dV[part, n, j] += dV_block
         dQ[n, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(3, n, i, d_k))
-        # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dU.swapaxes(-1, -2), dK_part, out=room(4, n, j, d_k))
-        dK[part, n, j] += dK_block
-        # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(1, n, j, d_v))
-        dV[part, n, j] += dV_block
 
     workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)

@@ -51,7 +51,7 @@ def attention_window_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     A_exp = workspace.empty((N, T, T), dtype)
     A_sum = workspace.empty((N, T), dtype)
     O = workspace.empty((N, T, d_v), dtype)
@@ -64,20 +64,22 @@ def attention_window_forward(
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
         S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=A_exp[n, i, j])
         A_masked = S
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
-        j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-        np.copyto(
-            A_masked[:, :, : j_cut.stop - j.start],
-            -math.inf,
-            where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
-                j_cut.start, j_cut.stop, dtype=dtype
-            ) >= window,
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+            np.copyto(
+                A_masked[:, :, j_cut.start - j.start :],
+                -math.inf,
+                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
+        if j.start < math.floor(i.stop - window - 1) + 1:
+            j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
+            np.copyto(
+                A_masked[:, :, : j_cut.stop - j.start],
+                -math.inf,
+                where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
+                    j_cut.start, j_cut.stop, dtype=dtype
+                ) >= window,
+            )
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
         np.subtract(A_masked, A_exp_top[..., None], out=A_exp[n, i, j])
@@ -90,31 +92,37 @@ def attention_window_forward(
 
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
-        j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=A_exp[n, i, j])
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
-        np.exp(S, out=A_exp[n, i, j])
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_exp[n, i, j][:, :, j_cut.start - j.start :],
-            0,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
-        j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-        np.copyto(
-            A_exp[n, i, j][:, :, : j_cut.stop - j.start],
-            0,
-            where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
-                j_cut.start, j_cut.stop, dtype=dtype
-            ) >= window,
-        )
-        A_sum[n, i] = np.maximum(A_exp[n, i, j].sum(axis=-1), smallest(dtype))
-        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp[n, i, j], V[n, j], out=O[n, i])
+        for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
+            # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=A_exp[n, i, j])
+            # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
+            np.exp(S, out=A_exp[n, i, j])
+            if i.start + 1 < j.stop:
+                j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+                np.copyto(
+                    A_exp[n, i, j][:, :, j_cut.start - j.start :],
+                    0,
+                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            if j.start < math.floor(i.stop - window - 1) + 1:
+                j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
+                np.copyto(
+                    A_exp[n, i, j][:, :, : j_cut.stop - j.start],
+                    0,
+                    where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
+                        j_cut.start, j_cut.stop, dtype=dtype
+                    ) >= window,
+                )
+            A_sum_tile = A_exp[n, i, j].sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = np.matmul(A_exp[n, i, j], V[n, j], out=O[n, i] if first else room(1, n, i, d_v))
+            if not first:
+                O[n, i] += O_tile
+        A_sum[n, i] = np.maximum(A_sum_so_far, smallest(dtype))
         O[n, i] /= A_sum[n, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -154,27 +162,29 @@ def attention_window_backward(
 
     def dS_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         dO_divided = np.divide(dO[n, i], A_sum[n, i][..., None], out=room(0, n, i, d_v))
         dS_part = np.einsum("nic,nic->ni", O[n, i], dO[n, i]) / A_sum[n, i]
-        # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
-        #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c]); dA[n,i,j] =
-        #     Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the product
-        dS = np.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp[n, i, j]
-        # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
-        np.matmul(dS, K[n, j], out=dQ[n, i])
+        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(1, n, i, d_k))
+        for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
+            # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
+            #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c]); dA[n,i,j] =
+            #     Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the product
+            dS = np.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(2, n, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp[n, i, j]
+            # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
+            dQ_tile = np.matmul(dS, K[n, j], out=dQ[n, i] if first else room(3, n, i, d_k))
+            if not first:
+                dQ[n, i] += dQ_tile
+            # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n, j, d_k))
+            dK[part, n, j] += dK_block
+            # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = np.matmul(A_exp[n, i, j].swapaxes(-1, -2), dO_divided, out=room(2, n, j, d_v))
+            dV[part, n, j] += dV_block
         dQ[n, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(2, n, i, d_k))
-        # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n, j, d_k))
-        dK[part, n, j] += dK_block
-        # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp[n, i, j].swapaxes(-1, -2), dO_divided, out=room(1, n, j, d_v))
-        dV[part, n, j] += dV_block
 
     workspace.sweep(dS_block, T, rows, (), (), T, dtype, parts=parts, lots=N, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -211,71 +221,91 @@ def attention_window_lean_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     A_exp_top = workspace.empty((N, T), dtype)
     A_sum = workspace.empty((N, T), dtype)
     O = workspace.empty((N, T, d_v), dtype)
 
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
-        A_masked = S
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
-        j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-        np.copyto(
-            A_masked[:, :, : j_cut.stop - j.start],
-            -math.inf,
-            where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
-                j_cut.start, j_cut.stop, dtype=dtype
-            ) >= window,
-        )
-        A_exp_top[n, i] = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
-        A_exp = np.subtract(A_masked, A_exp_top[n, i][..., None], out=room(1, n, i, j))
-        np.exp(A_exp, out=A_exp)
-        A_sum[n, i] = np.maximum(A_exp.sum(axis=-1), 1)
-        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[n, j], out=O[n, i])
+        for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
+            # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+            A_masked = S
+            if i.start + 1 < j.stop:
+                j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+                np.copyto(
+                    A_masked[:, :, j_cut.start - j.start :],
+                    -math.inf,
+                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            if j.start < math.floor(i.stop - window - 1) + 1:
+                j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
+                np.copyto(
+                    A_masked[:, :, : j_cut.stop - j.start],
+                    -math.inf,
+                    where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
+                        j_cut.start, j_cut.stop, dtype=dtype
+                    ) >= window,
+                )
+            A_exp_top_tile = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            if not first:
+                # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
+                A_exp_top_tile = np.maximum(A_exp_top_so_far, A_exp_top_tile)
+                A_exp_top_factor = np.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_sum_so_far *= A_exp_top_factor
+                O[n, i] *= A_exp_top_factor[..., None]
+            A_exp_top_so_far = A_exp_top_tile
+            # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
+            A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, n, i, j))
+            np.exp(A_exp, out=A_exp)
+            A_sum_tile = A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = np.matmul(A_exp, V[n, j], out=O[n, i] if first else room(2, n, i, d_v))
+            if not first:
+                O[n, i] += O_tile
+        A_exp_top[n, i] = A_exp_top_so_far
+        A_sum[n, i] = np.maximum(A_sum_so_far, 1)
         O[n, i] /= A_sum[n, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
-        j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
         A_exp_top[n, i] = 0
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
-        A_exp = np.exp(S, out=room(1, n, i, j))
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_exp[:, :, j_cut.start - j.start :],
-            0,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
-        j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-        np.copyto(
-            A_exp[:, :, : j_cut.stop - j.start],
-            0,
-            where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
-                j_cut.start, j_cut.stop, dtype=dtype
-            ) >= window,
-        )
-        A_sum[n, i] = np.maximum(A_exp.sum(axis=-1), smallest(dtype))
-        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[n, j], out=O[n, i])
+        for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
+            # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+            # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
+            A_exp = np.exp(S, out=room(1, n, i, j))
+            if i.start + 1 < j.stop:
+                j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+                np.copyto(
+                    A_exp[:, :, j_cut.start - j.start :],
+                    0,
+                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            if j.start < math.floor(i.stop - window - 1) + 1:
+                j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
+                np.copyto(
+                    A_exp[:, :, : j_cut.stop - j.start],
+                    0,
+                    where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
+                        j_cut.start, j_cut.stop, dtype=dtype
+                    ) >= window,
+                )
+            A_sum_tile = A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = np.matmul(A_exp, V[n, j], out=O[n, i] if first else room(2, n, i, d_v))
+            if not first:
+                O[n, i] += O_tile
+        A_sum[n, i] = np.maximum(A_sum_so_far, smallest(dtype))
         O[n, i] /= A_sum[n, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -308,7 +338,7 @@ def attention_window_lean_backward(
     dO = incoming("attention_window_lean_backward", "dO", dO, leading, (T, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     dQ = workspace.empty((N, T, d_k), dtype)
     parts = workspace.parts(T, rows, (N,), ())
     dK = np.zeros((parts, N, T, d_k), dtype)
@@ -316,49 +346,53 @@ def attention_window_lean_backward(
 
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
-        A_masked = S
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
-        j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-        np.copyto(
-            A_masked[:, :, : j_cut.stop - j.start],
-            -math.inf,
-            where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
-                j_cut.start, j_cut.stop, dtype=dtype
-            ) >= window,
-        )
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
-        A_exp = np.subtract(A_masked, A_exp_top[n, i][..., None], out=room(1, n, i, j))
-        np.exp(A_exp, out=A_exp)
-        dO_divided = np.divide(dO[n, i], A_sum[n, i][..., None], out=room(0, n, i, d_v))
+        dO_divided = np.divide(dO[n, i], A_sum[n, i][..., None], out=room(1, n, i, d_v))
         dS_part = np.einsum("nic,nic->ni", O[n, i], dO[n, i]) / A_sum[n, i]
-        # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
-        #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c]); dA[n,i,j] =
-        #     Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the product
-        dS = np.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(2, n, i, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp
-        # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
-        np.matmul(dS, K[n, j], out=dQ[n, i])
+        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(2, n, i, d_k))
+        for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
+            # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(3, n, i, j))
+            A_masked = S
+            if i.start + 1 < j.stop:
+                j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+                np.copyto(
+                    A_masked[:, :, j_cut.start - j.start :],
+                    -math.inf,
+                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            if j.start < math.floor(i.stop - window - 1) + 1:
+                j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
+                np.copyto(
+                    A_masked[:, :, : j_cut.stop - j.start],
+                    -math.inf,
+                    where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
+                        j_cut.start, j_cut.stop, dtype=dtype
+                    ) >= window,
+                )
+            # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
+            A_exp = np.subtract(A_masked, A_exp_top[n, i][..., None], out=room(3, n, i, j))
+            np.exp(A_exp, out=A_exp)
+            # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
+            #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c]); dA[n,i,j] =
+            #     Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the product
+            dS = np.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(4, n, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp
+            # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
+            dQ_tile = np.matmul(dS, K[n, j], out=dQ[n, i] if first else room(5, n, i, d_k))
+            if not first:
+                dQ[n, i] += dQ_tile
+            # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, n, j, d_k))
+            dK[part, n, j] += dK_block
+            # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(4, n, j, d_v))
+            dV[part, n, j] += dV_block
         dQ[n, i] /= math.sqrt(d_k)
-        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(3, n, i, d_k))
-        # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
-        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(4, n, j, d_k))
-        dK[part, n, j] += dK_block
-        # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(2, n, j, d_v))
-        dV[part, n, j] += dV_block
 
     workspace.sweep(S_block, T, rows, (), (), T, dtype, parts=parts, lots=N, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)

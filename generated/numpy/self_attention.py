@@ -70,7 +70,7 @@ def self_attention_forward(
     K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     A_exp = workspace.empty((N, G, R, T, T), dtype)
     A_sum = workspace.empty((N, G, R, T), dtype)
     O = workspace.empty((N, G, R, T, D), dtype)
@@ -89,12 +89,13 @@ def self_attention_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
         )
         A_masked = Z
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            np.copyto(
+                A_masked[:, :, j_cut.start - j.start :],
+                -math.inf,
+                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
         np.subtract(A_masked, A_exp_top[..., None], out=A_exp[n, g, r, i, j])
@@ -112,34 +113,42 @@ def self_attention_forward(
 
     def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
         """The rows i of a block, for one n, g and some r. No row maximum is needed."""
-        j = slice(0, min(T, i.stop))
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
-        # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
-        #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-        Z = A_exp[n, g, r, i, j]
-        np.copyto(
-            Z,
-            (
-                Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
-            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
-        )
-        # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
-        np.exp(Z, out=A_exp[n, g, r, i, j])
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_exp[n, g, r, i, j][:, :, j_cut.start - j.start :],
-            0,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
-        A_sum[n, g, r, i] = np.maximum(A_exp[n, g, r, i, j].sum(axis=-1), smallest(dtype))
-        # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
-        #     by A = A_exp / A_sum, divided after the product
-        np.copyto(
-            O[n, g, r, i],
-            (
-                A_exp[n, g, r, i, j].reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i.stop - i.start), D),
-        )
+        for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
+            # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
+            #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
+            Z = A_exp[n, g, r, i, j]
+            np.copyto(
+                Z,
+                (
+                    Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
+                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
+            )
+            # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
+            np.exp(Z, out=A_exp[n, g, r, i, j])
+            if i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                np.copyto(
+                    A_exp[n, g, r, i, j][:, :, j_cut.start - j.start :],
+                    0,
+                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            A_sum_tile = A_exp[n, g, r, i, j].sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = O[n, g, r, i] if first else room(1, r, i, D)
+            np.copyto(
+                O_tile,
+                (
+                    A_exp[n, g, r, i, j].reshape(
+                        (r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)
+                    ) @ V[n, g, j]
+                ).reshape((r.stop - r.start), (i.stop - i.start), D),
+            )
+            if not first:
+                O[n, g, r, i] += O_tile
+        A_sum[n, g, r, i] = np.maximum(A_sum_so_far, smallest(dtype))
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -187,25 +196,27 @@ def self_attention_backward(
 
     def dZ_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n, r and some g."""
-        j = slice(0, min(T, i.stop))
         dO_divided = np.divide(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(0, g, i, D))
         dZ_part = np.einsum("gid,gid->gi", O[n, g, r, i], dO[n, g, r, i]) / A_sum[n, g, r, i]
-        # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
-        #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
-        #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
-        dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
-        dZ -= dZ_part[..., None]
-        dZ *= A_exp[n, g, r, i, j]
-        # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp[n, g, r, i, j].swapaxes(-1, -2), dO_divided, out=room(2, g, j, D))
-        dV[part, n, g, j] += dV_block
-        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
-        # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
-        #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-        dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(2, g, j, D))
-        dK[part, n, g, j] += dK_block
-        np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
+        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(1, g, i, D))
+        for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
+            # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
+            #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
+            #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
+            dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, g, i, j))
+            dZ -= dZ_part[..., None]
+            dZ *= A_exp[n, g, r, i, j]
+            # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = np.matmul(A_exp[n, g, r, i, j].swapaxes(-1, -2), dO_divided, out=room(3, g, j, D))
+            dV[part, n, g, j] += dV_block
+            # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
+            #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
+            dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(3, g, j, D))
+            dK[part, n, g, j] += dK_block
+            dQ_product_tile = np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(3, g, i, D))
+            if not first:
+                dQ_product[n, g, r, i] += dQ_product_tile
 
     workspace.sweep(dZ_block, T, rows, (N,), (R,), T, dtype, parts=parts, lots=G, matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
@@ -312,74 +323,93 @@ def self_attention_lean_forward(
     K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     O = workspace.empty((N, G, R, T, D), dtype)
 
     def Z_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
         """The rows i of a block, for one n, g and some r."""
-        j = slice(0, min(T, i.stop))
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
-        # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
-        #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-        Z = room(1, r, i, j)
-        np.copyto(
-            Z,
-            (
-                Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
-            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
-        )
-        A_masked = Z
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
-        A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
-        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, r, i, j))
-        np.exp(A_exp, out=A_exp)
-        A_sum = np.maximum(A_exp.sum(axis=-1), 1)
-        # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
-        #     by A = A_exp / A_sum, divided after the product
-        np.copyto(
-            O[n, g, r, i],
-            (
-                A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i.stop - i.start), D),
-        )
+        for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
+            # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
+            #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
+            Z = room(1, r, i, j)
+            np.copyto(
+                Z,
+                (
+                    Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
+                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
+            )
+            A_masked = Z
+            if i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                np.copyto(
+                    A_masked[:, :, j_cut.start - j.start :],
+                    -math.inf,
+                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            A_exp_top_tile = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            if not first:
+                # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
+                A_exp_top_tile = np.maximum(A_exp_top, A_exp_top_tile)
+                A_exp_top_factor = np.exp(A_exp_top - A_exp_top_tile)
+                A_sum_so_far *= A_exp_top_factor
+                O[n, g, r, i] *= A_exp_top_factor[..., None]
+            A_exp_top = A_exp_top_tile
+            # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
+            A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, r, i, j))
+            np.exp(A_exp, out=A_exp)
+            A_sum_tile = A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = O[n, g, r, i] if first else room(2, r, i, D)
+            np.copyto(
+                O_tile,
+                (
+                    A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+                ).reshape((r.stop - r.start), (i.stop - i.start), D),
+            )
+            if not first:
+                O[n, g, r, i] += O_tile
+        A_sum = np.maximum(A_sum_so_far, 1)
         O[n, g, r, i] /= A_sum[..., None]
 
     def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
         """The rows i of a block, for one n, g and some r. No row maximum is needed."""
-        j = slice(0, min(T, i.stop))
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
-        # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
-        #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-        Z = room(1, r, i, j)
-        np.copyto(
-            Z,
-            (
-                Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
-            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
-        )
-        # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
-        A_exp = np.exp(Z, out=room(1, r, i, j))
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_exp[:, :, j_cut.start - j.start :],
-            0,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
-        A_sum = np.maximum(A_exp.sum(axis=-1), smallest(dtype))
-        # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
-        #     by A = A_exp / A_sum, divided after the product
-        np.copyto(
-            O[n, g, r, i],
-            (
-                A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i.stop - i.start), D),
-        )
+        for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
+            # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
+            #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
+            Z = room(1, r, i, j)
+            np.copyto(
+                Z,
+                (
+                    Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
+                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
+            )
+            # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
+            A_exp = np.exp(Z, out=room(1, r, i, j))
+            if i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                np.copyto(
+                    A_exp[:, :, j_cut.start - j.start :],
+                    0,
+                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+                )
+            A_sum_tile = A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = O[n, g, r, i] if first else room(2, r, i, D)
+            np.copyto(
+                O_tile,
+                (
+                    A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+                ).reshape((r.stop - r.start), (i.stop - i.start), D),
+            )
+            if not first:
+                O[n, g, r, i] += O_tile
+        A_sum = np.maximum(A_sum_so_far, smallest(dtype))
         O[n, g, r, i] /= A_sum[..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -439,12 +469,13 @@ def self_attention_lean_backward(
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
         Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
         A_masked = Z
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            np.copyto(
+                A_masked[:, :, j_cut.start - j.start :],
+                -math.inf,
+                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
         A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, g, i, j))
@@ -482,12 +513,13 @@ def self_attention_lean_backward(
         Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
         A_exp = np.exp(Z, out=room(1, g, i, j))
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        np.copyto(
-            A_exp[:, :, j_cut.start - j.start :],
-            0,
-            where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            np.copyto(
+                A_exp[:, :, j_cut.start - j.start :],
+                0,
+                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         A_sum = np.maximum(A_exp.sum(axis=-1), smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product

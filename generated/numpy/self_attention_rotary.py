@@ -139,12 +139,13 @@ def self_attention_rotary_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start)),
         )
         P_masked = Z
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        np.copyto(
-            P_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            np.copyto(
+                P_masked[:, :, j_cut.start - j.start :],
+                -math.inf,
+                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         P_exp_top = np.maximum(P_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         np.subtract(P_masked, P_exp_top[..., None], out=P_exp[n, g, r, i_2, j])
@@ -180,12 +181,13 @@ def self_attention_rotary_forward(
         )
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         np.exp(Z, out=P_exp[n, g, r, i_2, j])
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        np.copyto(
-            P_exp[n, g, r, i_2, j][:, :, j_cut.start - j.start :],
-            0,
-            where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            np.copyto(
+                P_exp[n, g, r, i_2, j][:, :, j_cut.start - j.start :],
+                0,
+                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         P_sum[n, g, r, i_2] = np.maximum(P_exp[n, g, r, i_2, j].sum(axis=-1), smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
@@ -460,12 +462,13 @@ def self_attention_rotary_lean_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start)),
         )
         P_masked = Z
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        np.copyto(
-            P_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            np.copyto(
+                P_masked[:, :, j_cut.start - j.start :],
+                -math.inf,
+                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         P_exp_top = np.maximum(P_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         P_exp = np.subtract(P_masked, P_exp_top[..., None], out=room(1, r, i_2, j))
@@ -499,12 +502,13 @@ def self_attention_rotary_lean_forward(
         )
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         P_exp = np.exp(Z, out=room(1, r, i_2, j))
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        np.copyto(
-            P_exp[:, :, j_cut.start - j.start :],
-            0,
-            where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            np.copyto(
+                P_exp[:, :, j_cut.start - j.start :],
+                0,
+                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         P_sum = np.maximum(P_exp.sum(axis=-1), smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
@@ -627,12 +631,13 @@ def self_attention_rotary_lean_backward(
             out=room(1, g, i_2, j),
         )
         P_masked = Z
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        np.copyto(
-            P_masked[:, :, j_cut.start - j.start :],
-            -math.inf,
-            where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            np.copyto(
+                P_masked[:, :, j_cut.start - j.start :],
+                -math.inf,
+                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         P_exp_top = np.maximum(P_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         P_exp = np.subtract(P_masked, P_exp_top[..., None], out=room(1, g, i_2, j))
@@ -687,12 +692,13 @@ def self_attention_rotary_lean_backward(
         )
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         P_exp = np.exp(Z, out=room(1, g, i_2, j))
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        np.copyto(
-            P_exp[:, :, j_cut.start - j.start :],
-            0,
-            where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            np.copyto(
+                P_exp[:, :, j_cut.start - j.start :],
+                0,
+                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
+            )
         P_sum = np.maximum(P_exp.sum(axis=-1), smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product

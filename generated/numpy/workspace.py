@@ -16,16 +16,17 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 BLOCK = 2**18  # entries of a block: a few of them fit in the cache
-TILE = 2**16  # likewise, of one between products of matrices, which need room in the cache themselves
+PRODUCT = 2**16  # likewise, of a block between products of matrices, which need room in the cache themselves
 ROWS = 2048  # at most, however short they are
 MATRIX = 128, 256  # rows, at least and at most, of a block that is a factor of a matrix product
+TILE = 512  # columns, at least, of a tile of such a block
 PARTS = 4  # in which sums over blocks are gathered, at least, where the outer sizes are smaller
 SMALL = 2**17  # entries of all blocks together below which a second thread costs more than it saves
 ALONE = -1  # entries of all blocks together up to which operations share the cores better than blocks
@@ -60,15 +61,16 @@ class Workspace:
     Args:
         threads: how many compute blocks, at most; None for one for each core that this process may use
         rows: of a block; None for as many as fit in the cache
+        columns: of a tile of a block, where it is computed by tiles; None for as many as fit in the cache
     """
 
-    def __init__(self, threads: int | None = None, rows: int | None = None) -> None:
-        if threads is not None and threads < 1:
-            raise ValueError(f"Workspace: threads: expected at least 1, found {threads}")
-        if rows is not None and rows < 1:
-            raise ValueError(f"Workspace: rows: expected at least 1, found {rows}")
+    def __init__(self, threads: int | None = None, rows: int | None = None, columns: int | None = None) -> None:
+        for name, given in (("threads", threads), ("rows", rows), ("columns", columns)):
+            if given is not None and given < 1:
+                raise ValueError(f"Workspace: {name}: expected at least 1, found {given}")
         self.threads = threads if threads is not None else available_cores()
         self.given_rows = rows
+        self.given_columns = columns
         self.rooms: dict[Any, deque[Room]] = {}
         self.pieces: dict[Any, list[np.ndarray]] = {}
 
@@ -84,16 +86,31 @@ class Workspace:
         pieces.append(np.empty(size, dtype))
         return pieces[-1].reshape(shape)
 
-    def rows(self, size: int, columns: int, *, matrices: bool = False) -> int:
+    def rows(self, size: int, columns: int, *, matrices: bool = False, tiles: bool = False) -> int:
         """How many of `size` rows make a block, if each has so many columns: a power of two.
 
-        With `matrices` the blocks are factors of matrix products, which are slow if they are low.
+        With `matrices` the blocks are factors of matrix products, which are slow if they are low. With `tiles` no
+        more than a tile of a block is there at a time.
         """
         if self.given_rows is not None:
             return self.given_rows
-        least, most, entries = (*MATRIX, TILE) if matrices else (1, ROWS, BLOCK)
+        least, most, entries = (*MATRIX, PRODUCT) if matrices else (1, ROWS, BLOCK)
         wanted = max(least, min(most, entries // max(1, columns)))
+        if tiles and columns > BLOCK // most:
+            wanted = most
         return 1 << (min(wanted, size).bit_length() - 1) if size > wanted else max(1, size)
+
+    def tiles(self, span: slice, rows: int) -> Iterator[tuple[bool, slice]]:
+        """The columns of a block of rows in pieces of about the same width, each after whether it is the first.
+
+        There is always a first one, which starts the sums over the columns; it may be empty.
+        """
+        most = self.given_columns if self.given_columns is not None else max(TILE, PRODUCT // rows)
+        count = max(1, -(-(span.stop - span.start) // most))
+        width = -(-(span.stop - span.start) // count)
+        for number in range(count):
+            start = span.start + number * width
+            yield number == 0, slice(start, min(start + width, span.stop))
 
     def parts(self, size: int, rows: int, own: tuple[int, ...], shared: tuple[int, ...]) -> int:
         """In how many parts the sums over blocks are gathered; it depends on the sizes alone."""
@@ -124,7 +141,7 @@ class Workspace:
         together = range(lots) if lots is not None else range(1)
         total = len(together) * math.prod(own) * math.prod(shared) * size * columns
         alone = total <= ALONE and lots != 1
-        fits = (4 * BLOCK if alone else TILE if matrices else BLOCK) // max(1, rows * columns)
+        fits = (4 * BLOCK if alone else PRODUCT if matrices else BLOCK) // max(1, rows * columns)
         lot = max(1, fits if alone else min(-(-len(together) // PARTS), fits))
         stacks = [(slice(start, min(start + lot, lots)),) for start in together[::lot]] if lots is not None else [()]
         inner: list[tuple[Any, ...]] = list(itertools.product(*map(range, shared), spans))

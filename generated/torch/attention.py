@@ -53,7 +53,7 @@ def attention_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     A_exp = workspace.empty((N, T_q, T_k), dtype, device)
     A_sum = workspace.empty((N, T_q), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
@@ -66,8 +66,8 @@ def attention_forward(
         #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
         S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
         A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        if causal and i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -86,25 +86,27 @@ def attention_forward(
 
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
-        # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
-        # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        torch.exp(S, out=A_exp[b, i, j])
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            A_exp[b, i, j][:, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                0,
-            )
-        A_sum[b, i] = torch.clamp(A_exp[b, i, j].sum(dim=-1), min=smallest(dtype))
-        # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp[b, i, j], V[b, j], out=O[b, i])
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
+            # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            torch.exp(S, out=A_exp[b, i, j])
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                A_exp[b, i, j][:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    0,
+                )
+            A_sum_tile = A_exp[b, i, j].sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O[b, i].baddbmm_(A_exp[b, i, j], V[b, j], beta=0 if first else 1)
+        A_sum[b, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[b, i] /= A_sum[b, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -154,27 +156,27 @@ def attention_backward(
 
     def dS_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         dO_divided = torch.div(dO[b, i], A_sum[b, i][..., None], out=room(0, b, i, d_v))
         dS_part = (O[b, i] * dO[b, i]).sum(dim=2) / A_sum[b, i]
-        # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
-        #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
-        #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp[b, i, j]
-        # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
-        torch.matmul(dS, K[b, j], out=dQ[b, i])
+        dK_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(1, b, i, d_k))
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
+            #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
+            #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
+            dS = torch.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(2, b, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp[b, i, j]
+            # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
+            dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
+            # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, b, d_k, j))
+            dK[part, b, :, j] += dK_block
+            # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[b, i, j], out=room(2, b, d_v, j))
+            dV[part, b, :, j] += dV_block
         dQ[b, i] /= math.sqrt(d_k)
-        dK_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(2, b, i, d_k))
-        # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, b, d_k, j))
-        dK[part, b, :, j] += dK_block
-        # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[b, i, j], out=room(1, b, d_v, j))
-        dV[part, b, :, j] += dV_block
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -214,59 +216,71 @@ def attention_lean_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     A_exp_top = workspace.empty((N, T_q), dtype, device)
     A_sum = workspace.empty((N, T_q), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
-        # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
-        A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                -math.inf,
-            )
-        A_exp_top[b, i] = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
-        # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.sub(A_masked, A_exp_top[b, i][..., None], out=room(1, b, i, j))
-        torch.exp(A_exp, out=A_exp)
-        A_sum[b, i] = torch.clamp(A_exp.sum(dim=-1), min=1)
-        # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[b, j], out=O[b, i])
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
+            A_masked = S
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    -math.inf,
+                )
+            A_exp_top_tile = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            if not first:
+                # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
+                A_exp_top_tile = torch.maximum(A_exp_top_so_far, A_exp_top_tile)
+                A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_sum_so_far *= A_exp_top_factor
+                O[b, i] *= A_exp_top_factor[..., None]
+            A_exp_top_so_far = A_exp_top_tile
+            # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, b, i, j))
+            torch.exp(A_exp, out=A_exp)
+            A_sum_tile = A_exp.sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O[b, i].baddbmm_(A_exp, V[b, j], beta=0 if first else 1)
+        A_exp_top[b, i] = A_exp_top_so_far
+        A_sum[b, i] = torch.clamp(A_sum_so_far, min=1)
         O[b, i] /= A_sum[b, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
-        # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
         A_exp_top[b, i] = 0
-        # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.exp(S, out=room(1, b, i, j))
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                0,
-            )
-        A_sum[b, i] = torch.clamp(A_exp.sum(dim=-1), min=smallest(dtype))
-        # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[b, j], out=O[b, i])
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
+            # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = torch.exp(S, out=room(1, b, i, j))
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    0,
+                )
+            A_sum_tile = A_exp.sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O[b, i].baddbmm_(A_exp, V[b, j], beta=0 if first else 1)
+        A_sum[b, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[b, i] /= A_sum[b, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -309,7 +323,7 @@ def attention_lean_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
@@ -317,43 +331,43 @@ def attention_lean_backward(
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
-        # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
-        A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                -math.inf,
-            )
-        # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.sub(A_masked, A_exp_top[b, i][..., None], out=room(1, b, i, j))
-        torch.exp(A_exp, out=A_exp)
-        dO_divided = torch.div(dO[b, i], A_sum[b, i][..., None], out=room(0, b, i, d_v))
+        dO_divided = torch.div(dO[b, i], A_sum[b, i][..., None], out=room(1, b, i, d_v))
         dS_part = (O[b, i] * dO[b, i]).sum(dim=2) / A_sum[b, i]
-        # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
-        #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
-        #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(2, b, i, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp
-        # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
-        torch.matmul(dS, K[b, j], out=dQ[b, i])
+        dK_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(2, b, i, d_k))
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(3, b, i, j))
+            A_masked = S
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    -math.inf,
+                )
+            # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = torch.sub(A_masked, A_exp_top[b, i][..., None], out=room(3, b, i, j))
+            torch.exp(A_exp, out=A_exp)
+            # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
+            #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
+            #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
+            dS = torch.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(4, b, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp
+            # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
+            dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
+            # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(5, b, d_k, j))
+            dK[part, b, :, j] += dK_block
+            # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(4, b, d_v, j))
+            dV[part, b, :, j] += dV_block
         dQ[b, i] /= math.sqrt(d_k)
-        dK_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(3, b, i, d_k))
-        # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(4, b, d_k, j))
-        dK[part, b, :, j] += dK_block
-        # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(2, b, d_v, j))
-        dV[part, b, :, j] += dV_block
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -367,7 +381,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
-    version="vf8f59415",
+    version="va31dbb4e",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -400,7 +414,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
-    version="v69477b4c",
+    version="v67b5354d",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

@@ -76,13 +76,14 @@ def attention_alibi_forward(
         S_part_3.copy_(slope[h][..., None, None] * S_part_2)
         S -= S_part_3
         A_masked = S
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        A_masked[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            -math.inf,
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                -math.inf,
+            )
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[n, h, i, j])
@@ -119,48 +120,53 @@ def attention_alibi_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     dQ = workspace.empty((N, H, T, d_k), dtype, device)
     parts = workspace.parts(T, rows, (H,), (N,))
-    dK = torch.zeros((parts, N, H, T, d_k), dtype=dtype, device=device)
-    dV = torch.zeros((parts, N, H, T, d_v), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, H, d_k, T), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, H, d_v, T), dtype=dtype, device=device)
     dslope = torch.zeros((parts, H), dtype=dtype, device=device)
 
     def dS_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         dO_divided = torch.div(dO[n, h, i], A_sum[n, h, i][..., None], out=room(0, h, i, d_v))
         dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=2) / A_sum[n, h, i]
-        # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
-        #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c]); dA[n,h,i,j] =
-        #     Sum_c(V[n,h,j,c]*dO[n,h,i,c]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[n, h].swapaxes(-1, -2), out=room(1, h, i, T))
-        dS -= dS_part[..., None]
-        dS *= A_exp[n, h, i]
-        # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
-        torch.matmul(dS, K[n, h], out=dQ[n, h, i])
+        dK_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(1, h, i, d_k))
+        for first, j in workspace.tiles(slice(0, T), rows):
+            # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
+            #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c]); dA[n,h,i,j] =
+            #     Sum_c(V[n,h,j,c]*dO[n,h,i,c]); A = A_exp / A_sum, divided before the product
+            dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp[n, h, i, j]
+            # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
+            dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
+            # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, h, d_k, j))
+            dK[part, n, h, :, j] += dK_block
+            # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, h, i, j], out=room(3, h, d_v, j))
+            dV[part, n, h, :, j] += dV_block
+            dslope_part = room(3, i, j)
+            dslope_part.copy_(
+                torch.arange(
+                    i.start, i.stop, dtype=dtype, device=device
+                )[..., None] - torch.arange(j.start, j.stop, dtype=dtype, device=device)
+            )
+            # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
+            dslope_tile = torch.einsum("hij,ij->h", dS, dslope_part)
+            dslope_so_far = dslope_tile if first else dslope_so_far + dslope_tile
         dQ[n, h, i] /= math.sqrt(d_k)
-        dK_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(2, h, i, d_k))
-        # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
-        dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, h, T, d_k))
-        dK[part, n, h] += dK_block
-        # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(A_exp[n, h, i].swapaxes(-1, -2), dO_divided, out=room(2, h, T, d_v))
-        dV[part, n, h] += dV_block
-        dslope_part = room(0, i, T)
-        dslope_part.copy_(
-            torch.arange(
-                i.start, i.stop, dtype=dtype, device=device
-            )[..., None] - torch.arange(T, dtype=dtype, device=device)
-        )
-        # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
-        dslope[part, h] += -torch.einsum("hij,ij->h", dS, dslope_part)
+        dslope[part, h] += -dslope_so_far
 
     workspace.sweep(dS_block, T, rows, (), (N,), T, dtype, device, parts=parts, lots=H, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dslope = dslope[0] if parts == 1 else dslope.sum(dim=0)
+    dK = dK.swapaxes(-1, -2).contiguous()
+    dV = dV.swapaxes(-1, -2).contiguous()
     return (
         restore(dQ, leading, types["Q"]),
         restore(dK, leading, types["K"]),
@@ -200,43 +206,54 @@ def attention_alibi_lean_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     A_exp_top = workspace.empty((N, H, T), dtype, device)
     A_sum = workspace.empty((N, H, T), dtype, device)
     O = workspace.empty((N, H, T, d_v), dtype, device)
 
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
-        j = slice(0, min(T, i.stop))
         S_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        S_part_2 = room(1, i, j)
-        S_part_2.copy_(
-            torch.arange(
-                i.start, i.stop, dtype=dtype, device=device
-            )[..., None] - torch.arange(j.start, j.stop, dtype=dtype, device=device)
-        )
-        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
-        S_part_3 = room(3, h, i, j)
-        S_part_3.copy_(slope[h][..., None, None] * S_part_2)
-        S -= S_part_3
-        A_masked = S
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        A_masked[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            -math.inf,
-        )
-        A_exp_top[n, h, i] = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
-        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
-        A_exp = torch.sub(A_masked, A_exp_top[n, h, i][..., None], out=room(2, h, i, j))
-        torch.exp(A_exp, out=A_exp)
-        A_sum[n, h, i] = torch.clamp(A_exp.sum(dim=-1), min=1)
-        # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[n, h, j], out=O[n, h, i])
+        for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
+            S_part_2 = room(1, i, j)
+            S_part_2.copy_(
+                torch.arange(
+                    i.start, i.stop, dtype=dtype, device=device
+                )[..., None] - torch.arange(j.start, j.stop, dtype=dtype, device=device)
+            )
+            # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
+            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+            S_part_3 = room(3, h, i, j)
+            S_part_3.copy_(slope[h][..., None, None] * S_part_2)
+            S -= S_part_3
+            A_masked = S
+            if i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    -math.inf,
+                )
+            A_exp_top_tile = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            if not first:
+                # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
+                A_exp_top_tile = torch.maximum(A_exp_top_so_far, A_exp_top_tile)
+                A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_sum_so_far *= A_exp_top_factor
+                O[n, h, i] *= A_exp_top_factor[..., None]
+            A_exp_top_so_far = A_exp_top_tile
+            # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
+            A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(2, h, i, j))
+            torch.exp(A_exp, out=A_exp)
+            A_sum_tile = A_exp.sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O[n, h, i].baddbmm_(A_exp, V[n, h, j], beta=0 if first else 1)
+        A_exp_top[n, h, i] = A_exp_top_so_far
+        A_sum[n, h, i] = torch.clamp(A_sum_so_far, min=1)
         O[n, h, i] /= A_sum[n, h, i][..., None]
 
     workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, lots=H, matrices=True)
@@ -265,68 +282,74 @@ def attention_alibi_lean_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     dQ = workspace.empty((N, H, T, d_k), dtype, device)
     parts = workspace.parts(T, rows, (H,), (N,))
-    dK = torch.zeros((parts, N, H, T, d_k), dtype=dtype, device=device)
-    dV = torch.zeros((parts, N, H, T, d_v), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, H, d_k, T), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, H, d_v, T), dtype=dtype, device=device)
     dslope = torch.zeros((parts, H), dtype=dtype, device=device)
 
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         S_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        S_part_2 = room(1, i, T)
-        S_part_2.copy_(
-            torch.arange(
-                i.start, i.stop, dtype=dtype, device=device
-            )[..., None] - torch.arange(T, dtype=dtype, device=device)
-        )
-        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[n, h].swapaxes(-1, -2), out=room(2, h, i, T))
-        S_part_3 = room(5, h, i, T)
-        S_part_3.copy_(slope[h][..., None, None] * S_part_2)
-        S -= S_part_3
-        A_masked = S
-        A_masked.masked_fill_(
-            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(T, device=device), -math.inf
-        )
-        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
-        A_exp = torch.sub(A_masked, A_exp_top[n, h, i][..., None], out=room(2, h, i, T))
-        torch.exp(A_exp, out=A_exp)
-        dO_divided = torch.div(dO[n, h, i], A_sum[n, h, i][..., None], out=room(0, h, i, d_v))
+        dO_divided = torch.div(dO[n, h, i], A_sum[n, h, i][..., None], out=room(1, h, i, d_v))
         dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=2) / A_sum[n, h, i]
-        # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
-        #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c]); dA[n,h,i,j] =
-        #     Sum_c(V[n,h,j,c]*dO[n,h,i,c]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[n, h].swapaxes(-1, -2), out=room(1, h, i, T))
-        dS -= dS_part[..., None]
-        dS *= A_exp
-        # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
-        torch.matmul(dS, K[n, h], out=dQ[n, h, i])
+        dK_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(2, h, i, d_k))
+        for first, j in workspace.tiles(slice(0, T), rows):
+            S_part_2 = room(3, i, j)
+            S_part_2.copy_(
+                torch.arange(
+                    i.start, i.stop, dtype=dtype, device=device
+                )[..., None] - torch.arange(j.start, j.stop, dtype=dtype, device=device)
+            )
+            # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
+            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(4, h, i, j))
+            S_part_3 = room(6, h, i, j)
+            S_part_3.copy_(slope[h][..., None, None] * S_part_2)
+            S -= S_part_3
+            A_masked = S
+            A_masked.masked_fill_(
+                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(j.start, j.stop, device=device),
+                -math.inf,
+            )
+            # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
+            A_exp = torch.sub(A_masked, A_exp_top[n, h, i][..., None], out=room(4, h, i, j))
+            torch.exp(A_exp, out=A_exp)
+            # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
+            #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c]); dA[n,h,i,j] =
+            #     Sum_c(V[n,h,j,c]*dO[n,h,i,c]); A = A_exp / A_sum, divided before the product
+            dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(3, h, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp
+            # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
+            dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
+            # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(5, h, d_k, j))
+            dK[part, n, h, :, j] += dK_block
+            # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(5, h, d_v, j))
+            dV[part, n, h, :, j] += dV_block
+            dslope_part = room(4, i, j)
+            dslope_part.copy_(
+                torch.arange(
+                    i.start, i.stop, dtype=dtype, device=device
+                )[..., None] - torch.arange(j.start, j.stop, dtype=dtype, device=device)
+            )
+            # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
+            dslope_tile = torch.einsum("hij,ij->h", dS, dslope_part)
+            dslope_so_far = dslope_tile if first else dslope_so_far + dslope_tile
         dQ[n, h, i] /= math.sqrt(d_k)
-        dK_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(3, h, i, d_k))
-        # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
-        dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(4, h, T, d_k))
-        dK[part, n, h] += dK_block
-        # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, h, T, d_v))
-        dV[part, n, h] += dV_block
-        dslope_part = room(0, i, T)
-        dslope_part.copy_(
-            torch.arange(
-                i.start, i.stop, dtype=dtype, device=device
-            )[..., None] - torch.arange(T, dtype=dtype, device=device)
-        )
-        # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
-        dslope[part, h] += -torch.einsum("hij,ij->h", dS, dslope_part)
+        dslope[part, h] += -dslope_so_far
 
     workspace.sweep(S_block, T, rows, (), (N,), T, dtype, device, parts=parts, lots=H, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dslope = dslope[0] if parts == 1 else dslope.sum(dim=0)
+    dK = dK.swapaxes(-1, -2).contiguous()
+    dV = dV.swapaxes(-1, -2).contiguous()
     return (
         restore(dQ, leading, types["Q"]),
         restore(dK, leading, types["K"]),
@@ -339,7 +362,7 @@ _operator = Operator(
     "attention_alibi",
     attention_alibi_forward,
     attention_alibi_backward,
-    version="vc6da0c25",
+    version="v5ea32048",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -370,7 +393,7 @@ _lean_operator = Operator(
     "attention_alibi_lean",
     attention_alibi_lean_forward,
     attention_alibi_lean_backward,
-    version="vc695006f",
+    version="v3e9cfad9",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "slope", "O", "A_sum", "A_exp_top"),

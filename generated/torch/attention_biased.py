@@ -102,41 +102,44 @@ def attention_biased_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
     dbias = workspace.empty((N, T_q, T_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
-    dK = torch.zeros((parts, N, T_k, d_k), dtype=dtype, device=device)
-    dV = torch.zeros((parts, N, T_k, d_v), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, d_v, T_k), dtype=dtype, device=device)
 
     def dS_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         dO_divided = torch.div(dO[b, i], A_sum[b, i][..., None], out=room(0, b, i, d_v))
         dS_part = (O[b, i] * dO[b, i]).sum(dim=2) / A_sum[b, i]
-        # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
-        #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
-        #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[b].swapaxes(-1, -2), out=dbias[b, i])
-        dS -= dS_part[..., None]
-        dS *= A_exp[b, i]
-        # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
-        torch.matmul(dS, K[b], out=dQ[b, i])
-        dQ[b, i] /= math.sqrt(d_k)
         dK_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(1, b, i, d_k))
-        # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-        dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, b, T_k, d_k))
-        dK[part, b] += dK_block
-        # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(A_exp[b, i].swapaxes(-1, -2), dO_divided, out=room(1, b, T_k, d_v))
-        dV[part, b] += dV_block
-        # dbias[b,i,j] = dS[b,i,j]
-        dbias[b, i].copy_(dS)
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
+            #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
+            #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
+            dS = torch.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=dbias[b, i, j])
+            dS -= dS_part[..., None]
+            dS *= A_exp[b, i, j]
+            # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
+            dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
+            # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(2, b, d_k, j))
+            dK[part, b, :, j] += dK_block
+            # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[b, i, j], out=room(2, b, d_v, j))
+            dV[part, b, :, j] += dV_block
+            # dbias[b,i,j] = dS[b,i,j]
+            dbias[b, i, j].copy_(dS)
+        dQ[b, i] /= math.sqrt(d_k)
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
+    dK = dK.swapaxes(-1, -2).contiguous()
+    dV = dV.swapaxes(-1, -2).contiguous()
     return (
         restore(dQ, leading, types["Q"]),
         restore(dK, leading, types["K"]),
@@ -149,7 +152,7 @@ _operator = Operator(
     "attention_biased",
     attention_biased_forward,
     attention_biased_backward,
-    version="v1ebf5466",
+    version="v54f0f943",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "bias: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),

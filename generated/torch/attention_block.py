@@ -113,7 +113,7 @@ def attention_block_forward(
     K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z[n,j,c])   (N, H, T, D)
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     A_exp = workspace.empty((N, H, T, T), dtype, device)
     A_sum = workspace.empty((N, H, T), dtype, device)
     O = workspace.empty((N, H, T, D), dtype, device)
@@ -126,8 +126,8 @@ def attention_block_forward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
         A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
+        if causal and i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -146,25 +146,27 @@ def attention_block_forward(
 
     def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2 and some h. No row maximum is needed."""
-        j = slice(0, min(T, i_2.stop) if causal else T)
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
-        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
-        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        torch.exp(S, out=A_exp[n_2, h, i_2, j])
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-            A_exp[n_2, h, i_2, j][:, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                0,
-            )
-        A_sum[n_2, h, i_2] = torch.clamp(A_exp[n_2, h, i_2, j].sum(dim=-1), min=smallest(dtype))
-        # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
+        for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
+            # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
+            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+            S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
+            # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            torch.exp(S, out=A_exp[n_2, h, i_2, j])
+            if causal and i_2.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+                A_exp[n_2, h, i_2, j][:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    0,
+                )
+            A_sum_tile = A_exp[n_2, h, i_2, j].sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
+            #     by A = A_exp / A_sum, divided after the product
+            O[n_2, h, i_2].baddbmm_(A_exp[n_2, h, i_2, j], V[n_2, h, j], beta=0 if first else 1)
+        A_sum[n_2, h, i_2] = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -228,26 +230,26 @@ def attention_block_backward(
 
     def dS_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
-        j = slice(0, min(T, i.stop) if causal else T)
         dO_divided = torch.div(dO[n, h, i], A_sum[n, h, i][..., None], out=room(0, h, i, D))
         dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=2) / A_sum[n, h, i]
-        # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
-        #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
-        #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp[n, h, i, j]
-        # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, h, i, j], out=room(2, h, D, j))
-        dV[part, n, h, :, j] += dV_block
-        dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, h, i, D))
-        # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
-        #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(2, h, D, j))
-        dK[part, n, h, :, j] += dK_block
-        # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
+        dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(1, h, i, D))
+        for first, j in workspace.tiles(slice(0, min(T, i.stop) if causal else T), rows):
+            # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
+            #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
+            #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
+            dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp[n, h, i, j]
+            # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, h, i, j], out=room(3, h, D, j))
+            dV[part, n, h, :, j] += dV_block
+            # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
+            #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, h, D, j))
+            dK[part, n, h, :, j] += dK_block
+            # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
+            dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
         dQ[n, h, i] /= math.sqrt(D)
 
     workspace.sweep(dS_block, T, rows, (N,), (), T, dtype, device, parts=parts, lots=H, matrices=True)
@@ -405,56 +407,67 @@ def attention_block_lean_forward(
     K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z[n,j,c])   (N, H, T, D)
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     O = workspace.empty((N, H, T, D), dtype, device)
 
     def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2 and some h."""
-        j = slice(0, min(T, i_2.stop) if causal else T)
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
-        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
-        A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                -math.inf,
-            )
-        A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
-        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, h, i_2, j))
-        torch.exp(A_exp, out=A_exp)
-        A_sum = torch.clamp(A_exp.sum(dim=-1), min=1)
-        # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2])
+        for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
+            # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
+            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+            S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
+            A_masked = S
+            if causal and i_2.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+                A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    -math.inf,
+                )
+            A_exp_top_tile = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            if not first:
+                # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
+                A_exp_top_tile = torch.maximum(A_exp_top, A_exp_top_tile)
+                A_exp_top_factor = torch.exp(A_exp_top - A_exp_top_tile)
+                A_sum_so_far *= A_exp_top_factor
+                O[n_2, h, i_2] *= A_exp_top_factor[..., None]
+            A_exp_top = A_exp_top_tile
+            # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, h, i_2, j))
+            torch.exp(A_exp, out=A_exp)
+            A_sum_tile = A_exp.sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
+            #     by A = A_exp / A_sum, divided after the product
+            O[n_2, h, i_2].baddbmm_(A_exp, V[n_2, h, j], beta=0 if first else 1)
+        A_sum = torch.clamp(A_sum_so_far, min=1)
         O[n_2, h, i_2] /= A_sum[..., None]
 
     def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2 and some h. No row maximum is needed."""
-        j = slice(0, min(T, i_2.stop) if causal else T)
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
-        # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
-        # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.exp(S, out=room(1, h, i_2, j))
-        if causal:
-            j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                0,
-            )
-        A_sum = torch.clamp(A_exp.sum(dim=-1), min=smallest(dtype))
-        # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2])
+        for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
+            # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
+            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+            S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
+            # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = torch.exp(S, out=room(1, h, i_2, j))
+            if causal and i_2.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+                A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    0,
+                )
+            A_sum_tile = A_exp.sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
+            #     by A = A_exp / A_sum, divided after the product
+            O[n_2, h, i_2].baddbmm_(A_exp, V[n_2, h, j], beta=0 if first else 1)
+        A_sum = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[n_2, h, i_2] /= A_sum[..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -528,8 +541,8 @@ def attention_block_lean_backward(
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
         A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        if causal and i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -575,8 +588,8 @@ def attention_block_lean_backward(
         S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         A_exp = torch.exp(S, out=room(1, h, i, j))
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        if causal and i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
             A_exp[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -712,7 +725,7 @@ _operator = Operator(
     "attention_block",
     attention_block_forward,
     attention_block_backward,
-    version="vd97e4162",
+    version="v5f079cea",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),
@@ -795,7 +808,7 @@ _lean_operator = Operator(
     "attention_block_lean",
     attention_block_lean_forward,
     attention_block_lean_backward,
-    version="v1fa13a57",
+    version="vac79853d",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),

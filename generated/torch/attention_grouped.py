@@ -53,7 +53,7 @@ def attention_grouped_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     A_exp = workspace.empty((N, G, R, T_q, T_k), dtype, device)
     A_sum = workspace.empty((N, G, R, T_q), dtype, device)
     O = workspace.empty((N, G, R, T_q, d_v), dtype, device)
@@ -71,8 +71,8 @@ def attention_grouped_forward(
             ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
         )
         A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        if causal and i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -95,34 +95,41 @@ def attention_grouped_forward(
 
     def S_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
         """The rows i of a block, for one n, g and some r. No row maximum is needed."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
-        # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-        S = A_exp[n, g, r, i, j]
-        S.copy_(
-            (
-                S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
-            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
-        )
-        # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        torch.exp(S, out=A_exp[n, g, r, i, j])
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            A_exp[n, g, r, i, j][:, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                0,
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
+            S = A_exp[n, g, r, i, j]
+            S.copy_(
+                (
+                    S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
+                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
             )
-        A_sum[n, g, r, i] = torch.clamp(A_exp[n, g, r, i, j].sum(dim=-1), min=smallest(dtype))
-        # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
-        #     by A = A_exp / A_sum, divided after the product
-        O[n, g, r, i].copy_(
-            (
-                A_exp[n, g, r, i, j].reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i.stop - i.start), d_v)
-        )
+            # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            torch.exp(S, out=A_exp[n, g, r, i, j])
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                A_exp[n, g, r, i, j][:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    0,
+                )
+            A_sum_tile = A_exp[n, g, r, i, j].sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = O[n, g, r, i] if first else room(1, r, i, d_v)
+            O_tile.copy_(
+                (
+                    A_exp[n, g, r, i, j].reshape(
+                        (r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)
+                    ) @ V[n, g, j]
+                ).reshape((r.stop - r.start), (i.stop - i.start), d_v)
+            )
+            if not first:
+                O[n, g, r, i] += O_tile
+        A_sum[n, g, r, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -172,25 +179,25 @@ def attention_grouped_backward(
 
     def dS_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n, r and some g."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         dO_divided = torch.div(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(0, g, i, d_v))
         dS_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=2) / A_sum[n, g, r, i]
-        # dS[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
-        #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_c(O[n,g,r,i,c]*dO[n,g,r,i,c]); dA[n,g,r,i,j] =
-        #     Sum_c(V[n,g,j,c]*dO[n,g,r,i,c]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp[n, g, r, i, j]
-        torch.matmul(dS, K[n, g, j], out=dQ_product[n, g, r, i])
-        dK_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(2, g, i, d_k))
-        # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
-        #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, g, d_k, j))
-        dK[part, n, g, :, j] += dK_block
-        # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, g, r, i, j], out=room(1, g, d_v, j))
-        dV[part, n, g, :, j] += dV_block
+        dK_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(1, g, i, d_k))
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # dS[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
+            #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_c(O[n,g,r,i,c]*dO[n,g,r,i,c]); dA[n,g,r,i,j] =
+            #     Sum_c(V[n,g,j,c]*dO[n,g,r,i,c]); A = A_exp / A_sum, divided before the product
+            dS = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, g, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp[n, g, r, i, j]
+            dQ_product[n, g, r, i].baddbmm_(dS, K[n, g, j], beta=0 if first else 1)
+            # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
+            #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, g, d_k, j))
+            dK[part, n, g, :, j] += dK_block
+            # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, g, r, i, j], out=room(2, g, d_v, j))
+            dV[part, n, g, :, j] += dV_block
 
     workspace.sweep(dS_block, T_q, rows, (N,), (R,), T_k, dtype, device, parts=parts, lots=G, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -232,77 +239,95 @@ def attention_grouped_lean_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     A_exp_top = workspace.empty((N, G, R, T_q), dtype, device)
     A_sum = workspace.empty((N, G, R, T_q), dtype, device)
     O = workspace.empty((N, G, R, T_q, d_v), dtype, device)
 
     def S_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
         """The rows i of a block, for one n, g and some r."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
-        # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-        S = room(1, r, i, j)
-        S.copy_(
-            (
-                S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
-            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
-        )
-        A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                -math.inf,
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
+            S = room(1, r, i, j)
+            S.copy_(
+                (
+                    S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
+                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
             )
-        A_exp_top[n, g, r, i] = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
-        # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.sub(A_masked, A_exp_top[n, g, r, i][..., None], out=room(1, r, i, j))
-        torch.exp(A_exp, out=A_exp)
-        A_sum[n, g, r, i] = torch.clamp(A_exp.sum(dim=-1), min=1)
-        # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
-        #     by A = A_exp / A_sum, divided after the product
-        O[n, g, r, i].copy_(
-            (
-                A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i.stop - i.start), d_v)
-        )
+            A_masked = S
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    -math.inf,
+                )
+            A_exp_top_tile = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            if not first:
+                # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
+                A_exp_top_tile = torch.maximum(A_exp_top_so_far, A_exp_top_tile)
+                A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_sum_so_far *= A_exp_top_factor
+                O[n, g, r, i] *= A_exp_top_factor[..., None]
+            A_exp_top_so_far = A_exp_top_tile
+            # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, r, i, j))
+            torch.exp(A_exp, out=A_exp)
+            A_sum_tile = A_exp.sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = O[n, g, r, i] if first else room(2, r, i, d_v)
+            O_tile.copy_(
+                (
+                    A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+                ).reshape((r.stop - r.start), (i.stop - i.start), d_v)
+            )
+            if not first:
+                O[n, g, r, i] += O_tile
+        A_exp_top[n, g, r, i] = A_exp_top_so_far
+        A_sum[n, g, r, i] = torch.clamp(A_sum_so_far, min=1)
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
         """The rows i of a block, for one n, g and some r. No row maximum is needed."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
-        # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-        S = room(1, r, i, j)
-        S.copy_(
-            (
-                S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
-            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
-        )
         A_exp_top[n, g, r, i] = 0
-        # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.exp(S, out=room(1, r, i, j))
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                0,
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
+            S = room(1, r, i, j)
+            S.copy_(
+                (
+                    S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
+                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
             )
-        A_sum[n, g, r, i] = torch.clamp(A_exp.sum(dim=-1), min=smallest(dtype))
-        # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
-        #     by A = A_exp / A_sum, divided after the product
-        O[n, g, r, i].copy_(
-            (
-                A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i.stop - i.start), d_v)
-        )
+            # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = torch.exp(S, out=room(1, r, i, j))
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    0,
+                )
+            A_sum_tile = A_exp.sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
+            #     by A = A_exp / A_sum, divided after the product
+            O_tile = O[n, g, r, i] if first else room(2, r, i, d_v)
+            O_tile.copy_(
+                (
+                    A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
+                ).reshape((r.stop - r.start), (i.stop - i.start), d_v)
+            )
+            if not first:
+                O[n, g, r, i] += O_tile
+        A_sum[n, g, r, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -345,7 +370,7 @@ def attention_grouped_lean_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ_product = workspace.empty((N, G, R, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N, G), (R,))
     dK = torch.zeros((parts, N, G, d_k, T_k), dtype=dtype, device=device)
@@ -353,41 +378,41 @@ def attention_grouped_lean_backward(
 
     def S_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
         """The rows i of a block, for one n, r and some g."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, g, i, d_k))
-        # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
-        A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                -math.inf,
-            )
-        # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.sub(A_masked, A_exp_top[n, g, r, i][..., None], out=room(1, g, i, j))
-        torch.exp(A_exp, out=A_exp)
-        dO_divided = torch.div(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(0, g, i, d_v))
+        dO_divided = torch.div(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(1, g, i, d_v))
         dS_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=2) / A_sum[n, g, r, i]
-        # dS[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
-        #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_c(O[n,g,r,i,c]*dO[n,g,r,i,c]); dA[n,g,r,i,j] =
-        #     Sum_c(V[n,g,j,c]*dO[n,g,r,i,c]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, g, i, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp
-        torch.matmul(dS, K[n, g, j], out=dQ_product[n, g, r, i])
-        dK_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(3, g, i, d_k))
-        # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
-        #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(4, g, d_k, j))
-        dK[part, n, g, :, j] += dK_block
-        # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(2, g, d_v, j))
-        dV[part, n, g, :, j] += dV_block
+        dK_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(2, g, i, d_k))
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(3, g, i, j))
+            A_masked = S
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    -math.inf,
+                )
+            # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = torch.sub(A_masked, A_exp_top[n, g, r, i][..., None], out=room(3, g, i, j))
+            torch.exp(A_exp, out=A_exp)
+            # dS[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
+            #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_c(O[n,g,r,i,c]*dO[n,g,r,i,c]); dA[n,g,r,i,j] =
+            #     Sum_c(V[n,g,j,c]*dO[n,g,r,i,c]); A = A_exp / A_sum, divided before the product
+            dS = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(4, g, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp
+            dQ_product[n, g, r, i].baddbmm_(dS, K[n, g, j], beta=0 if first else 1)
+            # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
+            #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(5, g, d_k, j))
+            dK[part, n, g, :, j] += dK_block
+            # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(4, g, d_v, j))
+            dV[part, n, g, :, j] += dV_block
 
     workspace.sweep(S_block, T_q, rows, (N,), (R,), T_k, dtype, device, parts=parts, lots=G, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -403,7 +428,7 @@ _operator = Operator(
     "attention_grouped",
     attention_grouped_forward,
     attention_grouped_backward,
-    version="v8ea46e08",
+    version="ve03d06c0",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),
@@ -453,7 +478,7 @@ _lean_operator = Operator(
     "attention_grouped_lean",
     attention_grouped_lean_forward,
     attention_grouped_lean_backward,
-    version="v7af601d3",
+    version="v09521646",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),

@@ -55,7 +55,7 @@ def attention_masked_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     A_exp = workspace.empty((B, H, T_q, T_k), dtype, device)
     A_sum = workspace.empty((B, H, T_q), dtype, device)
     O = workspace.empty((B, H, T_q, d_v), dtype, device)
@@ -81,16 +81,19 @@ def attention_masked_forward(
     def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h. No row maximum is needed."""
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[b, h].swapaxes(-1, -2), out=A_exp[b, h, i])
-        # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
-        torch.exp(S, out=A_exp[b, h, i])
-        A_exp[b, h, i].masked_fill_(mask[b, i] <= 0, 0)
-        A_sum[b, h, i] = torch.clamp(A_exp[b, h, i].sum(dim=-1), min=smallest(dtype))
-        # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp[b, h, i], V[b, h], out=O[b, h, i])
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=A_exp[b, h, i, j])
+            # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
+            torch.exp(S, out=A_exp[b, h, i, j])
+            A_exp[b, h, i, j].masked_fill_(mask[b, i, j] <= 0, 0)
+            A_sum_tile = A_exp[b, h, i, j].sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O[b, h, i].baddbmm_(A_exp[b, h, i, j], V[b, h, j], beta=0 if first else 1)
+        A_sum[b, h, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -133,38 +136,41 @@ def attention_masked_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((B, H, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (B, H), ())
-    dK = torch.zeros((parts, B, H, T_k, d_k), dtype=dtype, device=device)
-    dV = torch.zeros((parts, B, H, T_k, d_v), dtype=dtype, device=device)
+    dK = torch.zeros((parts, B, H, d_k, T_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, B, H, d_v, T_k), dtype=dtype, device=device)
 
     def dS_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h."""
         dO_divided = torch.div(dO[b, h, i], A_sum[b, h, i][..., None], out=room(0, h, i, d_v))
         dS_part = (O[b, h, i] * dO[b, h, i]).sum(dim=2) / A_sum[b, h, i]
-        # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
-        #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
-        #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[b, h].swapaxes(-1, -2), out=room(1, h, i, T_k))
-        dS -= dS_part[..., None]
-        dS *= A_exp[b, h, i]
-        # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
-        torch.matmul(dS, K[b, h], out=dQ[b, h, i])
+        dK_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(1, h, i, d_k))
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
+            #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
+            #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
+            dS = torch.matmul(dO_divided, V[b, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp[b, h, i, j]
+            # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
+            dQ[b, h, i].baddbmm_(dS, K[b, h, j], beta=0 if first else 1)
+            # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, h, d_k, j))
+            dK[part, b, h, :, j] += dK_block
+            # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[b, h, i, j], out=room(2, h, d_v, j))
+            dV[part, b, h, :, j] += dV_block
         dQ[b, h, i] /= math.sqrt(d_k)
-        dK_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(2, h, i, d_k))
-        # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
-        dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, h, T_k, d_k))
-        dK[part, b, h] += dK_block
-        # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(A_exp[b, h, i].swapaxes(-1, -2), dO_divided, out=room(1, h, T_k, d_v))
-        dV[part, b, h] += dV_block
 
     workspace.sweep(dS_block, T_q, rows, (B,), (), T_k, dtype, device, parts=parts, lots=H, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
+    dK = dK.swapaxes(-1, -2).contiguous()
+    dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -200,7 +206,7 @@ def attention_masked_lean_forward(
     device = Q.device
     workspace = workspace or Workspace()
     A_mask = mask > 0
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     A_exp_top = workspace.empty((B, H, T_q), dtype, device)
     A_sum = workspace.empty((B, H, T_q), dtype, device)
     O = workspace.empty((B, H, T_q, d_v), dtype, device)
@@ -208,35 +214,49 @@ def attention_masked_lean_forward(
     def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h."""
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[b, h].swapaxes(-1, -2), out=room(1, h, i, T_k))
-        A_masked = S
-        A_masked.masked_fill_(mask[b, i] <= 0, -math.inf)
-        A_exp_top[b, h, i] = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
-        # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
-        A_exp = torch.sub(A_masked, A_exp_top[b, h, i][..., None], out=room(1, h, i, T_k))
-        torch.exp(A_exp, out=A_exp)
-        A_sum[b, h, i] = torch.clamp(A_exp.sum(dim=-1), min=1)
-        # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[b, h], out=O[b, h, i])
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
+            A_masked = S
+            A_masked.masked_fill_(mask[b, i, j] <= 0, -math.inf)
+            A_exp_top_tile = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            if not first:
+                # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
+                A_exp_top_tile = torch.maximum(A_exp_top_so_far, A_exp_top_tile)
+                A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_sum_so_far *= A_exp_top_factor
+                O[b, h, i] *= A_exp_top_factor[..., None]
+            A_exp_top_so_far = A_exp_top_tile
+            # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
+            A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, h, i, j))
+            torch.exp(A_exp, out=A_exp)
+            A_sum_tile = A_exp.sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O[b, h, i].baddbmm_(A_exp, V[b, h, j], beta=0 if first else 1)
+        A_exp_top[b, h, i] = A_exp_top_so_far
+        A_sum[b, h, i] = torch.clamp(A_sum_so_far, min=1)
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h. No row maximum is needed."""
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[b, h].swapaxes(-1, -2), out=room(1, h, i, T_k))
         A_exp_top[b, h, i] = 0
-        # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
-        A_exp = torch.exp(S, out=room(1, h, i, T_k))
-        A_exp.masked_fill_(mask[b, i] <= 0, 0)
-        A_sum[b, h, i] = torch.clamp(A_exp.sum(dim=-1), min=smallest(dtype))
-        # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[b, h], out=O[b, h, i])
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
+            # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
+            A_exp = torch.exp(S, out=room(1, h, i, j))
+            A_exp.masked_fill_(mask[b, i, j] <= 0, 0)
+            A_sum_tile = A_exp.sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O[b, h, i].baddbmm_(A_exp, V[b, h, j], beta=0 if first else 1)
+        A_sum[b, h, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -279,47 +299,50 @@ def attention_masked_lean_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((B, H, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (B, H), ())
-    dK = torch.zeros((parts, B, H, T_k, d_k), dtype=dtype, device=device)
-    dV = torch.zeros((parts, B, H, T_k, d_v), dtype=dtype, device=device)
+    dK = torch.zeros((parts, B, H, d_k, T_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, B, H, d_v, T_k), dtype=dtype, device=device)
 
     def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one b and some h."""
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[b, h].swapaxes(-1, -2), out=room(1, h, i, T_k))
-        A_masked = S
-        A_masked.masked_fill_(~(A_mask[b, i]), -math.inf)
-        # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
-        A_exp = torch.sub(A_masked, A_exp_top[b, h, i][..., None], out=room(1, h, i, T_k))
-        torch.exp(A_exp, out=A_exp)
-        dO_divided = torch.div(dO[b, h, i], A_sum[b, h, i][..., None], out=room(0, h, i, d_v))
+        dO_divided = torch.div(dO[b, h, i], A_sum[b, h, i][..., None], out=room(1, h, i, d_v))
         dS_part = (O[b, h, i] * dO[b, h, i]).sum(dim=2) / A_sum[b, h, i]
-        # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
-        #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
-        #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[b, h].swapaxes(-1, -2), out=room(2, h, i, T_k))
-        dS -= dS_part[..., None]
-        dS *= A_exp
-        # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
-        torch.matmul(dS, K[b, h], out=dQ[b, h, i])
+        dK_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(2, h, i, d_k))
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
+            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(3, h, i, j))
+            A_masked = S
+            A_masked.masked_fill_(~(A_mask[b, i, j]), -math.inf)
+            # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
+            A_exp = torch.sub(A_masked, A_exp_top[b, h, i][..., None], out=room(3, h, i, j))
+            torch.exp(A_exp, out=A_exp)
+            # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
+            #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
+            #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
+            dS = torch.matmul(dO_divided, V[b, h, j].swapaxes(-1, -2), out=room(4, h, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp
+            # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
+            dQ[b, h, i].baddbmm_(dS, K[b, h, j], beta=0 if first else 1)
+            # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(5, h, d_k, j))
+            dK[part, b, h, :, j] += dK_block
+            # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(4, h, d_v, j))
+            dV[part, b, h, :, j] += dV_block
         dQ[b, h, i] /= math.sqrt(d_k)
-        dK_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(3, h, i, d_k))
-        # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
-        dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(4, h, T_k, d_k))
-        dK[part, b, h] += dK_block
-        # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(2, h, T_k, d_v))
-        dV[part, b, h] += dV_block
 
     workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, device, parts=parts, lots=H, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
+    dK = dK.swapaxes(-1, -2).contiguous()
+    dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -327,7 +350,7 @@ _operator = Operator(
     "attention_masked",
     attention_masked_forward,
     attention_masked_backward,
-    version="vc62ed357",
+    version="v70da93a5",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -358,7 +381,7 @@ _lean_operator = Operator(
     "attention_masked_lean",
     attention_masked_lean_forward,
     attention_masked_lean_backward,
-    version="vd2745a8a",
+    version="vc5ed5c86",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=(

@@ -62,7 +62,7 @@ def attention_scaled_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     A_exp = workspace.empty((N, T_q, T_k), dtype, device)
     A_sum = workspace.empty((N, T_q), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
@@ -76,8 +76,8 @@ def attention_scaled_forward(
         S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
         A_masked = S
         A_masked.masked_fill_(mask[b, i, j] <= 0, -math.inf)
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+        if causal and i.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i.start + 1), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -96,26 +96,28 @@ def attention_scaled_forward(
 
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.mul(Q[b, i], scale, out=room(0, b, i, d_k))
-        # S[b,i,j] = scale*Sum_a(K[b,j,a]*Q[b,i,a])
-        #     by scale*Sum_a(K[b,j,a]*Q[b,i,a]) = Sum_a(K[b,j,a]*Q[b,i,a]*scale)
-        S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
-        # A[b,i,j] = softmax(S[b,i,j], over=j, where=(~causal | (j <= i)) & (mask[b,i,j] > 0)) = A_exp / A_sum
-        torch.exp(S, out=A_exp[b, i, j])
-        A_exp[b, i, j].masked_fill_(mask[b, i, j] <= 0, 0)
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            A_exp[b, i, j][:, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                0,
-            )
-        A_sum[b, i] = torch.clamp(A_exp[b, i, j].sum(dim=-1), min=smallest(dtype))
-        # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp[b, i, j], V[b, j], out=O[b, i])
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # S[b,i,j] = scale*Sum_a(K[b,j,a]*Q[b,i,a])
+            #     by scale*Sum_a(K[b,j,a]*Q[b,i,a]) = Sum_a(K[b,j,a]*Q[b,i,a]*scale)
+            S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
+            # A[b,i,j] = softmax(S[b,i,j], over=j, where=(~causal | (j <= i)) & (mask[b,i,j] > 0)) = A_exp / A_sum
+            torch.exp(S, out=A_exp[b, i, j])
+            A_exp[b, i, j].masked_fill_(mask[b, i, j] <= 0, 0)
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                A_exp[b, i, j][:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    0,
+                )
+            A_sum_tile = A_exp[b, i, j].sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O[b, i].baddbmm_(A_exp[b, i, j], V[b, j], beta=0 if first else 1)
+        A_sum[b, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[b, i] /= A_sum[b, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -165,27 +167,27 @@ def attention_scaled_backward(
 
     def dS_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         dO_divided = torch.div(dO[b, i], A_sum[b, i][..., None], out=room(0, b, i, d_v))
         dS_part = (O[b, i] * dO[b, i]).sum(dim=2) / A_sum[b, i]
-        # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
-        #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
-        #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp[b, i, j]
-        # dQ[b,i,a] = scale*Sum_j(K[b,j,a]*dS[b,i,j])
-        torch.matmul(dS, K[b, j], out=dQ[b, i])
+        dK_part = torch.mul(Q[b, i], scale, out=room(1, b, i, d_k))
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
+            #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
+            #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
+            dS = torch.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(2, b, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp[b, i, j]
+            # dQ[b,i,a] = scale*Sum_j(K[b,j,a]*dS[b,i,j])
+            dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
+            # dK[b,j,a] = scale*Sum_i(Q[b,i,a]*dS[b,i,j])
+            #     by scale*Sum_i(Q[b,i,a]*dS[b,i,j]) = Sum_i(Q[b,i,a]*dS[b,i,j]*scale)
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, b, d_k, j))
+            dK[part, b, :, j] += dK_block
+            # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[b, i, j], out=room(2, b, d_v, j))
+            dV[part, b, :, j] += dV_block
         torch.mul(dQ[b, i], scale, out=dQ[b, i])
-        dK_part = torch.mul(Q[b, i], scale, out=room(2, b, i, d_k))
-        # dK[b,j,a] = scale*Sum_i(Q[b,i,a]*dS[b,i,j])
-        #     by scale*Sum_i(Q[b,i,a]*dS[b,i,j]) = Sum_i(Q[b,i,a]*dS[b,i,j]*scale)
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, b, d_k, j))
-        dK[part, b, :, j] += dK_block
-        # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[b, i, j], out=room(1, b, d_v, j))
-        dV[part, b, :, j] += dV_block
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -199,7 +201,7 @@ _operator = Operator(
     "attention_scaled",
     attention_scaled_forward,
     attention_scaled_backward,
-    version="vc30af74c",
+    version="v78fab2dc",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "mask: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     options=("float scale", "bool causal"),

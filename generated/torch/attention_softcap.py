@@ -62,7 +62,7 @@ def attention_softcap_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     t = workspace.empty((N, T_q, T_k), dtype, device)
     A_exp = workspace.empty((N, T_q, T_k), dtype, device)
     A_sum = workspace.empty((N, T_q), dtype, device)
@@ -97,24 +97,30 @@ def attention_softcap_forward(
     def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
         U_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        U = torch.matmul(U_part, K[n].swapaxes(-1, -2), out=t[n, i])
-        # t[n,i,j] = tanh(U[n,i,j]/cap)
-        torch.div(U, cap, out=t[n, i])
-        torch.tanh(t[n, i], out=t[n, i])
-        # S[n,i,j] = t[n,i,j]*cap
-        S = torch.mul(t[n, i], cap, out=A_exp[n, i])
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        torch.exp(S, out=A_exp[n, i])
-        if causal:
-            A_exp[n, i].masked_fill_(
-                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(T_k, device=device), 0
-            )
-        A_sum[n, i] = torch.clamp(A_exp[n, i].sum(dim=-1), min=smallest(dtype))
-        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp[n, i], V[n], out=O[n, i])
+        for first, j in workspace.tiles(slice(0, T_k), rows):
+            # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            U = torch.matmul(U_part, K[n, j].swapaxes(-1, -2), out=t[n, i, j])
+            # t[n,i,j] = tanh(U[n,i,j]/cap)
+            torch.div(U, cap, out=t[n, i, j])
+            torch.tanh(t[n, i, j], out=t[n, i, j])
+            # S[n,i,j] = t[n,i,j]*cap
+            S = torch.mul(t[n, i, j], cap, out=A_exp[n, i, j])
+            # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            torch.exp(S, out=A_exp[n, i, j])
+            if causal:
+                A_exp[n, i, j].masked_fill_(
+                    torch.arange(
+                        i.start, i.stop, device=device
+                    )[:, None] < torch.arange(j.start, j.stop, device=device),
+                    0,
+                )
+            A_sum_tile = A_exp[n, i, j].sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O[n, i].baddbmm_(A_exp[n, i, j], V[n, j], beta=0 if first else 1)
+        A_sum[n, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[n, i] /= A_sum[n, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -155,7 +161,7 @@ def attention_softcap_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
@@ -163,30 +169,30 @@ def attention_softcap_backward(
 
     def dU_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         dO_divided = torch.div(dO[n, i], A_sum[n, i][..., None], out=room(0, n, i, d_v))
         dU_part = (O[n, i] * dO[n, i]).sum(dim=2) / A_sum[n, i]
-        # dU[n,i,j] = (1 - t[n,i,j]**2)*(-Sum_c(O[n,i,c]*dO[n,i,c]) + dA[n,i,j])*A[n,i,j]
-        #     by dt written in; dA[n,i,j] = Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the
-        #     product
-        dU = torch.square(t[n, i, j], out=room(1, n, i, j))
-        dU.copy_(1 - dU)
-        dU_part_2 = torch.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(4, n, i, j))
-        dU_part_2 -= dU_part[..., None]
-        dU *= dU_part_2
-        dU *= A_exp[n, i, j]
-        # dQ[n,i,a] = Sum_j(K[n,j,a]*dU[n,i,j])/sqrt(d_k)
-        torch.matmul(dU, K[n, j], out=dQ[n, i])
+        dK_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(1, n, i, d_k))
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # dU[n,i,j] = (1 - t[n,i,j]**2)*(-Sum_c(O[n,i,c]*dO[n,i,c]) + dA[n,i,j])*A[n,i,j]
+            #     by dt written in; dA[n,i,j] = Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the
+            #     product
+            dU = torch.square(t[n, i, j], out=room(2, n, i, j))
+            dU.copy_(1 - dU)
+            dU_part_2 = torch.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(4, n, i, j))
+            dU_part_2 -= dU_part[..., None]
+            dU *= dU_part_2
+            dU *= A_exp[n, i, j]
+            # dQ[n,i,a] = Sum_j(K[n,j,a]*dU[n,i,j])/sqrt(d_k)
+            dQ[n, i].baddbmm_(dU, K[n, j], beta=0 if first else 1)
+            # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dU, out=room(3, n, d_k, j))
+            dK[part, n, :, j] += dK_block
+            # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, i, j], out=room(2, n, d_v, j))
+            dV[part, n, :, j] += dV_block
         dQ[n, i] /= math.sqrt(d_k)
-        dK_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(2, n, i, d_k))
-        # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dU, out=room(3, n, d_k, j))
-        dK[part, n, :, j] += dK_block
-        # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, i, j], out=room(1, n, d_v, j))
-        dV[part, n, :, j] += dV_block
 
     workspace.sweep(dU_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -233,69 +239,81 @@ def attention_softcap_lean_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     A_exp_top = workspace.empty((N, T_q), dtype, device)
     A_sum = workspace.empty((N, T_q), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
 
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         U_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        U = torch.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
-        # t[n,i,j] = tanh(U[n,i,j]/cap)
-        t = torch.div(U, cap, out=room(1, n, i, j))
-        torch.tanh(t, out=t)
-        # S[n,i,j] = t[n,i,j]*cap
-        S = torch.mul(t, cap, out=room(1, n, i, j))
-        A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                -math.inf,
-            )
-        A_exp_top[n, i] = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.sub(A_masked, A_exp_top[n, i][..., None], out=room(1, n, i, j))
-        torch.exp(A_exp, out=A_exp)
-        A_sum[n, i] = torch.clamp(A_exp.sum(dim=-1), min=1)
-        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[n, j], out=O[n, i])
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            U = torch.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+            # t[n,i,j] = tanh(U[n,i,j]/cap)
+            t = torch.div(U, cap, out=room(1, n, i, j))
+            torch.tanh(t, out=t)
+            # S[n,i,j] = t[n,i,j]*cap
+            S = torch.mul(t, cap, out=room(1, n, i, j))
+            A_masked = S
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    -math.inf,
+                )
+            A_exp_top_tile = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            if not first:
+                # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
+                A_exp_top_tile = torch.maximum(A_exp_top_so_far, A_exp_top_tile)
+                A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_sum_so_far *= A_exp_top_factor
+                O[n, i] *= A_exp_top_factor[..., None]
+            A_exp_top_so_far = A_exp_top_tile
+            # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, i, j))
+            torch.exp(A_exp, out=A_exp)
+            A_sum_tile = A_exp.sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O[n, i].baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
+        A_exp_top[n, i] = A_exp_top_so_far
+        A_sum[n, i] = torch.clamp(A_sum_so_far, min=1)
         O[n, i] /= A_sum[n, i][..., None]
 
     def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         U_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        U = torch.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
-        # t[n,i,j] = tanh(U[n,i,j]/cap)
-        t = torch.div(U, cap, out=room(1, n, i, j))
-        torch.tanh(t, out=t)
-        # S[n,i,j] = t[n,i,j]*cap
-        S = torch.mul(t, cap, out=room(1, n, i, j))
         A_exp_top[n, i] = 0
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.exp(S, out=room(1, n, i, j))
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                0,
-            )
-        A_sum[n, i] = torch.clamp(A_exp.sum(dim=-1), min=smallest(dtype))
-        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[n, j], out=O[n, i])
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            U = torch.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+            # t[n,i,j] = tanh(U[n,i,j]/cap)
+            t = torch.div(U, cap, out=room(1, n, i, j))
+            torch.tanh(t, out=t)
+            # S[n,i,j] = t[n,i,j]*cap
+            S = torch.mul(t, cap, out=room(1, n, i, j))
+            # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = torch.exp(S, out=room(1, n, i, j))
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    0,
+                )
+            A_sum_tile = A_exp.sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O[n, i].baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
+        A_sum[n, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[n, i] /= A_sum[n, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -336,7 +354,7 @@ def attention_softcap_lean_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
@@ -344,51 +362,51 @@ def attention_softcap_lean_backward(
 
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        j = slice(0, min(T_k, i.stop) if causal else T_k)
         U_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        U = torch.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
-        # t[n,i,j] = tanh(U[n,i,j]/cap)
-        t = torch.div(U, cap, out=room(1, n, i, j))
-        torch.tanh(t, out=t)
-        # S[n,i,j] = t[n,i,j]*cap
-        S = torch.mul(t, cap, out=room(0, n, i, j))
-        A_masked = S
-        if causal:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                -math.inf,
-            )
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.sub(A_masked, A_exp_top[n, i][..., None], out=room(0, n, i, j))
-        torch.exp(A_exp, out=A_exp)
-        dO_divided = torch.div(dO[n, i], A_sum[n, i][..., None], out=room(2, n, i, d_v))
+        dO_divided = torch.div(dO[n, i], A_sum[n, i][..., None], out=room(1, n, i, d_v))
         dU_part = (O[n, i] * dO[n, i]).sum(dim=2) / A_sum[n, i]
-        # dU[n,i,j] = (1 - t[n,i,j]**2)*(-Sum_c(O[n,i,c]*dO[n,i,c]) + dA[n,i,j])*A[n,i,j]
-        #     by dt written in; dA[n,i,j] = Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the
-        #     product
-        dU = torch.square(t, out=room(1, n, i, j))
-        dU.copy_(1 - dU)
-        dU_part_2 = torch.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(5, n, i, j))
-        dU_part_2 -= dU_part[..., None]
-        dU *= dU_part_2
-        dU *= A_exp
-        # dQ[n,i,a] = Sum_j(K[n,j,a]*dU[n,i,j])/sqrt(d_k)
-        torch.matmul(dU, K[n, j], out=dQ[n, i])
+        dK_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(2, n, i, d_k))
+        for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
+            # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            U = torch.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(3, n, i, j))
+            # t[n,i,j] = tanh(U[n,i,j]/cap)
+            t = torch.div(U, cap, out=room(3, n, i, j))
+            torch.tanh(t, out=t)
+            # S[n,i,j] = t[n,i,j]*cap
+            S = torch.mul(t, cap, out=room(4, n, i, j))
+            A_masked = S
+            if causal and i.start + 1 < j.stop:
+                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    -math.inf,
+                )
+            # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
+            A_exp = torch.sub(A_masked, A_exp_top[n, i][..., None], out=room(4, n, i, j))
+            torch.exp(A_exp, out=A_exp)
+            # dU[n,i,j] = (1 - t[n,i,j]**2)*(-Sum_c(O[n,i,c]*dO[n,i,c]) + dA[n,i,j])*A[n,i,j]
+            #     by dt written in; dA[n,i,j] = Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the
+            #     product
+            dU = torch.square(t, out=room(3, n, i, j))
+            dU.copy_(1 - dU)
+            dU_part_2 = torch.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(6, n, i, j))
+            dU_part_2 -= dU_part[..., None]
+            dU *= dU_part_2
+            dU *= A_exp
+            # dQ[n,i,a] = Sum_j(K[n,j,a]*dU[n,i,j])/sqrt(d_k)
+            dQ[n, i].baddbmm_(dU, K[n, j], beta=0 if first else 1)
+            # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dU, out=room(5, n, d_k, j))
+            dK[part, n, :, j] += dK_block
+            # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n, d_v, j))
+            dV[part, n, :, j] += dV_block
         dQ[n, i] /= math.sqrt(d_k)
-        dK_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(3, n, i, d_k))
-        # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dU, out=room(4, n, d_k, j))
-        dK[part, n, :, j] += dK_block
-        # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(1, n, d_v, j))
-        dV[part, n, :, j] += dV_block
 
     workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -402,7 +420,7 @@ _operator = Operator(
     "attention_softcap",
     attention_softcap_forward,
     attention_softcap_backward,
-    version="v93ee52b5",
+    version="v54a6a6cd",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),
@@ -436,7 +454,7 @@ _lean_operator = Operator(
     "attention_softcap_lean",
     attention_softcap_lean_forward,
     attention_softcap_lean_backward,
-    version="v97fd2641",
+    version="vb1b1463c",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),

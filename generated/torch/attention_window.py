@@ -53,7 +53,7 @@ def attention_window_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     A_exp = workspace.empty((N, T, T), dtype, device)
     A_sum = workspace.empty((N, T), dtype, device)
     O = workspace.empty((N, T, d_v), dtype, device)
@@ -66,20 +66,22 @@ def attention_window_forward(
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
         S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=A_exp[n, i, j])
         A_masked = S
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        A_masked[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            -math.inf,
-        )
-        j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-        A_masked[:, :, : j_cut.stop - j.start].masked_fill_(
-            torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
-                j_cut.start, j_cut.stop, dtype=dtype, device=device
-            ) >= window,
-            -math.inf,
-        )
+        if i.start + 1 < j.stop:
+            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                -math.inf,
+            )
+        if j.start < math.floor(i.stop - window - 1) + 1:
+            j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
+            A_masked[:, :, : j_cut.stop - j.start].masked_fill_(
+                torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
+                    j_cut.start, j_cut.stop, dtype=dtype, device=device
+                ) >= window,
+                -math.inf,
+            )
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[n, i, j])
@@ -92,31 +94,35 @@ def attention_window_forward(
 
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
-        j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=A_exp[n, i, j])
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
-        torch.exp(S, out=A_exp[n, i, j])
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        A_exp[n, i, j][:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            0,
-        )
-        j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-        A_exp[n, i, j][:, :, : j_cut.stop - j.start].masked_fill_(
-            torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
-                j_cut.start, j_cut.stop, dtype=dtype, device=device
-            ) >= window,
-            0,
-        )
-        A_sum[n, i] = torch.clamp(A_exp[n, i, j].sum(dim=-1), min=smallest(dtype))
-        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp[n, i, j], V[n, j], out=O[n, i])
+        for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
+            # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=A_exp[n, i, j])
+            # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
+            torch.exp(S, out=A_exp[n, i, j])
+            if i.start + 1 < j.stop:
+                j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+                A_exp[n, i, j][:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    0,
+                )
+            if j.start < math.floor(i.stop - window - 1) + 1:
+                j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
+                A_exp[n, i, j][:, :, : j_cut.stop - j.start].masked_fill_(
+                    torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
+                        j_cut.start, j_cut.stop, dtype=dtype, device=device
+                    ) >= window,
+                    0,
+                )
+            A_sum_tile = A_exp[n, i, j].sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O[n, i].baddbmm_(A_exp[n, i, j], V[n, j], beta=0 if first else 1)
+        A_sum[n, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[n, i] /= A_sum[n, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -166,27 +172,27 @@ def attention_window_backward(
 
     def dS_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         dO_divided = torch.div(dO[n, i], A_sum[n, i][..., None], out=room(0, n, i, d_v))
         dS_part = (O[n, i] * dO[n, i]).sum(dim=2) / A_sum[n, i]
-        # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
-        #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c]); dA[n,i,j] =
-        #     Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp[n, i, j]
-        # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
-        torch.matmul(dS, K[n, j], out=dQ[n, i])
+        dK_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(1, n, i, d_k))
+        for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
+            # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
+            #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c]); dA[n,i,j] =
+            #     Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the product
+            dS = torch.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(2, n, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp[n, i, j]
+            # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
+            dQ[n, i].baddbmm_(dS, K[n, j], beta=0 if first else 1)
+            # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, n, d_k, j))
+            dK[part, n, :, j] += dK_block
+            # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, i, j], out=room(2, n, d_v, j))
+            dV[part, n, :, j] += dV_block
         dQ[n, i] /= math.sqrt(d_k)
-        dK_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(2, n, i, d_k))
-        # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, n, d_k, j))
-        dK[part, n, :, j] += dK_block
-        # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, i, j], out=room(1, n, d_v, j))
-        dV[part, n, :, j] += dV_block
 
     workspace.sweep(dS_block, T, rows, (), (), T, dtype, device, parts=parts, lots=N, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -226,71 +232,87 @@ def attention_window_lean_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     A_exp_top = workspace.empty((N, T), dtype, device)
     A_sum = workspace.empty((N, T), dtype, device)
     O = workspace.empty((N, T, d_v), dtype, device)
 
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
-        A_masked = S
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        A_masked[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            -math.inf,
-        )
-        j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-        A_masked[:, :, : j_cut.stop - j.start].masked_fill_(
-            torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
-                j_cut.start, j_cut.stop, dtype=dtype, device=device
-            ) >= window,
-            -math.inf,
-        )
-        A_exp_top[n, i] = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
-        A_exp = torch.sub(A_masked, A_exp_top[n, i][..., None], out=room(1, n, i, j))
-        torch.exp(A_exp, out=A_exp)
-        A_sum[n, i] = torch.clamp(A_exp.sum(dim=-1), min=1)
-        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[n, j], out=O[n, i])
+        for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
+            # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+            A_masked = S
+            if i.start + 1 < j.stop:
+                j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+                A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    -math.inf,
+                )
+            if j.start < math.floor(i.stop - window - 1) + 1:
+                j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
+                A_masked[:, :, : j_cut.stop - j.start].masked_fill_(
+                    torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
+                        j_cut.start, j_cut.stop, dtype=dtype, device=device
+                    ) >= window,
+                    -math.inf,
+                )
+            A_exp_top_tile = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            if not first:
+                # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
+                A_exp_top_tile = torch.maximum(A_exp_top_so_far, A_exp_top_tile)
+                A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_sum_so_far *= A_exp_top_factor
+                O[n, i] *= A_exp_top_factor[..., None]
+            A_exp_top_so_far = A_exp_top_tile
+            # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
+            A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, i, j))
+            torch.exp(A_exp, out=A_exp)
+            A_sum_tile = A_exp.sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O[n, i].baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
+        A_exp_top[n, i] = A_exp_top_so_far
+        A_sum[n, i] = torch.clamp(A_sum_so_far, min=1)
         O[n, i] /= A_sum[n, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
-        j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
         A_exp_top[n, i] = 0
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
-        A_exp = torch.exp(S, out=room(1, n, i, j))
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        A_exp[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            0,
-        )
-        j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-        A_exp[:, :, : j_cut.stop - j.start].masked_fill_(
-            torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
-                j_cut.start, j_cut.stop, dtype=dtype, device=device
-            ) >= window,
-            0,
-        )
-        A_sum[n, i] = torch.clamp(A_exp.sum(dim=-1), min=smallest(dtype))
-        # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
-        #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[n, j], out=O[n, i])
+        for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
+            # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+            # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
+            A_exp = torch.exp(S, out=room(1, n, i, j))
+            if i.start + 1 < j.stop:
+                j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+                A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    0,
+                )
+            if j.start < math.floor(i.stop - window - 1) + 1:
+                j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
+                A_exp[:, :, : j_cut.stop - j.start].masked_fill_(
+                    torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
+                        j_cut.start, j_cut.stop, dtype=dtype, device=device
+                    ) >= window,
+                    0,
+                )
+            A_sum_tile = A_exp.sum(dim=-1)
+            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
+            #     by A = A_exp / A_sum, divided after the product
+            O[n, i].baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
+        A_sum[n, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[n, i] /= A_sum[n, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -333,7 +355,7 @@ def attention_window_lean_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True)
     dQ = workspace.empty((N, T, d_k), dtype, device)
     parts = workspace.parts(T, rows, (N,), ())
     dK = torch.zeros((parts, N, d_k, T), dtype=dtype, device=device)
@@ -341,49 +363,51 @@ def attention_window_lean_backward(
 
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
-        A_masked = S
-        j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-        A_masked[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            -math.inf,
-        )
-        j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-        A_masked[:, :, : j_cut.stop - j.start].masked_fill_(
-            torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
-                j_cut.start, j_cut.stop, dtype=dtype, device=device
-            ) >= window,
-            -math.inf,
-        )
-        # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
-        A_exp = torch.sub(A_masked, A_exp_top[n, i][..., None], out=room(1, n, i, j))
-        torch.exp(A_exp, out=A_exp)
-        dO_divided = torch.div(dO[n, i], A_sum[n, i][..., None], out=room(0, n, i, d_v))
+        dO_divided = torch.div(dO[n, i], A_sum[n, i][..., None], out=room(1, n, i, d_v))
         dS_part = (O[n, i] * dO[n, i]).sum(dim=2) / A_sum[n, i]
-        # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
-        #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c]); dA[n,i,j] =
-        #     Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(2, n, i, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp
-        # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
-        torch.matmul(dS, K[n, j], out=dQ[n, i])
+        dK_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(2, n, i, d_k))
+        for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
+            # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(3, n, i, j))
+            A_masked = S
+            if i.start + 1 < j.stop:
+                j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+                A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
+                        j_cut.start, j_cut.stop, device=device
+                    ),
+                    -math.inf,
+                )
+            if j.start < math.floor(i.stop - window - 1) + 1:
+                j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
+                A_masked[:, :, : j_cut.stop - j.start].masked_fill_(
+                    torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
+                        j_cut.start, j_cut.stop, dtype=dtype, device=device
+                    ) >= window,
+                    -math.inf,
+                )
+            # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
+            A_exp = torch.sub(A_masked, A_exp_top[n, i][..., None], out=room(3, n, i, j))
+            torch.exp(A_exp, out=A_exp)
+            # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
+            #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c]); dA[n,i,j] =
+            #     Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the product
+            dS = torch.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(4, n, i, j))
+            dS -= dS_part[..., None]
+            dS *= A_exp
+            # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
+            dQ[n, i].baddbmm_(dS, K[n, j], beta=0 if first else 1)
+            # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
+            #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(5, n, d_k, j))
+            dK[part, n, :, j] += dK_block
+            # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
+            #     by A = A_exp / A_sum, divided before the product
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(4, n, d_v, j))
+            dV[part, n, :, j] += dV_block
         dQ[n, i] /= math.sqrt(d_k)
-        dK_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(3, n, i, d_k))
-        # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
-        #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(4, n, d_k, j))
-        dK[part, n, :, j] += dK_block
-        # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-        #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(2, n, d_v, j))
-        dV[part, n, :, j] += dV_block
 
     workspace.sweep(S_block, T, rows, (), (), T, dtype, device, parts=parts, lots=N, matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -397,7 +421,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
-    version="v35bd6322",
+    version="v35bdeed3",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -430,7 +454,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
-    version="v701d5227",
+    version="v6ce3160b",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

@@ -144,13 +144,14 @@ def self_attention_rotary_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start))
         )
         P_masked = Z
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        P_masked[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            -math.inf,
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            P_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                -math.inf,
+            )
         P_exp_top = torch.clamp(largest(P_masked, -1), min=torch.finfo(dtype).min)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         torch.sub(P_masked, P_exp_top[..., None], out=P_exp[n, g, r, i_2, j])
@@ -184,13 +185,14 @@ def self_attention_rotary_forward(
         )
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         torch.exp(Z, out=P_exp[n, g, r, i_2, j])
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        P_exp[n, g, r, i_2, j][:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            0,
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            P_exp[n, g, r, i_2, j][:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
         P_sum[n, g, r, i_2] = torch.clamp(P_exp[n, g, r, i_2, j].sum(dim=-1), min=smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
@@ -467,13 +469,14 @@ def self_attention_rotary_lean_forward(
             ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start))
         )
         P_masked = Z
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        P_masked[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            -math.inf,
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            P_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                -math.inf,
+            )
         P_exp_top = torch.clamp(largest(P_masked, -1), min=torch.finfo(dtype).min)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         P_exp = torch.sub(P_masked, P_exp_top[..., None], out=room(1, r, i_2, j))
@@ -505,13 +508,14 @@ def self_attention_rotary_lean_forward(
         )
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         P_exp = torch.exp(Z, out=room(1, r, i_2, j))
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        P_exp[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            0,
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            P_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
         P_sum = torch.clamp(P_exp.sum(dim=-1), min=smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
@@ -639,13 +643,14 @@ def self_attention_rotary_lean_backward(
             out=room(1, g, i_2, j),
         )
         P_masked = Z
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        P_masked[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            -math.inf,
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            P_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                -math.inf,
+            )
         P_exp_top = torch.clamp(largest(P_masked, -1), min=torch.finfo(dtype).min)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         P_exp = torch.sub(P_masked, P_exp_top[..., None], out=room(1, g, i_2, j))
@@ -698,13 +703,14 @@ def self_attention_rotary_lean_backward(
         )
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         P_exp = torch.exp(Z, out=room(1, g, i_2, j))
-        j_cut = slice(min(max(j.start, i_2.start + 1), j.stop), j.stop)
-        P_exp[:, :, j_cut.start - j.start :].masked_fill_(
-            torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            ),
-            0,
-        )
+        if i_2.start + 1 < j.stop:
+            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            P_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
+                    j_cut.start, j_cut.stop, device=device
+                ),
+                0,
+            )
         P_sum = torch.clamp(P_exp.sum(dim=-1), min=smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
@@ -829,7 +835,7 @@ _operator = Operator(
     "self_attention_rotary",
     self_attention_rotary_forward,
     self_attention_rotary_backward,
-    version="v3ab2b884",
+    version="v74df61b7",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),
@@ -903,7 +909,7 @@ _lean_operator = Operator(
     "self_attention_rotary_lean",
     self_attention_rotary_lean_forward,
     self_attention_rotary_lean_backward,
-    version="vcc547b76",
+    version="v82d53a6c",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),

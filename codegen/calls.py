@@ -1,0 +1,189 @@
+"""One operation, one call: a node computed into memory that is there.
+
+Beside `codegen.blocks`, which decides what is computed and where. An expression over wide values becomes calls that
+pass its memory along, an operation at a time; narrow operands are printed as expressions. A selection is computed and
+then overwritten where its condition fails, in the columns where it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from codegen.backends.tables import ATOM, TERNARY, Library
+from codegen.nodes import Axes, Contract, Map, Node, Read, Select, flagged
+from codegen.pieces import Setting
+from codegen.printer import Printer, Text
+from codegen.sharing import fresh_name
+from codegen.spans import cut, negated
+from codegen.supports import End, conjuncts, ends
+from derive.language import Index
+
+
+@dataclass
+class Target:
+    """Where a value goes: an expression for the memory, and the variable that is bound to it by the first call."""
+
+    memory: str
+    variable: str = ""
+    is_bound: bool = False
+
+    @property
+    def text(self) -> str:
+        """The variable once it is bound, before that the memory."""
+        return self.variable if self.is_bound and self.variable else self.memory
+
+
+@dataclass
+class Calls:
+    """The lines of a block so far.
+
+    `spare` is the number of the next piece of scratch memory, and `place` tells the memory of a value by its name.
+    """
+
+    printer: Printer
+    setting: Setting
+    row: Index
+    restricted: Mapping[Index, tuple[End, ...]]
+    taken: set[str]
+    spare: int
+    place: Callable[[str], str]
+    lines: list[str] = field(default_factory=list)
+    depth: int = 0
+
+    @property
+    def library(self) -> Library:
+        """The array library that is called."""
+        return self.printer.library
+
+    def line(self, text: str) -> None:
+        """One more line."""
+        self.lines.append("    " * self.depth + text)
+
+    def scratch(self, slot: int, axes: Axes) -> str:
+        """A numbered piece of scratch memory with these axes, as text."""
+        shown = [self.printer.variables.get(index, str(index.extent)) for index in axes]
+        return f"room({', '.join([str(slot), *shown])})"
+
+    def compute(self, node: Node, axes: Axes, target: Target) -> None:
+        """Lines that compute the node into the target."""
+        if isinstance(node, Map):
+            self._map(node, axes, target)
+        elif isinstance(node, Select):
+            self._select(node, axes, target)
+        elif isinstance(node, Contract):
+            self._contract(node, axes, target)
+        elif node.is_host:
+            self.bind(target)
+            self.line(self.library.fill.format(out=target.text, value=self.printer.laid_out(node, axes).text))
+        else:
+            self._call(self.library.copy, [self.printer.aligned(node, axes).text], target)
+
+    def _map(self, node: Map, axes: Axes, target: Target) -> None:
+        operands: list[Text] = []
+        written = False
+        for operand in node.operands:
+            if self.setting.is_text(operand):
+                operands.append(self.printer.aligned(operand, axes))
+            elif not written:
+                self.compute(operand, axes, target)
+                self.bind(target)
+                operands.append(Text(target.text, ATOM))
+                written = True
+            else:
+                name = fresh_name(f"{target.variable or 'part'}_part", self.taken)
+                other = Target(self.scratch(self.spare, axes), name)
+                self.spare += 1
+                self.compute(operand, axes, other)
+                operands.append(Text(other.text, ATOM))
+        self._operation(node, operands, axes, target)
+
+    def _operation(self, node: Map, operands: Sequence[Text], axes: Axes, target: Target) -> None:
+        sign = self.library.augmented.get(node.operation)
+        if sign and operands[0].text == target.text:
+            self.line(f"{target.text} {sign} {operands[1].within(TERNARY)}")
+            return
+        if self.library.needs_array_first and node.operands[0].is_host and node.operation in ("add", "mul"):
+            node, operands = Map(node.operation, node.operands[::-1]), operands[::-1]
+        call = self.library.into.get(node.operation)
+        fills = not self.library.needs_array_first or any(set(o.axes) == set(axes) for o in node.operands)
+        if call is not None and fills and not (self.library.needs_array_first and node.operands[0].is_host):
+            self._call(call, [operand.text for operand in operands], target)
+            return
+        spelling = self.library.operators[node.operation]
+        shown = [operand.within(needed) for operand, needed in zip(operands, spelling.operands, strict=True)]
+        self._call(self.library.copy, [spelling.text.format(*shown)], target)
+
+    def _call(self, call: str, operands: Sequence[str], target: Target) -> None:
+        """A call that writes to the target's memory, and binds its variable if it is the first to do so."""
+        text = call.format(*operands, out=target.text)
+        if (
+            target.variable
+            and not target.is_bound
+            and call.startswith(f"{self.library.prefix}.")
+            and "copyto" not in call
+        ):
+            self.line(f"{target.variable} = {text}")
+            target.is_bound = True
+            return
+        if target.variable and not target.is_bound:
+            self.bind(target)
+            text = call.format(*operands, out=target.text)
+        self.line(text)
+
+    def bind(self, target: Target) -> None:
+        """A line that binds the target's variable to its memory, if nothing has."""
+        if target.variable and not target.is_bound:
+            self.line(f"{target.variable} = {target.memory}")
+            target.is_bound = True
+
+    def _contract(self, node: Contract, axes: Axes, target: Target) -> None:
+        if node.axes != axes and Contract(node.right, node.left, node.over).axes == axes:
+            node = Contract(node.right, node.left, node.over)
+        factors = self.printer.matrices(node) if node.axes == axes else None
+        if factors is None:
+            self._call(self.library.copy, [self.printer.aligned(node, axes).text], target)
+        else:
+            self._call(self.library.into["matmul"], [factor.text for factor in factors], target)
+
+    # -- selections --------------------------------------------------------------------------------------------------
+
+    def _select(self, node: Select, axes: Axes, target: Target) -> None:
+        if not node.no.is_host:
+            self._call(self.library.copy, [self.printer.laid_out(node, axes).text], target)
+            return
+        if isinstance(node.yes, Read) and node.yes.axes == axes and self.place(node.yes.name) == target.memory:
+            self.line(f"{target.variable or target.memory} = {node.yes.name}")
+            target.is_bound = True
+        else:
+            self.compute(node.yes, axes, target)
+            self.bind(target)
+        value = self.printer.laid_out(node.no, axes).text
+        for part in sorted(conjuncts(node.condition), key=repr):
+            self._fill(part, value, axes, target)
+
+    def _fill(self, condition: Node, value: str, axes: Axes, target: Target) -> None:
+        """Lines that put a value where a condition fails, in the columns where it can."""
+        flag, inner = flagged(condition)
+        guards = [flag.name] if flag is not None else []
+        printer, out, column, span = self.printer, target.text, "", ""
+        known = [end for end in ends(condition, self.row) if end.index in self.restricted]
+        if known:
+            (end,) = known
+            column, row = printer.variables[end.index], printer.variables[self.row]
+            made = cut(end, self.restricted[end.index], column, row, printer)
+            guards.append(made.some)
+            span = f"{column}_cut = {made.span}"
+            shown = [made.place if index == end.index else ":" for index in axes]
+            while shown[-1] == ":":
+                shown.pop()
+            printer = replace(printer, variables={**printer.variables, end.index: f"{column}_cut"})
+            out = f"{out}[{', '.join(shown)}]"
+        where = printer.aligned(negated(inner), axes).text
+        if guards:
+            self.line(f"if {' and '.join(guards)}:")
+        self.depth += bool(guards)
+        if span:
+            self.line(span)
+        self.line(self.library.fill_where.format(out=out, value=value, where=where))
+        self.depth -= bool(guards)

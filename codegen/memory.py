@@ -1,0 +1,104 @@
+"""Where the wide values of a block lie: scratch memory by liveness, and in place where a value dies.
+
+Beside `codegen.blocks`. A value is alive from the statement that computes it to the last one that reads it. Two values
+share a numbered piece of scratch memory if they are never alive together, and a value whose last reader is computed in
+place shares the reader's memory from the beginning: scores become exponentials, and exponentials probabilities, in one
+buffer, which may be a block of a stored array.
+
+In a loop over tiles, what was there before it stays alive through all of them, and so does what one tile hands to the
+next; everything else of a tile is gone when the next begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from codegen.nodes import Map, Node, Read, Scatter, Select, walk
+from codegen.pieces import Setting
+from codegen.sharing import Statement, reads
+
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """For each wide value the stored array whose block it is in, or the number of its piece of scratch memory.
+
+    `parts` are the pieces for what a tile adds to a sum, and `spare` is the first number that is not used.
+    """
+
+    stored: dict[str, str] = field(default_factory=dict)
+    slots: dict[str, int] = field(default_factory=dict)
+    parts: dict[str, int] = field(default_factory=dict)
+    spare: int = 0
+
+
+def allocated(
+    statements: Sequence[Statement], setting: Setting, span: range = range(0), lasting: Collection[str] = ()
+) -> Memory:
+    """The memory of the wide values; `span` are the places of a loop over tiles, which hand on what is `lasting`."""
+    where = {statement.name: place for place, statement in enumerate(statements)}
+    last = {name: place for place, statement in enumerate(statements) for name in reads(statement.node)}
+    lives = {name: _life(place, last.get(name, place), span, name in lasting) for name, place in where.items()}
+    heirs: dict[str, str] = {}
+    for place, statement in enumerate(statements):
+        name = _inherited(statement, setting)
+        is_dead = name in where and lives[name][1] == place and statement.name not in lasting
+        is_dead = is_dead and not (place in span and (name in lasting or where[name] < span.start))
+        if is_dead and name not in setting.kept and setting.is_wide(statement.axes):
+            if statements[where[name]].axes == statement.axes:
+                heirs[name] = statement.name
+    memory, slots, parts = Memory(), dict[str, int](), dict[str, int]()
+    used: list[list[Interval]] = []
+    for statement in statements:
+        name = statement.name
+        if not setting.is_wide(statement.axes):
+            continue
+        chain = [name]
+        while chain[-1] in heirs:
+            chain.append(heirs[chain[-1]])
+        if chain[-1] in setting.loop.stored:
+            memory.stored[name] = chain[-1]
+        elif name not in slots:
+            life = lives[name][0], max(lives[link][1] for link in chain)
+            slots |= dict.fromkeys(chain, _free(used, life))
+        if name in lasting:
+            parts[name] = _free(used, (where[name], where[name]))
+    return Memory(memory.stored, slots, parts, len(used))
+
+
+def _life(start: int, end: int, span: range, is_lasting: bool) -> Interval:
+    """From where to where a value is alive that is computed and last read at these places."""
+    if is_lasting:
+        return span.start, max(end, span.stop - 1)
+    return start, max(end, span.stop - 1) if start < span.start and end in span else end
+
+
+def _free(used: list[list[Interval]], life: Interval) -> int:
+    """The number of the first piece of memory that nothing alive at the same time lies in; it is taken afterwards."""
+    start, end = life
+    for number, lives in enumerate(used):
+        if all(end < first or final < start for first, final in lives):
+            lives.append(life)
+            return number
+    used.append([life])
+    return len(used) - 1
+
+
+def _inherited(statement: Statement, setting: Setting) -> str:
+    """The value whose memory the first call of the statement may write to: an operand of it read nowhere else."""
+    node: Node = statement.node
+    if isinstance(node, Scatter) and node.base is not None:
+        node = node.base
+    if isinstance(node, Read):
+        return node.name
+    while isinstance(node, (Map, Select)):
+        inner = node.operands if isinstance(node, Map) else (node.yes,)
+        deeper = [n for n in inner if not setting.is_text(n)]
+        if not deeper:
+            reading = [n.name for n in inner if isinstance(n, Read) and set(n.axes) == set(statement.axes)]
+            everywhere = [n.name for n in walk(statement.node) if isinstance(n, Read)]
+            return next((name for name in reading if everywhere.count(name) == 1), "")
+        node = deeper[0]
+    return ""

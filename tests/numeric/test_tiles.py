@@ -1,0 +1,188 @@
+"""Blocks that are computed by tiles of their columns: the same result for every width, in every path of a kernel."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codegen.array_library import array_library
+
+from .test_blocks import BLOCKED, TARGETS, functions, results, workspace
+
+WIDTHS = (1, 2, 3, 5)
+TILED = sorted(
+    (name, flavour)
+    for name in BLOCKED
+    for flavour in ("", "_lean")
+    if any(
+        "workspace.tiles" in inspect.getsource(function)
+        for key, function in functions(name, "numpy").items() if ("_lean" in key) == bool(flavour)
+    )
+)  # fmt: skip
+
+
+def test_both_targets_cut_the_same_kernels() -> None:
+    assert {("attention", "_lean"), ("attention", ""), ("attention_window", "_lean")} <= set(TILED)
+    for target in TARGETS:
+        folder = Path(__file__).parents[2] / "generated" / target
+        cut = {path.stem for path in folder.glob("*.py") if "workspace.tiles" in path.read_text()}
+        assert cut == {name for name, _ in TILED}
+
+
+@pytest.mark.parametrize("is_bounded", [True, False])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("name", "flavour"), TILED)
+def test_the_cut_into_tiles_does_not_show(
+    name: str, flavour: str, target: str, is_bounded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if target == "torch":
+        pytest.importorskip("torch")
+    module = importlib.import_module(f"generated.{target}.{name}")
+    if hasattr(module, "bounded"):
+        monkeypatch.setattr(module, "bounded", lambda *_: is_bounded)
+    elif is_bounded:
+        pytest.skip("has one path")
+    whole = results(name, target, workspace(target, rows=1000, columns=1000, threads=1), flavour)
+    for rows, columns in ((1, 2), (2, 3), (3, 1), (1000, 2), (1000, 5)):
+        space = workspace(target, rows=rows, columns=columns, threads=1)
+        for one, other in zip(whole, results(name, target, space, flavour), strict=True):
+            np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("name", "flavour"), TILED)
+def test_with_tiles_the_number_of_threads_does_not_show_in_any_bit(
+    name: str, flavour: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if target == "torch":
+        pytest.importorskip("torch")
+    monkeypatch.setattr(f"generated.{target}.workspace.SMALL", 0)
+    one, other = (
+        results(name, target, workspace(target, rows=2, columns=3, threads=count), flavour) for count in (1, 3)
+    )
+    for left, right in zip(one, other, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Attention by hand, in float64.
+
+
+def expected(logits: np.ndarray, allowed: np.ndarray, *rest: np.ndarray) -> tuple[np.ndarray, ...]:
+    """O, and the gradients with respect to the logits and V; a row that may see nothing is 0."""
+    v, upstream = rest
+    masked = np.where(allowed, logits, -np.inf)
+    top = np.maximum(masked.max(-1, keepdims=True, initial=-np.inf), np.finfo(float).min)
+    weights = np.where(allowed, np.exp(masked - top), 0)
+    weights /= np.maximum(weights.sum(-1, keepdims=True), 1)
+    output = weights @ v
+    slopes = upstream @ v.swapaxes(-1, -2)
+    slopes = weights * (slopes - (weights * slopes).sum(-1, keepdims=True))
+    return output, slopes, weights.swapaxes(-1, -2) @ upstream
+
+
+def attention(target: str, flavour: str, arrays: list[np.ndarray], upstream: np.ndarray, **options: Any) -> list[Any]:
+    known, library = functions("attention", target), array_library(target)
+    space = workspace(target, **{key: options.pop(key) for key in ("rows", "columns")})
+    given = [library.array(value) for value in arrays]
+    output, saved = known[f"attention{flavour}_forward"](*given, **options, workspace=space)
+    gradients = known[f"attention{flavour}_backward"](library.array(upstream), saved, workspace=space)
+    return [np.asarray(value) for value in (output, *gradients)]
+
+
+@pytest.mark.parametrize("flavour", ["", "_lean"])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("kind", "tolerance"), [(np.float32, 2e-3), (np.float64, 1e-9)])
+@pytest.mark.parametrize("scale", [1.0, 1e2, 1e4])
+@pytest.mark.parametrize("causal", [True, False])
+def test_logits_of_any_size(
+    scale: float, causal: bool, kind: type, tolerance: float, target: str, flavour: str
+) -> None:
+    """The largest logit may come in any tile: first, in between or last."""
+    if target == "torch":
+        pytest.importorskip("torch")
+    q, k, v, upstream = np.random.default_rng(0).integers(-4, 5, (4, 2, 9, 4)).astype(kind)
+    q *= kind(scale)
+    for turn in (1, -1):
+        k = np.ascontiguousarray(k[:, ::turn])
+        logits = q.astype(float) @ k.astype(float).swapaxes(-1, -2) / 2
+        seen = np.arange(9)[:, None] >= np.arange(9) if causal else np.ones((9, 9), bool)
+        output, slopes, dv = expected(logits, seen, v.astype(float), upstream.astype(float))
+        dq, dk = slopes @ k / 2, slopes.swapaxes(-1, -2) @ q / 2
+        for columns in WIDTHS:
+            made = attention(target, flavour, [q, k, v], upstream, causal=causal, rows=4, columns=columns)
+            for one, other in zip((output, dq, dk, dv), made, strict=True):
+                assert other.dtype == kind
+                np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance * max(np.abs(one).max(), 1e-30))
+
+
+@pytest.mark.parametrize("flavour", ["", "_lean"])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("sizes", [(0, 3), (3, 0), (1, 1), (2, 7), (7, 2), (0, 0)])
+@pytest.mark.parametrize("causal", [True, False])
+def test_sizes_at_the_edges(causal: bool, sizes: tuple[int, int], target: str, flavour: str) -> None:
+    if target == "torch":
+        pytest.importorskip("torch")
+    rows, columns = sizes
+    draw = np.random.default_rng(0).standard_normal
+    q, k, v, upstream = draw((2, rows, 3)), draw((2, columns, 3)), draw((2, columns, 5)), draw((2, rows, 5))
+    seen = np.arange(rows)[:, None] >= np.arange(columns) if causal else np.ones((rows, columns), bool)
+    logits = q @ k.swapaxes(-1, -2) / np.sqrt(3)
+    output, slopes, dv = expected(logits, seen, v, upstream)
+    for width in (1, 2, 5):
+        made = attention(target, flavour, [q, k, v], upstream, causal=causal, rows=2, columns=width)
+        wanted = output, slopes @ k / np.sqrt(3), slopes.swapaxes(-1, -2) @ q / np.sqrt(3), dv
+        for one, other in zip(wanted, made, strict=True):
+            np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("flavour", ["", "_lean"])
+@pytest.mark.parametrize("is_bounded", [True, False])
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_that_see_nothing_at_first_or_at_all(
+    target: str, is_bounded: bool, flavour: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A running maximum is -inf until a key is seen: exp(-inf - -inf) must not be met."""
+    if target == "torch":
+        pytest.importorskip("torch")
+    module = importlib.import_module(f"generated.{target}.attention_masked")
+    monkeypatch.setattr(module, "bounded", lambda *_: is_bounded)
+    q, k, v, upstream = np.random.default_rng(0).standard_normal((4, 2, 8, 4))
+    seen = np.random.default_rng(1).integers(0, 2, (8, 8)) > 0
+    seen[2], seen[3, :5], seen[4, 3:] = False, False, False
+    output, slopes, dv = expected(q @ k.swapaxes(-1, -2) / 2, seen, v, upstream)
+    library = array_library(target)
+    arrays = [library.array(value) for value in (q, k, v, seen.astype(np.int64))]
+    for columns in WIDTHS:
+        space = workspace(target, rows=3, columns=columns)
+        with np.errstate(all="raise", under="ignore"):
+            made, saved = getattr(module, f"attention_masked{flavour}_forward")(*arrays, workspace=space)
+            backward = getattr(module, f"attention_masked{flavour}_backward")
+            gradients = backward(library.array(upstream), saved, workspace=space)
+        wanted = output, slopes @ k / 2, slopes.swapaxes(-1, -2) @ q / 2, dv
+        for one, other in zip(wanted, (made, *gradients), strict=True):
+            np.testing.assert_allclose(np.asarray(other), one, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 7, 512, 513, 1000])
+@pytest.mark.parametrize("columns", [1, 2, 3, 512, None])
+@pytest.mark.parametrize("target", TARGETS)
+def test_tiles_are_a_range_in_pieces(target: str, columns: int | None, size: int) -> None:
+    if target == "torch":
+        pytest.importorskip("torch")
+    tiles = list(workspace(target, columns=columns).tiles(slice(3, 3 + size), 512))
+    assert [is_first for is_first, _ in tiles] == [True, *[False] * (len(tiles) - 1)]
+    assert [place for _, tile in tiles for place in range(tile.start, tile.stop)] == list(range(3, 3 + size))
+    widths = {tile.stop - tile.start for _, tile in tiles}
+    assert max(widths) <= (columns or 512)
+    assert size == 0 or min(widths) > 0
+
+
+def test_a_workspace_refuses_what_is_no_number_of_columns() -> None:
+    with pytest.raises(ValueError, match=r"columns: expected at least 1, found 0"):
+        workspace("numpy", columns=0)
