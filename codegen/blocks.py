@@ -47,13 +47,13 @@ class BlockPrinter:
     variables: Mapping[Index, str]
     restricted: Mapping[Index, tuple[End, ...]]
     taken: set[str]
-    lot: Index | None = None
+    lots: Axes = ()
     tile: Index | None = None
     rows: str = "rows"
     turned: dict[str, Axes] = field(default_factory=dict)  # accumulated arrays whose last two axes change places
 
     def __post_init__(self) -> None:
-        self.setting = Setting(self.loop, self.lot)
+        self.setting = Setting(self.loop, self.lots)
         self.library = self.outside.library
         statements = apart(self.setting, self.taken)
         self.tiling = tiled(statements, self.tile, self.setting, self.taken) if self.tile is not None else None

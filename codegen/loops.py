@@ -87,9 +87,14 @@ class Loop:
         return tuple(i for i in self.outer if all(i in axes for axes in self.accumulated.values()))
 
     @property
-    def lot(self) -> Index | None:
-        """The outer index several of whose values can be computed together: the last of those that are independent."""
-        return self.own[-1] if self.own else None
+    def lots(self) -> Axes:
+        """The outer indices several of whose values can be computed together.
+
+        Those for which products of matrices are stacks of products; where there are none, the last of the independent.
+        """
+        products = [n for s in self.body for n in walk(s.node) if isinstance(n, Contract) and self.row in indices_of(n)]
+        stacked = tuple(i for i in self.own if products and all(i in product.shared for product in products))
+        return stacked or self.own[-1:]
 
     @property
     def shared(self) -> Axes:

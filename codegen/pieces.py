@@ -33,15 +33,15 @@ LEAVES = (Read, View, Position, Gather)
 
 @dataclass(frozen=True)
 class Setting:
-    """What stands around the statements of a body: the loop, and the outer index that runs over several values."""
+    """What stands around the statements of a body: the loop, and the outer indices that run over several values."""
 
     loop: Loop
-    lot: Index | None = None
+    lots: Axes = ()
 
     @cached_property
     def blocked(self) -> frozenset[Index]:
         """The indices that run over the block at hand."""
-        return frozenset({self.loop.row, *([self.lot] if self.lot is not None else [])})
+        return frozenset({self.loop.row, *self.lots})
 
     @cached_property
     def indices(self) -> frozenset[Index]:

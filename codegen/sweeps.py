@@ -159,15 +159,15 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
     loop, library = sweep.loop, outside.library
     variables = _variables(sweep, taken)
     function = fresh_name(f"{loop.name}_block", taken)
-    lot = loop.lot if library.lots else None
-    own = tuple(index for index in loop.own if index != lot)
-    one, some = (*own, *loop.shared), tuple(index for index in (lot, loop.row) if index is not None)
+    lots = loop.lots if library.lots else ()
+    own = tuple(index for index in loop.own if index not in lots)
+    one, some = (*own, *loop.shared), (*lots, loop.row)
     arguments = ["room: Room", "part: int", *(f"{variables[index]}: int" for index in one)]
     arguments += [f"{variables[index]}: slice" for index in some]
     about = _about([variables[i] for i in one], [variables[i] for i in some])
     printed = functools.partial(
         BlockPrinter, outside=outside, variables=variables, restricted=sweep.restricted,
-        lot=lot, tile=sweep.tile, rows=sweep.rows,
+        lots=lots, tile=sweep.tile, rows=sweep.rows,
     )  # fmt: skip
     block, light = printed(loop, taken=set(taken)), None
     if sweep.light is not None:
@@ -188,8 +188,8 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
         chosen = f"{lighter} if bounded({bound}, dtype) else {function}"
     called = [chosen, str(loop.row.extent), sweep.rows, _sizes(own), _sizes(loop.shared), sweep.width]
     called += [library.runtime["kind_arguments"], *([f"parts={sweep.parts}"] if loop.accumulated else [])]
-    called += [f"lots={lot.extent}"] if lot is not None else []
-    called += ["matrices=True"] if lot is not None and loop.has_products else []
+    called += [f"lots={_sizes(lots)}"] if lots else []
+    called += ["matrices=True"] if lots and loop.has_products else []
     return [
         *_whole_arrays(sweep, library, {**loop.accumulated, **block.turned}, is_tiled=is_tiled),
         *functions,

@@ -112,7 +112,15 @@ def attention_forward(
         np.sqrt(np.einsum("bia,bia->bi", Q, Q)).max(axis=(0, 1), initial=-math.inf)
     ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("bja,bja->bj", K, K)).max(axis=(0, 1), initial=-math.inf))
     workspace.sweep(
-        S_block_unshifted if bounded(S_bound, dtype) else S_block, T_q, rows, (), (), T_k, dtype, lots=N, matrices=True
+        S_block_unshifted if bounded(S_bound, dtype) else S_block,
+        T_q,
+        rows,
+        (),
+        (),
+        T_k,
+        dtype,
+        lots=(N,),
+        matrices=True,
     )
     saved = (leading, types, N, T_k, T_q, d_k, d_v, rows, causal, Q, K, V, O, A_exp, A_sum)
     return restore(O, leading, bound.type), saved
@@ -168,7 +176,7 @@ def attention_backward(
             dV[part, b, j] += dV_block
         dQ[b, i] /= math.sqrt(d_k)
 
-    workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N, matrices=True)
+    workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -277,7 +285,15 @@ def attention_lean_forward(
         np.sqrt(np.einsum("bia,bia->bi", Q, Q)).max(axis=(0, 1), initial=-math.inf)
     ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("bja,bja->bj", K, K)).max(axis=(0, 1), initial=-math.inf))
     workspace.sweep(
-        S_block_unshifted if bounded(S_bound, dtype) else S_block, T_q, rows, (), (), T_k, dtype, lots=N, matrices=True
+        S_block_unshifted if bounded(S_bound, dtype) else S_block,
+        T_q,
+        rows,
+        (),
+        (),
+        T_k,
+        dtype,
+        lots=(N,),
+        matrices=True,
     )
     saved = (leading, types, N, T_k, T_q, d_k, d_v, causal, Q, K, V, O, A_sum, A_exp_top)
     return restore(O, leading, bound.type), saved
@@ -349,7 +365,7 @@ def attention_lean_backward(
             dV[part, b, j] += dV_block
         dQ[b, i] /= math.sqrt(d_k)
 
-    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N, matrices=True)
+    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

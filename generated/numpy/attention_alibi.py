@@ -57,25 +57,25 @@ def attention_alibi_forward(
     A_sum = workspace.empty((N, H, T), dtype)
     O = workspace.empty((N, H, T, d_v), dtype)
 
-    def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one n and some h."""
+    def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some n, h."""
         j = slice(0, min(T, i.stop))
-        S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        S_part_2 = np.subtract(
+        S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, n, h, i, d_k))
+        S_part_3 = np.subtract(
             np.arange(i.start, i.stop, dtype=dtype)[..., None],
             np.arange(j.start, j.stop, dtype=dtype),
             out=room(1, i, j),
         )
+        S_part_2 = np.multiply(slope[h], S_part_3[..., None], out=room(2, i, j, h))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
         S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=A_exp[n, h, i, j])
-        S_part_3 = np.multiply(slope[h][..., None, None], S_part_2, out=room(2, h, i, j))
-        S -= S_part_3
+        S -= S_part_2.transpose(2, 0, 1)
         A_masked = S
         if i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
             np.copyto(
-                A_masked[:, :, j_cut.start - j.start :],
+                A_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
@@ -89,7 +89,7 @@ def attention_alibi_forward(
         np.matmul(A_exp[n, h, i, j], V[n, h, j], out=O[n, h, i])
         O[n, h, i] /= A_sum[n, h, i][..., None]
 
-    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H, matrices=True)
+    workspace.sweep(S_block, T, rows, (), (), T, dtype, lots=(N, H), matrices=True)
     saved = (leading, types, H, N, T, d_k, d_v, Q, K, V, O, A_exp, A_sum)
     return restore(O, leading, bound.type), saved
 
@@ -156,7 +156,7 @@ def attention_alibi_backward(
         dQ[n, h, i] /= math.sqrt(d_k)
         dslope[part, h] += -dslope_so_far
 
-    workspace.sweep(dS_block, T, rows, (), (N,), T, dtype, parts=parts, lots=H, matrices=True)
+    workspace.sweep(dS_block, T, rows, (), (N,), T, dtype, parts=parts, lots=(H,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dslope = dslope[0] if parts == 1 else dslope.sum(axis=0)
@@ -203,25 +203,25 @@ def attention_alibi_lean_forward(
     A_sum = workspace.empty((N, H, T), dtype)
     O = workspace.empty((N, H, T, d_v), dtype)
 
-    def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one n and some h."""
-        S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+    def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some n, h."""
+        S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, n, h, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
-            S_part_2 = np.subtract(
+            S_part_3 = np.subtract(
                 np.arange(i.start, i.stop, dtype=dtype)[..., None],
                 np.arange(j.start, j.stop, dtype=dtype),
                 out=room(1, i, j),
             )
+            S_part_2 = np.multiply(slope[h], S_part_3[..., None], out=room(2, i, j, h))
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
-            S_part_3 = np.multiply(slope[h][..., None, None], S_part_2, out=room(3, h, i, j))
-            S -= S_part_3
+            S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, n, h, i, j))
+            S -= S_part_2.transpose(2, 0, 1)
             A_masked = S
             if i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
                 np.copyto(
-                    A_masked[:, :, j_cut.start - j.start :],
+                    A_masked[:, :, :, j_cut.start - j.start :],
                     -math.inf,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
@@ -234,20 +234,20 @@ def attention_alibi_lean_forward(
                 O[n, h, i] *= A_exp_top_factor[..., None]
             A_exp_top_so_far = A_exp_top_tile
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
-            A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(2, h, i, j))
+            A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, n, h, i, j))
             np.exp(A_exp, out=A_exp)
             A_sum_tile = A_exp.sum(axis=-1)
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[n, h, j], out=O[n, h, i] if first else room(1, h, i, d_v))
+            O_tile = np.matmul(A_exp, V[n, h, j], out=O[n, h, i] if first else room(2, n, h, i, d_v))
             if not first:
                 O[n, h, i] += O_tile
         A_exp_top[n, h, i] = A_exp_top_so_far
         A_sum[n, h, i] = np.maximum(A_sum_so_far, 1)
         O[n, h, i] /= A_sum[n, h, i][..., None]
 
-    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, lots=H, matrices=True)
+    workspace.sweep(S_block, T, rows, (), (), T, dtype, lots=(N, H), matrices=True)
     saved = (leading, types, H, N, T, d_k, d_v, Q, K, V, slope, O, A_sum, A_exp_top)
     return restore(O, leading, bound.type), saved
 
@@ -330,7 +330,7 @@ def attention_alibi_lean_backward(
         dQ[n, h, i] /= math.sqrt(d_k)
         dslope[part, h] += -dslope_so_far
 
-    workspace.sweep(S_block, T, rows, (), (N,), T, dtype, parts=parts, lots=H, matrices=True)
+    workspace.sweep(S_block, T, rows, (), (N,), T, dtype, parts=parts, lots=(H,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dslope = dslope[0] if parts == 1 else dslope.sum(axis=0)

@@ -74,7 +74,7 @@ def attention_biased_forward(
         np.matmul(A_exp[b, i], V[b], out=O[b, i])
         O[b, i] /= A_sum[b, i][..., None]
 
-    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, lots=N, matrices=True)
+    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, O, A_exp, A_sum)
     return restore(O, leading, bound.type), saved
 
@@ -134,7 +134,7 @@ def attention_biased_backward(
             np.copyto(dbias[b, i, j], dS)
         dQ[b, i] /= math.sqrt(d_k)
 
-    workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N, matrices=True)
+    workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return (

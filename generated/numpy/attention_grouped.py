@@ -56,24 +56,18 @@ def attention_grouped_forward(
     A_sum = workspace.empty((N, G, R, T_q), dtype)
     O = workspace.empty((N, G, R, T_q, d_v), dtype)
 
-    def S_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n, g and some r."""
+    def S_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
-        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
+        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-        S = A_exp[n, g, r, i, j]
-        np.copyto(
-            S,
-            (
-                S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
-            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
-        )
+        S = np.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
         A_masked = S
         if causal and i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
             np.copyto(
-                A_masked[:, :, j_cut.start - j.start :],
+                A_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
@@ -84,33 +78,22 @@ def attention_grouped_forward(
         A_sum[n, g, r, i] = np.maximum(A_exp[n, g, r, i, j].sum(axis=-1), 1)
         # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
-        np.copyto(
-            O[n, g, r, i],
-            (
-                A_exp[n, g, r, i, j].reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i.stop - i.start), d_v),
-        )
+        np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i])
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
-    def S_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n, g and some r. No row maximum is needed."""
-        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
+    def S_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-            S = A_exp[n, g, r, i, j]
-            np.copyto(
-                S,
-                (
-                    S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
-                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
-            )
+            S = np.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             np.exp(S, out=A_exp[n, g, r, i, j])
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
                 np.copyto(
-                    A_exp[n, g, r, i, j][:, :, j_cut.start - j.start :],
+                    A_exp[n, g, r, i, j][:, :, :, j_cut.start - j.start :],
                     0,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
@@ -118,15 +101,7 @@ def attention_grouped_forward(
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = O[n, g, r, i] if first else room(1, r, i, d_v)
-            np.copyto(
-                O_tile,
-                (
-                    A_exp[n, g, r, i, j].reshape(
-                        (r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)
-                    ) @ V[n, g, j]
-                ).reshape((r.stop - r.start), (i.stop - i.start), d_v),
-            )
+            O_tile = np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i] if first else room(1, n, g, i, d_v))
             if not first:
                 O[n, g, r, i] += O_tile
         A_sum[n, g, r, i] = np.maximum(A_sum_so_far, smallest(dtype))
@@ -140,11 +115,11 @@ def attention_grouped_forward(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
         rows,
-        (N, G),
+        (R,),
         (),
         T_k,
         dtype,
-        lots=R,
+        lots=(N, G),
         matrices=True,
     )
     saved = (leading, types, G, N, R, T_k, T_q, d_k, d_v, rows, causal, Q, K, V, O, A_exp, A_sum)
@@ -175,31 +150,31 @@ def attention_grouped_backward(
     dK = np.zeros((parts, N, G, T_k, d_k), dtype)
     dV = np.zeros((parts, N, G, T_k, d_v), dtype)
 
-    def dS_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n, r and some g."""
-        dO_divided = np.divide(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(0, g, i, d_v))
-        dS_part = np.einsum("gic,gic->gi", O[n, g, r, i], dO[n, g, r, i]) / A_sum[n, g, r, i]
-        dK_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(1, g, i, d_k))
+    def dS_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
+        dO_divided = np.divide(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(0, n, g, i, d_v))
+        dS_part = np.einsum("ngic,ngic->ngi", O[n, g, r, i], dO[n, g, r, i]) / A_sum[n, g, r, i]
+        dK_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(1, n, g, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # dS[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
             #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_c(O[n,g,r,i,c]*dO[n,g,r,i,c]); dA[n,g,r,i,j] =
             #     Sum_c(V[n,g,j,c]*dO[n,g,r,i,c]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, g, i, j))
+            dS = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp[n, g, r, i, j]
-            dQ_product_tile = np.matmul(dS, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(3, g, i, d_k))
+            dQ_product_tile = np.matmul(dS, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(3, n, g, i, d_k))
             if not first:
                 dQ_product[n, g, r, i] += dQ_product_tile
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
-            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, g, j, d_k))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n, g, j, d_k))
             dK[part, n, g, j] += dK_block
             # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = np.matmul(A_exp[n, g, r, i, j].swapaxes(-1, -2), dO_divided, out=room(2, g, j, d_v))
+            dV_block = np.matmul(A_exp[n, g, r, i, j].swapaxes(-1, -2), dO_divided, out=room(2, n, g, j, d_v))
             dV[part, n, g, j] += dV_block
 
-    workspace.sweep(dS_block, T_q, rows, (N,), (R,), T_k, dtype, parts=parts, lots=G, matrices=True)
+    workspace.sweep(dS_block, T_q, rows, (), (R,), T_k, dtype, parts=parts, lots=(N, G), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     # dQ[n,g,r,i,a] = Sum_j(K[n,g,j,a]*dS[n,g,r,i,j])/sqrt(d_k)   (N, G, R, T_q, d_k)
@@ -241,24 +216,18 @@ def attention_grouped_lean_forward(
     A_sum = workspace.empty((N, G, R, T_q), dtype)
     O = workspace.empty((N, G, R, T_q, d_v), dtype)
 
-    def S_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n, g and some r."""
-        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
+    def S_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
+        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-            S = room(1, r, i, j)
-            np.copyto(
-                S,
-                (
-                    S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
-                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
-            )
+            S = np.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
                 np.copyto(
-                    A_masked[:, :, j_cut.start - j.start :],
+                    A_masked[:, :, :, j_cut.start - j.start :],
                     -math.inf,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
@@ -271,45 +240,33 @@ def attention_grouped_lean_forward(
                 O[n, g, r, i] *= A_exp_top_factor[..., None]
             A_exp_top_so_far = A_exp_top_tile
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, r, i, j))
+            A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, n, g, i, j))
             np.exp(A_exp, out=A_exp)
             A_sum_tile = A_exp.sum(axis=-1)
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = O[n, g, r, i] if first else room(2, r, i, d_v)
-            np.copyto(
-                O_tile,
-                (
-                    A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-                ).reshape((r.stop - r.start), (i.stop - i.start), d_v),
-            )
+            O_tile = np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, d_v))
             if not first:
                 O[n, g, r, i] += O_tile
         A_exp_top[n, g, r, i] = A_exp_top_so_far
         A_sum[n, g, r, i] = np.maximum(A_sum_so_far, 1)
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
-    def S_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n, g and some r. No row maximum is needed."""
-        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
+    def S_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         A_exp_top[n, g, r, i] = 0
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-            S = room(1, r, i, j)
-            np.copyto(
-                S,
-                (
-                    S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
-                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
-            )
+            S = np.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = np.exp(S, out=room(1, r, i, j))
+            A_exp = np.exp(S, out=room(1, n, g, i, j))
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
                 np.copyto(
-                    A_exp[:, :, j_cut.start - j.start :],
+                    A_exp[:, :, :, j_cut.start - j.start :],
                     0,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
@@ -317,13 +274,7 @@ def attention_grouped_lean_forward(
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = O[n, g, r, i] if first else room(2, r, i, d_v)
-            np.copyto(
-                O_tile,
-                (
-                    A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-                ).reshape((r.stop - r.start), (i.stop - i.start), d_v),
-            )
+            O_tile = np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, d_v))
             if not first:
                 O[n, g, r, i] += O_tile
         A_sum[n, g, r, i] = np.maximum(A_sum_so_far, smallest(dtype))
@@ -337,11 +288,11 @@ def attention_grouped_lean_forward(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
         rows,
-        (N, G),
+        (R,),
         (),
         T_k,
         dtype,
-        lots=R,
+        lots=(N, G),
         matrices=True,
     )
     saved = (leading, types, G, N, R, T_k, T_q, d_k, d_v, causal, Q, K, V, O, A_sum, A_exp_top)
@@ -373,46 +324,46 @@ def attention_grouped_lean_backward(
     dK = np.zeros((parts, N, G, T_k, d_k), dtype)
     dV = np.zeros((parts, N, G, T_k, d_v), dtype)
 
-    def S_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n, r and some g."""
-        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, g, i, d_k))
-        dO_divided = np.divide(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(1, g, i, d_v))
-        dS_part = np.einsum("gic,gic->gi", O[n, g, r, i], dO[n, g, r, i]) / A_sum[n, g, r, i]
-        dK_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(2, g, i, d_k))
+    def S_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
+        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
+        dO_divided = np.divide(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(1, n, g, i, d_v))
+        dS_part = np.einsum("ngic,ngic->ngi", O[n, g, r, i], dO[n, g, r, i]) / A_sum[n, g, r, i]
+        dK_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(2, n, g, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(3, g, i, j))
+            S = np.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(3, n, g, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
                 np.copyto(
-                    A_masked[:, :, j_cut.start - j.start :],
+                    A_masked[:, :, :, j_cut.start - j.start :],
                     -math.inf,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = np.subtract(A_masked, A_exp_top[n, g, r, i][..., None], out=room(3, g, i, j))
+            A_exp = np.subtract(A_masked, A_exp_top[n, g, r, i][..., None], out=room(3, n, g, i, j))
             np.exp(A_exp, out=A_exp)
             # dS[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
             #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_c(O[n,g,r,i,c]*dO[n,g,r,i,c]); dA[n,g,r,i,j] =
             #     Sum_c(V[n,g,j,c]*dO[n,g,r,i,c]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(4, g, i, j))
+            dS = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(4, n, g, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp
-            dQ_product_tile = np.matmul(dS, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(5, g, i, d_k))
+            dQ_product_tile = np.matmul(dS, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(5, n, g, i, d_k))
             if not first:
                 dQ_product[n, g, r, i] += dQ_product_tile
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
-            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, g, j, d_k))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, n, g, j, d_k))
             dK[part, n, g, j] += dK_block
             # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(4, g, j, d_v))
+            dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(4, n, g, j, d_v))
             dV[part, n, g, j] += dV_block
 
-    workspace.sweep(S_block, T_q, rows, (N,), (R,), T_k, dtype, parts=parts, lots=G, matrices=True)
+    workspace.sweep(S_block, T_q, rows, (), (R,), T_k, dtype, parts=parts, lots=(N, G), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     # dQ[n,g,r,i,a] = Sum_j(K[n,g,j,a]*dS[n,g,r,i,j])/sqrt(d_k)   (N, G, R, T_q, d_k)

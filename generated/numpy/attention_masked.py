@@ -58,14 +58,14 @@ def attention_masked_forward(
     A_sum = workspace.empty((B, H, T_q), dtype)
     O = workspace.empty((B, H, T_q, d_v), dtype)
 
-    def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one b and some h."""
-        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+    def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some b, h."""
+        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
         S = np.matmul(S_part, K[b, h].swapaxes(-1, -2), out=A_exp[b, h, i])
         A_masked = S
-        np.copyto(A_masked, -math.inf, where=mask[b, i] <= 0)
+        np.copyto(A_masked, -math.inf, where=mask[b, i][:, None] <= 0)
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
         np.subtract(A_masked, A_exp_top[..., None], out=A_exp[b, h, i])
@@ -76,21 +76,21 @@ def attention_masked_forward(
         np.matmul(A_exp[b, h, i], V[b, h], out=O[b, h, i])
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
-    def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one b and some h. No row maximum is needed."""
-        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+    def S_block_unshifted(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some b, h. No row maximum is needed."""
+        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
             S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=A_exp[b, h, i, j])
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             np.exp(S, out=A_exp[b, h, i, j])
-            np.copyto(A_exp[b, h, i, j], 0, where=mask[b, i, j] <= 0)
+            np.copyto(A_exp[b, h, i, j], 0, where=mask[b, i, j][:, None] <= 0)
             A_sum_tile = A_exp[b, h, i, j].sum(axis=-1)
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp[b, h, i, j], V[b, h, j], out=O[b, h, i] if first else room(1, h, i, d_v))
+            O_tile = np.matmul(A_exp[b, h, i, j], V[b, h, j], out=O[b, h, i] if first else room(1, b, h, i, d_v))
             if not first:
                 O[b, h, i] += O_tile
         A_sum[b, h, i] = np.maximum(A_sum_so_far, smallest(dtype))
@@ -104,11 +104,11 @@ def attention_masked_forward(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
         rows,
-        (B,),
+        (),
         (),
         T_k,
         dtype,
-        lots=H,
+        lots=(B, H),
         matrices=True,
     )
     saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, O, A_exp, A_sum)
@@ -140,33 +140,33 @@ def attention_masked_backward(
     dK = np.zeros((parts, B, H, T_k, d_k), dtype)
     dV = np.zeros((parts, B, H, T_k, d_v), dtype)
 
-    def dS_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one b and some h."""
-        dO_divided = np.divide(dO[b, h, i], A_sum[b, h, i][..., None], out=room(0, h, i, d_v))
-        dS_part = np.einsum("hic,hic->hi", O[b, h, i], dO[b, h, i]) / A_sum[b, h, i]
-        dK_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(1, h, i, d_k))
+    def dS_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some b, h."""
+        dO_divided = np.divide(dO[b, h, i], A_sum[b, h, i][..., None], out=room(0, b, h, i, d_v))
+        dS_part = np.einsum("bhic,bhic->bhi", O[b, h, i], dO[b, h, i]) / A_sum[b, h, i]
+        dK_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(1, b, h, i, d_k))
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
             #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
             #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[b, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+            dS = np.matmul(dO_divided, V[b, h, j].swapaxes(-1, -2), out=room(2, b, h, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp[b, h, i, j]
             # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
-            dQ_tile = np.matmul(dS, K[b, h, j], out=dQ[b, h, i] if first else room(3, h, i, d_k))
+            dQ_tile = np.matmul(dS, K[b, h, j], out=dQ[b, h, i] if first else room(3, b, h, i, d_k))
             if not first:
                 dQ[b, h, i] += dQ_tile
             # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
-            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, h, j, d_k))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, b, h, j, d_k))
             dK[part, b, h, j] += dK_block
             # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = np.matmul(A_exp[b, h, i, j].swapaxes(-1, -2), dO_divided, out=room(2, h, j, d_v))
+            dV_block = np.matmul(A_exp[b, h, i, j].swapaxes(-1, -2), dO_divided, out=room(2, b, h, j, d_v))
             dV[part, b, h, j] += dV_block
         dQ[b, h, i] /= math.sqrt(d_k)
 
-    workspace.sweep(dS_block, T_q, rows, (B,), (), T_k, dtype, parts=parts, lots=H, matrices=True)
+    workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=(B, H), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -208,15 +208,15 @@ def attention_masked_lean_forward(
     A_sum = workspace.empty((B, H, T_q), dtype)
     O = workspace.empty((B, H, T_q, d_v), dtype)
 
-    def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one b and some h."""
-        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+    def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some b, h."""
+        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
+            S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, b, h, i, j))
             A_masked = S
-            np.copyto(A_masked, -math.inf, where=mask[b, i, j] <= 0)
+            np.copyto(A_masked, -math.inf, where=mask[b, i, j][:, None] <= 0)
             A_exp_top_tile = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
@@ -226,35 +226,35 @@ def attention_masked_lean_forward(
                 O[b, h, i] *= A_exp_top_factor[..., None]
             A_exp_top_so_far = A_exp_top_tile
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
-            A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, h, i, j))
+            A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, b, h, i, j))
             np.exp(A_exp, out=A_exp)
             A_sum_tile = A_exp.sum(axis=-1)
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, h, i, d_v))
+            O_tile = np.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, b, h, i, d_v))
             if not first:
                 O[b, h, i] += O_tile
         A_exp_top[b, h, i] = A_exp_top_so_far
         A_sum[b, h, i] = np.maximum(A_sum_so_far, 1)
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
-    def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one b and some h. No row maximum is needed."""
-        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+    def S_block_unshifted(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some b, h. No row maximum is needed."""
+        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         A_exp_top[b, h, i] = 0
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
+            S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, b, h, i, j))
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
-            A_exp = np.exp(S, out=room(1, h, i, j))
-            np.copyto(A_exp, 0, where=mask[b, i, j] <= 0)
+            A_exp = np.exp(S, out=room(1, b, h, i, j))
+            np.copyto(A_exp, 0, where=mask[b, i, j][:, None] <= 0)
             A_sum_tile = A_exp.sum(axis=-1)
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, h, i, d_v))
+            O_tile = np.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, b, h, i, d_v))
             if not first:
                 O[b, h, i] += O_tile
         A_sum[b, h, i] = np.maximum(A_sum_so_far, smallest(dtype))
@@ -268,11 +268,11 @@ def attention_masked_lean_forward(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
         rows,
-        (B,),
+        (),
         (),
         T_k,
         dtype,
-        lots=H,
+        lots=(B, H),
         matrices=True,
     )
     saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, O, A_sum, A_mask, A_exp_top)
@@ -304,42 +304,42 @@ def attention_masked_lean_backward(
     dK = np.zeros((parts, B, H, T_k, d_k), dtype)
     dV = np.zeros((parts, B, H, T_k, d_v), dtype)
 
-    def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one b and some h."""
-        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        dO_divided = np.divide(dO[b, h, i], A_sum[b, h, i][..., None], out=room(1, h, i, d_v))
-        dS_part = np.einsum("hic,hic->hi", O[b, h, i], dO[b, h, i]) / A_sum[b, h, i]
-        dK_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(2, h, i, d_k))
+    def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some b, h."""
+        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
+        dO_divided = np.divide(dO[b, h, i], A_sum[b, h, i][..., None], out=room(1, b, h, i, d_v))
+        dS_part = np.einsum("bhic,bhic->bhi", O[b, h, i], dO[b, h, i]) / A_sum[b, h, i]
+        dK_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(2, b, h, i, d_k))
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(3, h, i, j))
+            S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(3, b, h, i, j))
             A_masked = S
-            np.copyto(A_masked, -math.inf, where=~(A_mask[b, i, j]))
+            np.copyto(A_masked, -math.inf, where=(~(A_mask[b, i, j]))[:, None])
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
-            A_exp = np.subtract(A_masked, A_exp_top[b, h, i][..., None], out=room(3, h, i, j))
+            A_exp = np.subtract(A_masked, A_exp_top[b, h, i][..., None], out=room(3, b, h, i, j))
             np.exp(A_exp, out=A_exp)
             # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
             #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
             #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[b, h, j].swapaxes(-1, -2), out=room(4, h, i, j))
+            dS = np.matmul(dO_divided, V[b, h, j].swapaxes(-1, -2), out=room(4, b, h, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp
             # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
-            dQ_tile = np.matmul(dS, K[b, h, j], out=dQ[b, h, i] if first else room(5, h, i, d_k))
+            dQ_tile = np.matmul(dS, K[b, h, j], out=dQ[b, h, i] if first else room(5, b, h, i, d_k))
             if not first:
                 dQ[b, h, i] += dQ_tile
             # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
-            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, h, j, d_k))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, b, h, j, d_k))
             dK[part, b, h, j] += dK_block
             # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(4, h, j, d_v))
+            dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(4, b, h, j, d_v))
             dV[part, b, h, j] += dV_block
         dQ[b, h, i] /= math.sqrt(d_k)
 
-    workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, parts=parts, lots=H, matrices=True)
+    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=(B, H), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

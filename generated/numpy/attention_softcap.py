@@ -119,7 +119,15 @@ def attention_softcap_forward(
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     U_bound = math.sqrt(cap**2) * 1
     workspace.sweep(
-        U_block_unshifted if bounded(U_bound, dtype) else U_block, T_q, rows, (), (), T_k, dtype, lots=N, matrices=True
+        U_block_unshifted if bounded(U_bound, dtype) else U_block,
+        T_q,
+        rows,
+        (),
+        (),
+        T_k,
+        dtype,
+        lots=(N,),
+        matrices=True,
     )
     saved = (leading, types, N, T_k, T_q, d_k, d_v, causal, Q, K, V, t, O, A_exp, A_sum)
     return restore(O, leading, bound.type), saved
@@ -179,7 +187,7 @@ def attention_softcap_backward(
             dV[part, n, j] += dV_block
         dQ[n, i] /= math.sqrt(d_k)
 
-    workspace.sweep(dU_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N, matrices=True)
+    workspace.sweep(dU_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -303,7 +311,15 @@ def attention_softcap_lean_forward(
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     U_bound = math.sqrt(cap**2) * 1
     workspace.sweep(
-        U_block_unshifted if bounded(U_bound, dtype) else U_block, T_q, rows, (), (), T_k, dtype, lots=N, matrices=True
+        U_block_unshifted if bounded(U_bound, dtype) else U_block,
+        T_q,
+        rows,
+        (),
+        (),
+        T_k,
+        dtype,
+        lots=(N,),
+        matrices=True,
     )
     saved = (leading, types, N, T_k, T_q, d_k, d_v, cap, causal, Q, K, V, O, A_sum, A_exp_top)
     return restore(O, leading, bound.type), saved
@@ -383,7 +399,7 @@ def attention_softcap_lean_backward(
             dV[part, n, j] += dV_block
         dQ[n, i] /= math.sqrt(d_k)
 
-    workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=N, matrices=True)
+    workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

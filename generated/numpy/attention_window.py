@@ -130,7 +130,7 @@ def attention_window_forward(
         np.sqrt(np.einsum("nia,nia->ni", Q, Q)).max(axis=(0, 1), initial=-math.inf)
     ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("nja,nja->nj", K, K)).max(axis=(0, 1), initial=-math.inf))
     workspace.sweep(
-        S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, lots=N, matrices=True
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, lots=(N,), matrices=True
     )
     saved = (leading, types, N, T, d_k, d_v, rows, window, Q, K, V, O, A_exp, A_sum)
     return restore(O, leading, bound.type), saved
@@ -186,7 +186,7 @@ def attention_window_backward(
             dV[part, n, j] += dV_block
         dQ[n, i] /= math.sqrt(d_k)
 
-    workspace.sweep(dS_block, T, rows, (), (), T, dtype, parts=parts, lots=N, matrices=True)
+    workspace.sweep(dS_block, T, rows, (), (), T, dtype, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -313,7 +313,7 @@ def attention_window_lean_forward(
         np.sqrt(np.einsum("nia,nia->ni", Q, Q)).max(axis=(0, 1), initial=-math.inf)
     ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("nja,nja->nj", K, K)).max(axis=(0, 1), initial=-math.inf))
     workspace.sweep(
-        S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, lots=N, matrices=True
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, lots=(N,), matrices=True
     )
     saved = (leading, types, N, T, d_k, d_v, window, Q, K, V, O, A_sum, A_exp_top)
     return restore(O, leading, bound.type), saved
@@ -394,7 +394,7 @@ def attention_window_lean_backward(
             dV[part, n, j] += dV_block
         dQ[n, i] /= math.sqrt(d_k)
 
-    workspace.sweep(S_block, T, rows, (), (), T, dtype, parts=parts, lots=N, matrices=True)
+    workspace.sweep(S_block, T, rows, (), (), T, dtype, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

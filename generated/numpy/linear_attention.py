@@ -74,7 +74,7 @@ def linear_attention_forward(
         np.copyto(z_block, phi_k[n, j].sum(axis=1))
         z[part, n] += z_block
 
-    workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, parts=parts, lots=N, matrices=True)
+    workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, parts=parts, lots=(N,), matrices=True)
     S = S[0] if parts == 1 else S.sum(axis=0)
     z = z[0] if parts == 1 else z.sum(axis=0)
     rows = workspace.rows(T_q, d_k, matrices=True)
@@ -92,7 +92,7 @@ def linear_attention_forward(
         np.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
         O[n_2, i] /= norm[n_2, i][..., None]
 
-    workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, lots=N, matrices=True)
+    workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, S, z, norm, O)
     return restore(O, leading, bound.type), saved
 
@@ -151,7 +151,7 @@ def linear_attention_backward(
         part_part_2 += part_part_2_part
         dQ[n, i] *= part_part_2
 
-    workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, parts=parts, lots=N, matrices=True)
+    workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, parts=parts, lots=(N,), matrices=True)
     dz = dz[0] if parts == 1 else dz.sum(axis=0)
     dS = dS[0] if parts == 1 else dS.sum(axis=0)
     rows = workspace.rows(T_k, d_k, matrices=True)
@@ -175,7 +175,7 @@ def linear_attention_backward(
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         np.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
 
-    workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, lots=N, matrices=True)
+    workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, lots=(N,), matrices=True)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -225,7 +225,7 @@ def linear_attention_lean_forward(
         np.copyto(z_block, phi_k[n, j].sum(axis=1))
         z[part, n] += z_block
 
-    workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, parts=parts, lots=N, matrices=True)
+    workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, parts=parts, lots=(N,), matrices=True)
     S = S[0] if parts == 1 else S.sum(axis=0)
     z = z[0] if parts == 1 else z.sum(axis=0)
     rows = workspace.rows(T_q, d_k, matrices=True)
@@ -243,7 +243,7 @@ def linear_attention_lean_forward(
         np.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
         O[n_2, i] /= norm[n_2, i][..., None]
 
-    workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, lots=N, matrices=True)
+    workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, z, norm, O)
     return restore(O, leading, bound.type), saved
 
@@ -304,7 +304,7 @@ def linear_attention_lean_backward(
         part_part_2 += part_part_2_part
         dQ[n, i] *= part_part_2
 
-    workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, parts=parts, lots=N, matrices=True)
+    workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, parts=parts, lots=(N,), matrices=True)
     dz = dz[0] if parts == 1 else dz.sum(axis=0)
     dS = dS[0] if parts == 1 else dS.sum(axis=0)
     rows = workspace.rows(T_k, d_k, matrices=True)
@@ -328,5 +328,5 @@ def linear_attention_lean_backward(
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         np.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
 
-    workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, lots=N, matrices=True)
+    workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, lots=(N,), matrices=True)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

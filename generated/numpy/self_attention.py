@@ -75,24 +75,18 @@ def self_attention_forward(
     A_sum = workspace.empty((N, G, R, T), dtype)
     O = workspace.empty((N, G, R, T, D), dtype)
 
-    def Z_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n, g and some r."""
+    def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
         j = slice(0, min(T, i.stop))
-        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
+        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-        Z = A_exp[n, g, r, i, j]
-        np.copyto(
-            Z,
-            (
-                Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
-            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
-        )
+        Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
         A_masked = Z
         if i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
             np.copyto(
-                A_masked[:, :, j_cut.start - j.start :],
+                A_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
@@ -103,33 +97,22 @@ def self_attention_forward(
         A_sum[n, g, r, i] = np.maximum(A_exp[n, g, r, i, j].sum(axis=-1), 1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
-        np.copyto(
-            O[n, g, r, i],
-            (
-                A_exp[n, g, r, i, j].reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i.stop - i.start), D),
-        )
+        np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i])
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
-    def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n, g and some r. No row maximum is needed."""
-        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
+    def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
             #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-            Z = A_exp[n, g, r, i, j]
-            np.copyto(
-                Z,
-                (
-                    Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
-                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
-            )
+            Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
             np.exp(Z, out=A_exp[n, g, r, i, j])
             if i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
                 np.copyto(
-                    A_exp[n, g, r, i, j][:, :, j_cut.start - j.start :],
+                    A_exp[n, g, r, i, j][:, :, :, j_cut.start - j.start :],
                     0,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
@@ -137,15 +120,7 @@ def self_attention_forward(
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = O[n, g, r, i] if first else room(1, r, i, D)
-            np.copyto(
-                O_tile,
-                (
-                    A_exp[n, g, r, i, j].reshape(
-                        (r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)
-                    ) @ V[n, g, j]
-                ).reshape((r.stop - r.start), (i.stop - i.start), D),
-            )
+            O_tile = np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i] if first else room(1, n, g, i, D))
             if not first:
                 O[n, g, r, i] += O_tile
         A_sum[n, g, r, i] = np.maximum(A_sum_so_far, smallest(dtype))
@@ -156,7 +131,15 @@ def self_attention_forward(
         np.sqrt(np.einsum("ngrid,ngrid->ngri", Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
     ) / math.sqrt(D) * float(np.sqrt(np.einsum("ngjd,ngjd->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
-        Z_block_unshifted if bounded(Z_bound, dtype) else Z_block, T, rows, (N, G), (), T, dtype, lots=R, matrices=True
+        Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
+        T,
+        rows,
+        (R,),
+        (),
+        T,
+        dtype,
+        lots=(N, G),
+        matrices=True,
     )
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
@@ -194,31 +177,31 @@ def self_attention_backward(
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, D), dtype)
 
-    def dZ_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n, r and some g."""
-        dO_divided = np.divide(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(0, g, i, D))
-        dZ_part = np.einsum("gid,gid->gi", O[n, g, r, i], dO[n, g, r, i]) / A_sum[n, g, r, i]
-        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(1, g, i, D))
+    def dZ_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
+        dO_divided = np.divide(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(0, n, g, i, D))
+        dZ_part = np.einsum("ngid,ngid->ngi", O[n, g, r, i], dO[n, g, r, i]) / A_sum[n, g, r, i]
+        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(1, n, g, i, D))
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
             #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
             #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
-            dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, g, i, j))
+            dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
             dZ -= dZ_part[..., None]
             dZ *= A_exp[n, g, r, i, j]
             # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = np.matmul(A_exp[n, g, r, i, j].swapaxes(-1, -2), dO_divided, out=room(3, g, j, D))
+            dV_block = np.matmul(A_exp[n, g, r, i, j].swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
             dV[part, n, g, j] += dV_block
             # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
             #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-            dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(3, g, j, D))
+            dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(3, n, g, j, D))
             dK[part, n, g, j] += dK_block
-            dQ_product_tile = np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(3, g, i, D))
+            dQ_product_tile = np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(3, n, g, i, D))
             if not first:
                 dQ_product[n, g, r, i] += dQ_product_tile
 
-    workspace.sweep(dZ_block, T, rows, (N,), (R,), T, dtype, parts=parts, lots=G, matrices=True)
+    workspace.sweep(dZ_block, T, rows, (), (R,), T, dtype, parts=parts, lots=(N, G), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)   (N, G, R, T, D)
@@ -326,24 +309,18 @@ def self_attention_lean_forward(
     rows = workspace.rows(T, T, matrices=True, tiles=True)
     O = workspace.empty((N, G, R, T, D), dtype)
 
-    def Z_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n, g and some r."""
-        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
+    def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
+        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
             #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-            Z = room(1, r, i, j)
-            np.copyto(
-                Z,
-                (
-                    Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
-                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
-            )
+            Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
             A_masked = Z
             if i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
                 np.copyto(
-                    A_masked[:, :, j_cut.start - j.start :],
+                    A_masked[:, :, :, j_cut.start - j.start :],
                     -math.inf,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
@@ -356,43 +333,31 @@ def self_attention_lean_forward(
                 O[n, g, r, i] *= A_exp_top_factor[..., None]
             A_exp_top = A_exp_top_tile
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
-            A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, r, i, j))
+            A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, n, g, i, j))
             np.exp(A_exp, out=A_exp)
             A_sum_tile = A_exp.sum(axis=-1)
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = O[n, g, r, i] if first else room(2, r, i, D)
-            np.copyto(
-                O_tile,
-                (
-                    A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-                ).reshape((r.stop - r.start), (i.stop - i.start), D),
-            )
+            O_tile = np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, D))
             if not first:
                 O[n, g, r, i] += O_tile
         A_sum = np.maximum(A_sum_so_far, 1)
         O[n, g, r, i] /= A_sum[..., None]
 
-    def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n, g and some r. No row maximum is needed."""
-        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
+    def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
             #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-            Z = room(1, r, i, j)
-            np.copyto(
-                Z,
-                (
-                    Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
-                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start)),
-            )
+            Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
-            A_exp = np.exp(Z, out=room(1, r, i, j))
+            A_exp = np.exp(Z, out=room(1, n, g, i, j))
             if i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
                 np.copyto(
-                    A_exp[:, :, j_cut.start - j.start :],
+                    A_exp[:, :, :, j_cut.start - j.start :],
                     0,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
@@ -400,13 +365,7 @@ def self_attention_lean_forward(
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = O[n, g, r, i] if first else room(2, r, i, D)
-            np.copyto(
-                O_tile,
-                (
-                    A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-                ).reshape((r.stop - r.start), (i.stop - i.start), D),
-            )
+            O_tile = np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, D))
             if not first:
                 O[n, g, r, i] += O_tile
         A_sum = np.maximum(A_sum_so_far, smallest(dtype))
@@ -417,7 +376,15 @@ def self_attention_lean_forward(
         np.sqrt(np.einsum("ngrid,ngrid->ngri", Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
     ) / math.sqrt(D) * float(np.sqrt(np.einsum("ngjd,ngjd->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
-        Z_block_unshifted if bounded(Z_bound, dtype) else Z_block, T, rows, (N, G), (), T, dtype, lots=R, matrices=True
+        Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
+        T,
+        rows,
+        (R,),
+        (),
+        T,
+        dtype,
+        lots=(N, G),
+        matrices=True,
     )
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
     y = (O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_O.reshape(C, G * R * D).T).reshape(N, T, C)
@@ -461,62 +428,62 @@ def self_attention_lean_backward(
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, D), dtype)
 
-    def Z_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n, r and some g."""
+    def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
         j = slice(0, min(T, i.stop))
-        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
+        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-        Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
+        Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
         A_masked = Z
         if i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
             np.copyto(
-                A_masked[:, :, j_cut.start - j.start :],
+                A_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
-        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, g, i, j))
+        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, n, g, i, j))
         np.exp(A_exp, out=A_exp)
         A_sum = np.maximum(A_exp.sum(axis=-1), 1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i])
         O[n, g, r, i] /= A_sum[..., None]
-        dO_divided = np.divide(dO[n, g, r, i], A_sum[..., None], out=room(0, g, i, D))
-        dZ_part = np.einsum("gid,gid->gi", O[n, g, r, i], dO[n, g, r, i]) / A_sum
+        dO_divided = np.divide(dO[n, g, r, i], A_sum[..., None], out=room(0, n, g, i, D))
+        dZ_part = np.einsum("ngid,ngid->ngi", O[n, g, r, i], dO[n, g, r, i]) / A_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
-        dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, g, i, j))
+        dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
         dZ -= dZ_part[..., None]
         dZ *= A_exp
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, g, j, D))
+        dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
         dV[part, n, g, j] += dV_block
-        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
+        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-        dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(1, g, j, D))
+        dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(1, n, g, j, D))
         dK[part, n, g, j] += dK_block
         np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
 
-    def Z_block_unshifted(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n, r and some g. No row maximum is needed."""
+    def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g. No row maximum is needed."""
         j = slice(0, min(T, i.stop))
-        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
+        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-        Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
+        Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
-        A_exp = np.exp(Z, out=room(1, g, i, j))
+        A_exp = np.exp(Z, out=room(1, n, g, i, j))
         if i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
             np.copyto(
-                A_exp[:, :, j_cut.start - j.start :],
+                A_exp[:, :, :, j_cut.start - j.start :],
                 0,
                 where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
@@ -525,22 +492,22 @@ def self_attention_lean_backward(
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i])
         O[n, g, r, i] /= A_sum[..., None]
-        dO_divided = np.divide(dO[n, g, r, i], A_sum[..., None], out=room(0, g, i, D))
-        dZ_part = np.einsum("gid,gid->gi", O[n, g, r, i], dO[n, g, r, i]) / A_sum
+        dO_divided = np.divide(dO[n, g, r, i], A_sum[..., None], out=room(0, n, g, i, D))
+        dZ_part = np.einsum("ngid,ngid->ngi", O[n, g, r, i], dO[n, g, r, i]) / A_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
-        dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, g, i, j))
+        dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
         dZ -= dZ_part[..., None]
         dZ *= A_exp
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, g, j, D))
+        dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
         dV[part, n, g, j] += dV_block
-        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
+        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-        dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(1, g, j, D))
+        dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(1, n, g, j, D))
         dK[part, n, g, j] += dK_block
         np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
 
@@ -552,12 +519,12 @@ def self_attention_lean_backward(
         Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
         T,
         rows,
-        (N,),
+        (),
         (R,),
         T,
         dtype,
         parts=parts,
-        lots=G,
+        lots=(N, G),
         matrices=True,
     )
     dV = dV[0] if parts == 1 else dV.sum(axis=0)

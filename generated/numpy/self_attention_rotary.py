@@ -122,27 +122,23 @@ def self_attention_rotary_forward(
     P_sum = workspace.empty((N, G, R, T), dtype)
     O = workspace.empty((N, G, R, T, D), dtype)
 
-    def Z_block(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n, g and some r."""
+    def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one r and some n, g."""
         j = slice(0, min(T, i_2.stop))
-        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, r, i_2, A, 2))
+        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        Z = P_exp[n, g, r, i_2, j]
-        np.copyto(
-            Z,
-            (
-                Z_part.reshape(
-                    (r.stop - r.start) * (i_2.stop - i_2.start), A * 2
-                ) @ K[n, g, j].reshape((j.stop - j.start), A * 2).T
-            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start)),
+        Z = np.matmul(
+            Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
+            K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
+            out=P_exp[n, g, r, i_2, j],
         )
         P_masked = Z
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             np.copyto(
-                P_masked[:, :, j_cut.start - j.start :],
+                P_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
@@ -153,52 +149,34 @@ def self_attention_rotary_forward(
         P_sum[n, g, r, i_2] = np.maximum(P_exp[n, g, r, i_2, j].sum(axis=-1), 1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        np.copyto(
-            O[n, g, r, i_2],
-            (
-                P_exp[n, g, r, i_2, j].reshape(
-                    (r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)
-                ) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D),
-        )
+        np.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O[n, g, r, i_2])
         O[n, g, r, i_2] /= P_sum[n, g, r, i_2][..., None]
 
-    def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n, g and some r. No row maximum is needed."""
+    def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop))
-        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, r, i_2, A, 2))
+        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        Z = P_exp[n, g, r, i_2, j]
-        np.copyto(
-            Z,
-            (
-                Z_part.reshape(
-                    (r.stop - r.start) * (i_2.stop - i_2.start), A * 2
-                ) @ K[n, g, j].reshape((j.stop - j.start), A * 2).T
-            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start)),
+        Z = np.matmul(
+            Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
+            K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
+            out=P_exp[n, g, r, i_2, j],
         )
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         np.exp(Z, out=P_exp[n, g, r, i_2, j])
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             np.copyto(
-                P_exp[n, g, r, i_2, j][:, :, j_cut.start - j.start :],
+                P_exp[n, g, r, i_2, j][:, :, :, j_cut.start - j.start :],
                 0,
                 where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
         P_sum[n, g, r, i_2] = np.maximum(P_exp[n, g, r, i_2, j].sum(axis=-1), smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        np.copyto(
-            O[n, g, r, i_2],
-            (
-                P_exp[n, g, r, i_2, j].reshape(
-                    (r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)
-                ) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D),
-        )
+        np.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O[n, g, r, i_2])
         O[n, g, r, i_2] /= P_sum[n, g, r, i_2][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -209,11 +187,11 @@ def self_attention_rotary_forward(
         Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
         T,
         rows,
-        (N, G),
+        (R,),
         (),
         A * 2,
         dtype,
-        lots=R,
+        lots=(N, G),
         matrices=True,
     )
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
@@ -252,41 +230,41 @@ def self_attention_rotary_backward(
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, A, 2), dtype)
 
-    def dQ_product_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n, r and some g."""
+    def dQ_product_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
         j = slice(0, min(T, i.stop))
-        dO_divided = np.divide(dO[n, g, r, i], P_sum[n, g, r, i][..., None], out=room(0, g, i, D))
-        dZ_part = np.einsum("gid,gid->gi", O[n, g, r, i], dO[n, g, r, i]) / P_sum[n, g, r, i]
+        dO_divided = np.divide(dO[n, g, r, i], P_sum[n, g, r, i][..., None], out=room(0, n, g, i, D))
+        dZ_part = np.einsum("ngid,ngid->ngi", O[n, g, r, i], dO[n, g, r, i]) / P_sum[n, g, r, i]
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
-        dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
+        dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
         dZ -= dZ_part[..., None]
         dZ *= P_exp[n, g, r, i, j]
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by P = P_exp / P_sum, divided before the product
-        dV_block = np.matmul(P_exp[n, g, r, i, j].swapaxes(-1, -2), dO_divided, out=room(2, g, j, D))
+        dV_block = np.matmul(P_exp[n, g, r, i, j].swapaxes(-1, -2), dO_divided, out=room(2, n, g, j, D))
         dV[part, n, g, j] += dV_block
-        dK_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i], out=room(0, g, i, A, 2))
+        dK_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i], out=room(0, n, g, i, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        dK_block = room(2, g, j, A, 2)
+        dK_block = room(2, n, g, j, A, 2)
         np.copyto(
             dK_block,
             (
-                dZ.swapaxes(-1, -2) @ dK_part.reshape((g.stop - g.start), (i.stop - i.start), A * 2)
-            ).reshape((g.stop - g.start), (j.stop - j.start), A, 2),
+                dZ.swapaxes(-1, -2) @ dK_part.reshape((n.stop - n.start), (g.stop - g.start), (i.stop - i.start), A * 2)
+            ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2),
         )
         dK[part, n, g, j] += dK_block
         np.copyto(
             dQ_product[n, g, r, i],
             (
-                dZ @ K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2)
-            ).reshape((g.stop - g.start), (i.stop - i.start), A, 2),
+                dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
+            ).reshape((n.stop - n.start), (g.stop - g.start), (i.stop - i.start), A, 2),
         )
 
-    workspace.sweep(dQ_product_block, T, rows, (N,), (R,), A * 2, dtype, parts=parts, lots=G, matrices=True)
+    workspace.sweep(dQ_product_block, T, rows, (), (R,), A * 2, dtype, parts=parts, lots=(N, G), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))   (N, G, R, T, A, 2)
@@ -445,79 +423,61 @@ def self_attention_rotary_lean_forward(
     rows = workspace.rows(T, A * 2, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype)
 
-    def Z_block(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n, g and some r."""
+    def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one r and some n, g."""
         j = slice(0, min(T, i_2.stop))
-        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, r, i_2, A, 2))
+        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        Z = room(1, r, i_2, j)
-        np.copyto(
-            Z,
-            (
-                Z_part.reshape(
-                    (r.stop - r.start) * (i_2.stop - i_2.start), A * 2
-                ) @ K[n, g, j].reshape((j.stop - j.start), A * 2).T
-            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start)),
+        Z = np.matmul(
+            Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
+            K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
+            out=room(1, n, g, i_2, j),
         )
         P_masked = Z
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             np.copyto(
-                P_masked[:, :, j_cut.start - j.start :],
+                P_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
         P_exp_top = np.maximum(P_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
-        P_exp = np.subtract(P_masked, P_exp_top[..., None], out=room(1, r, i_2, j))
+        P_exp = np.subtract(P_masked, P_exp_top[..., None], out=room(1, n, g, i_2, j))
         np.exp(P_exp, out=P_exp)
         P_sum = np.maximum(P_exp.sum(axis=-1), 1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        np.copyto(
-            O[n, g, r, i_2],
-            (
-                P_exp.reshape((r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D),
-        )
+        np.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
         O[n, g, r, i_2] /= P_sum[..., None]
 
-    def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n, g and some r. No row maximum is needed."""
+    def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop))
-        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, r, i_2, A, 2))
+        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        Z = room(1, r, i_2, j)
-        np.copyto(
-            Z,
-            (
-                Z_part.reshape(
-                    (r.stop - r.start) * (i_2.stop - i_2.start), A * 2
-                ) @ K[n, g, j].reshape((j.stop - j.start), A * 2).T
-            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start)),
+        Z = np.matmul(
+            Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
+            K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
+            out=room(1, n, g, i_2, j),
         )
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
-        P_exp = np.exp(Z, out=room(1, r, i_2, j))
+        P_exp = np.exp(Z, out=room(1, n, g, i_2, j))
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             np.copyto(
-                P_exp[:, :, j_cut.start - j.start :],
+                P_exp[:, :, :, j_cut.start - j.start :],
                 0,
                 where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
         P_sum = np.maximum(P_exp.sum(axis=-1), smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        np.copyto(
-            O[n, g, r, i_2],
-            (
-                P_exp.reshape((r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D),
-        )
+        np.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
         O[n, g, r, i_2] /= P_sum[..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -528,11 +488,11 @@ def self_attention_rotary_lean_forward(
         Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
         T,
         rows,
-        (N, G),
+        (R,),
         (),
         A * 2,
         dtype,
-        lots=R,
+        lots=(N, G),
         matrices=True,
     )
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
@@ -618,84 +578,86 @@ def self_attention_rotary_lean_backward(
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, A, 2), dtype)
 
-    def dQ_product_block(room: Room, part: int, n: int, r: int, g: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n, r and some g."""
+    def dQ_product_block(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one r and some n, g."""
         j = slice(0, min(T, i_2.stop))
-        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, g, i_2, A, 2))
+        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
         Z = np.matmul(
-            Z_part.reshape((g.stop - g.start), (i_2.stop - i_2.start), A * 2),
-            K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
-            out=room(1, g, i_2, j),
+            Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
+            K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
+            out=room(1, n, g, i_2, j),
         )
         P_masked = Z
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             np.copyto(
-                P_masked[:, :, j_cut.start - j.start :],
+                P_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
         P_exp_top = np.maximum(P_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
-        P_exp = np.subtract(P_masked, P_exp_top[..., None], out=room(1, g, i_2, j))
+        P_exp = np.subtract(P_masked, P_exp_top[..., None], out=room(1, n, g, i_2, j))
         np.exp(P_exp, out=P_exp)
         P_sum = np.maximum(P_exp.sum(axis=-1), 1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         np.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
         O[n, g, r, i_2] /= P_sum[..., None]
-        dO_divided = np.divide(dO[n, g, r, i_2], P_sum[..., None], out=room(0, g, i_2, D))
-        dZ_part = np.einsum("gid,gid->gi", O[n, g, r, i_2], dO[n, g, r, i_2]) / P_sum
+        dO_divided = np.divide(dO[n, g, r, i_2], P_sum[..., None], out=room(0, n, g, i_2, D))
+        dZ_part = np.einsum("ngid,ngid->ngi", O[n, g, r, i_2], dO[n, g, r, i_2]) / P_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
-        dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, g, i_2, j))
+        dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i_2, j))
         dZ -= dZ_part[..., None]
         dZ *= P_exp
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by P = P_exp / P_sum, divided before the product
-        dV_block = np.matmul(P_exp.swapaxes(-1, -2), dO_divided, out=room(3, g, j, D))
+        dV_block = np.matmul(P_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
         dV[part, n, g, j] += dV_block
-        dK_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, g, i_2, A, 2))
+        dK_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, n, g, i_2, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        dK_block = room(1, g, j, A, 2)
+        dK_block = room(1, n, g, j, A, 2)
         np.copyto(
             dK_block,
             (
-                dZ.swapaxes(-1, -2) @ dK_part.reshape((g.stop - g.start), (i_2.stop - i_2.start), A * 2)
-            ).reshape((g.stop - g.start), (j.stop - j.start), A, 2),
+                dZ.swapaxes(-1, -2) @ dK_part.reshape(
+                    (n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2
+                )
+            ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2),
         )
         dK[part, n, g, j] += dK_block
         np.copyto(
             dQ_product[n, g, r, i_2],
             (
-                dZ @ K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2)
-            ).reshape((g.stop - g.start), (i_2.stop - i_2.start), A, 2),
+                dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
+            ).reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A, 2),
         )
 
-    def dQ_product_block_unshifted(room: Room, part: int, n: int, r: int, g: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n, r and some g. No row maximum is needed."""
+    def dQ_product_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop))
-        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, g, i_2, A, 2))
+        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
         Z = np.matmul(
-            Z_part.reshape((g.stop - g.start), (i_2.stop - i_2.start), A * 2),
-            K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
-            out=room(1, g, i_2, j),
+            Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
+            K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
+            out=room(1, n, g, i_2, j),
         )
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
-        P_exp = np.exp(Z, out=room(1, g, i_2, j))
+        P_exp = np.exp(Z, out=room(1, n, g, i_2, j))
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             np.copyto(
-                P_exp[:, :, j_cut.start - j.start :],
+                P_exp[:, :, :, j_cut.start - j.start :],
                 0,
                 where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
@@ -704,35 +666,37 @@ def self_attention_rotary_lean_backward(
         #     by P = P_exp / P_sum, divided after the product
         np.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
         O[n, g, r, i_2] /= P_sum[..., None]
-        dO_divided = np.divide(dO[n, g, r, i_2], P_sum[..., None], out=room(0, g, i_2, D))
-        dZ_part = np.einsum("gid,gid->gi", O[n, g, r, i_2], dO[n, g, r, i_2]) / P_sum
+        dO_divided = np.divide(dO[n, g, r, i_2], P_sum[..., None], out=room(0, n, g, i_2, D))
+        dZ_part = np.einsum("ngid,ngid->ngi", O[n, g, r, i_2], dO[n, g, r, i_2]) / P_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
-        dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, g, i_2, j))
+        dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i_2, j))
         dZ -= dZ_part[..., None]
         dZ *= P_exp
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by P = P_exp / P_sum, divided before the product
-        dV_block = np.matmul(P_exp.swapaxes(-1, -2), dO_divided, out=room(3, g, j, D))
+        dV_block = np.matmul(P_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
         dV[part, n, g, j] += dV_block
-        dK_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, g, i_2, A, 2))
+        dK_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, n, g, i_2, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        dK_block = room(1, g, j, A, 2)
+        dK_block = room(1, n, g, j, A, 2)
         np.copyto(
             dK_block,
             (
-                dZ.swapaxes(-1, -2) @ dK_part.reshape((g.stop - g.start), (i_2.stop - i_2.start), A * 2)
-            ).reshape((g.stop - g.start), (j.stop - j.start), A, 2),
+                dZ.swapaxes(-1, -2) @ dK_part.reshape(
+                    (n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2
+                )
+            ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2),
         )
         dK[part, n, g, j] += dK_block
         np.copyto(
             dQ_product[n, g, r, i_2],
             (
-                dZ @ K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2)
-            ).reshape((g.stop - g.start), (i_2.stop - i_2.start), A, 2),
+                dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
+            ).reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A, 2),
         )
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -743,12 +707,12 @@ def self_attention_rotary_lean_backward(
         dQ_product_block_unshifted if bounded(dQ_product_bound, dtype) else dQ_product_block,
         T,
         rows,
-        (N,),
+        (),
         (R,),
         A * 2,
         dtype,
         parts=parts,
-        lots=G,
+        lots=(N, G),
         matrices=True,
     )
     dV = dV[0] if parts == 1 else dV.sum(axis=0)

@@ -68,58 +68,36 @@ def self_attention_step(
     rows = workspace.rows(S, T, matrices=True)
     O_new = workspace.empty((N, G, R, S, D), dtype)
 
-    def Z_new_block(room: Room, part: int, n: int, g: int, r: slice, s: slice) -> None:
-        """The rows s of a block, for one n, g and some r."""
-        Z_new_part = np.divide(Q_new[n, g, r, s], math.sqrt(D), out=room(0, r, s, D))
+    def Z_new_block(room: Room, part: int, r: int, n: slice, g: slice, s: slice) -> None:
+        """The rows s of a block, for one r and some n, g."""
+        Z_new_part = np.divide(Q_new[n, g, r, s], math.sqrt(D), out=room(0, n, g, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
-        Z_new = room(1, r, s, T)
-        np.copyto(
-            Z_new,
-            (
-                Z_new_part.reshape((r.stop - r.start) * (s.stop - s.start), D) @ K[n, g].T
-            ).reshape((r.stop - r.start), (s.stop - s.start), T),
-        )
+        Z_new = np.matmul(Z_new_part, K[n, g].swapaxes(-1, -2), out=room(1, n, g, s, T))
         A_new_masked = Z_new
         np.copyto(A_new_masked, -math.inf, where=place[s][..., None] < np.arange(T))
         A_new_exp_top = np.maximum(A_new_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        A_new_exp = np.subtract(A_new_masked, A_new_exp_top[..., None], out=room(1, r, s, T))
+        A_new_exp = np.subtract(A_new_masked, A_new_exp_top[..., None], out=room(1, n, g, s, T))
         np.exp(A_new_exp, out=A_new_exp)
         A_new_sum = np.maximum(A_new_exp.sum(axis=-1), 1)
         # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
-        A_new = np.divide(A_new_exp, A_new_sum[..., None], out=room(1, r, s, T))
+        A_new = np.divide(A_new_exp, A_new_sum[..., None], out=room(1, n, g, s, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*A_new[n,g,r,s,j])
-        np.copyto(
-            O_new[n, g, r, s],
-            (
-                A_new.reshape((r.stop - r.start) * (s.stop - s.start), T) @ V[n, g]
-            ).reshape((r.stop - r.start), (s.stop - s.start), D),
-        )
+        np.matmul(A_new, V[n, g], out=O_new[n, g, r, s])
 
-    def Z_new_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, s: slice) -> None:
-        """The rows s of a block, for one n, g and some r. No row maximum is needed."""
-        Z_new_part = np.divide(Q_new[n, g, r, s], math.sqrt(D), out=room(0, r, s, D))
+    def Z_new_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, s: slice) -> None:
+        """The rows s of a block, for one r and some n, g. No row maximum is needed."""
+        Z_new_part = np.divide(Q_new[n, g, r, s], math.sqrt(D), out=room(0, n, g, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
-        Z_new = room(1, r, s, T)
-        np.copyto(
-            Z_new,
-            (
-                Z_new_part.reshape((r.stop - r.start) * (s.stop - s.start), D) @ K[n, g].T
-            ).reshape((r.stop - r.start), (s.stop - s.start), T),
-        )
-        A_new_exp = np.exp(Z_new, out=room(1, r, s, T))
+        Z_new = np.matmul(Z_new_part, K[n, g].swapaxes(-1, -2), out=room(1, n, g, s, T))
+        A_new_exp = np.exp(Z_new, out=room(1, n, g, s, T))
         np.copyto(A_new_exp, 0, where=place[s][..., None] < np.arange(T))
         A_new_sum = np.maximum(A_new_exp.sum(axis=-1), smallest(dtype))
         # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
-        A_new = np.divide(A_new_exp, A_new_sum[..., None], out=room(1, r, s, T))
+        A_new = np.divide(A_new_exp, A_new_sum[..., None], out=room(1, n, g, s, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*A_new[n,g,r,s,j])
-        np.copyto(
-            O_new[n, g, r, s],
-            (
-                A_new.reshape((r.stop - r.start) * (s.stop - s.start), T) @ V[n, g]
-            ).reshape((r.stop - r.start), (s.stop - s.start), D),
-        )
+        np.matmul(A_new, V[n, g], out=O_new[n, g, r, s])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_new_bound = float(
@@ -129,11 +107,11 @@ def self_attention_step(
         Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block,
         S,
         rows,
-        (N, G),
+        (R,),
         (),
         T,
         dtype,
-        lots=R,
+        lots=(N, G),
         matrices=True,
     )
     # y_new[n,s,c] = Sum_g,r,d(W_O[c,g,r,d]*O_new[n,g,r,s,d])   (N, S, C)

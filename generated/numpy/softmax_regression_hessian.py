@@ -65,7 +65,7 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Works
         np.sqrt(np.einsum("ria,ria->ri", X, X)).max(axis=(0, 1), initial=-math.inf)
     ) * float(np.sqrt(np.einsum("rca,rca->rc", W, W)).max(axis=(0, 1), initial=-math.inf))
     workspace.sweep(
-        u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype, lots=B, matrices=True
+        u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype, lots=(B,), matrices=True
     )
     rows = workspace.rows(C, C * d * d, matrices=True)
     parts = workspace.parts(C, rows, (B,), (N,))
@@ -84,6 +84,6 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Works
         H_block = np.multiply(cov[:, :, None, :, None], H_part[:, None, :, None], out=room(2, r_2, c, d, C, d))
         H[part, r_2, c] += H_block
 
-    workspace.sweep(H_block, C, rows, (), (N,), C * d * d, dtype, parts=parts, lots=B, matrices=True)
+    workspace.sweep(H_block, C, rows, (), (N,), C * d * d, dtype, parts=parts, lots=(B,), matrices=True)
     H = H[0] if parts == 1 else H.sum(axis=0)
     return restore(H, leading, bound.type)

@@ -134,7 +134,7 @@ def transformer_block_forward(
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).transpose(0, 2, 1, 3),
         )
 
-    workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, lots=N, matrices=True)
+    workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, lots=(N,), matrices=True)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z_1[n,j,c])   (N, H, T, D)
@@ -144,10 +144,10 @@ def transformer_block_forward(
     A_sum = workspace.empty((N, H, T), dtype)
     O = workspace.empty((N, H, T, D), dtype)
 
-    def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h."""
+    def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for some n_2, h."""
         j = slice(0, min(T, i_2.stop) if causal else T)
-        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
@@ -155,7 +155,7 @@ def transformer_block_forward(
         if causal and i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             np.copyto(
-                A_masked[:, :, j_cut.start - j.start :],
+                A_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
@@ -169,9 +169,9 @@ def transformer_block_forward(
         np.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
         O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
 
-    def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h. No row maximum is needed."""
-        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+    def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
+        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
@@ -181,7 +181,7 @@ def transformer_block_forward(
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
                 np.copyto(
-                    A_exp[n_2, h, i_2, j][:, :, j_cut.start - j.start :],
+                    A_exp[n_2, h, i_2, j][:, :, :, j_cut.start - j.start :],
                     0,
                     where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
@@ -189,7 +189,9 @@ def transformer_block_forward(
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2] if first else room(1, h, i_2, D))
+            O_tile = np.matmul(
+                A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2] if first else room(1, n_2, h, i_2, D)
+            )
             if not first:
                 O[n_2, h, i_2] += O_tile
         A_sum[n_2, h, i_2] = np.maximum(A_sum_so_far, smallest(dtype))
@@ -200,7 +202,7 @@ def transformer_block_forward(
         np.sqrt(np.einsum("nhia,nhia->nhi", Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
     ) / math.sqrt(D) * float(np.sqrt(np.einsum("nhja,nhja->nhj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
-        S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (N,), (), T, dtype, lots=H, matrices=True
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, lots=(N, H), matrices=True
     )
     rows = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype)
@@ -259,7 +261,7 @@ def transformer_block_forward(
         np.add(u, y_product, out=y[n_3, i_3])
         y[n_3, i_3] += b_2
 
-    workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, lots=N, matrices=True)
+    workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, lots=(N,), matrices=True)
     saved = (
         leading,
         types,
@@ -448,33 +450,33 @@ def transformer_block_backward(
     dV = np.zeros((parts, N, H, T, D), dtype)
     dK = np.zeros((parts, N, H, T, D), dtype)
 
-    def dS_block(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
-        """The rows i_3 of a block, for one n_3 and some h."""
-        dO_divided = np.divide(dO[n_3, h, i_3], A_sum[n_3, h, i_3][..., None], out=room(0, h, i_3, D))
-        dS_part = np.einsum("hia,hia->hi", O[n_3, h, i_3], dO[n_3, h, i_3]) / A_sum[n_3, h, i_3]
-        dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(1, h, i_3, D))
+    def dS_block(room: Room, part: int, n_3: slice, h: slice, i_3: slice) -> None:
+        """The rows i_3 of a block, for some n_3, h."""
+        dO_divided = np.divide(dO[n_3, h, i_3], A_sum[n_3, h, i_3][..., None], out=room(0, n_3, h, i_3, D))
+        dS_part = np.einsum("nhia,nhia->nhi", O[n_3, h, i_3], dO[n_3, h, i_3]) / A_sum[n_3, h, i_3]
+        dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(1, n_3, h, i_3, D))
         for first, j in workspace.tiles(slice(0, min(T, i_3.stop) if causal else T), rows):
             # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
             #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
             #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, h, i_3, j))
+            dS = np.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, n_3, h, i_3, j))
             dS -= dS_part[..., None]
             dS *= A_exp[n_3, h, i_3, j]
             # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = np.matmul(A_exp[n_3, h, i_3, j].swapaxes(-1, -2), dO_divided, out=room(3, h, j, D))
+            dV_block = np.matmul(A_exp[n_3, h, i_3, j].swapaxes(-1, -2), dO_divided, out=room(3, n_3, h, j, D))
             dV[part, n_3, h, j] += dV_block
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, h, j, D))
+            dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n_3, h, j, D))
             dK[part, n_3, h, j] += dK_block
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-            dQ_tile = np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3] if first else room(3, h, i_3, D))
+            dQ_tile = np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3] if first else room(3, n_3, h, i_3, D))
             if not first:
                 dQ[n_3, h, i_3] += dQ_tile
         dQ[n_3, h, i_3] /= math.sqrt(D)
 
-    workspace.sweep(dS_block, T, rows, (N,), (), T, dtype, parts=parts, lots=H, matrices=True)
+    workspace.sweep(dS_block, T, rows, (), (), T, dtype, parts=parts, lots=(N, H), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dW_K[h,a,c] = Sum_n,j(z_1[n,j,c]*dK[n,h,j,a])   (H, D, C)
@@ -647,7 +649,7 @@ def transformer_block_lean_forward(
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).transpose(0, 2, 1, 3),
         )
 
-    workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, lots=N, matrices=True)
+    workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, lots=(N,), matrices=True)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z_1[n,j,c])   (N, H, T, D)
@@ -655,18 +657,18 @@ def transformer_block_lean_forward(
     rows = workspace.rows(T, T, matrices=True, tiles=True)
     O = workspace.empty((N, H, T, D), dtype)
 
-    def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h."""
-        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+    def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for some n_2, h."""
+        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-            S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
+            S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, n_2, h, i_2, j))
             A_masked = S
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
                 np.copyto(
-                    A_masked[:, :, j_cut.start - j.start :],
+                    A_masked[:, :, :, j_cut.start - j.start :],
                     -math.inf,
                     where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
@@ -679,31 +681,31 @@ def transformer_block_lean_forward(
                 O[n_2, h, i_2] *= A_exp_top_factor[..., None]
             A_exp_top = A_exp_top_tile
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, h, i_2, j))
+            A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, n_2, h, i_2, j))
             np.exp(A_exp, out=A_exp)
             A_sum_tile = A_exp.sum(axis=-1)
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, h, i_2, D))
+            O_tile = np.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
             if not first:
                 O[n_2, h, i_2] += O_tile
         A_sum = np.maximum(A_sum_so_far, 1)
         O[n_2, h, i_2] /= A_sum[..., None]
 
-    def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h. No row maximum is needed."""
-        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+    def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
+        S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-            S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
+            S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, n_2, h, i_2, j))
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = np.exp(S, out=room(1, h, i_2, j))
+            A_exp = np.exp(S, out=room(1, n_2, h, i_2, j))
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
                 np.copyto(
-                    A_exp[:, :, j_cut.start - j.start :],
+                    A_exp[:, :, :, j_cut.start - j.start :],
                     0,
                     where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
@@ -711,7 +713,7 @@ def transformer_block_lean_forward(
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, h, i_2, D))
+            O_tile = np.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
             if not first:
                 O[n_2, h, i_2] += O_tile
         A_sum = np.maximum(A_sum_so_far, smallest(dtype))
@@ -722,7 +724,7 @@ def transformer_block_lean_forward(
         np.sqrt(np.einsum("nhia,nhia->nhi", Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
     ) / math.sqrt(D) * float(np.sqrt(np.einsum("nhja,nhja->nhj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
-        S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (N,), (), T, dtype, lots=H, matrices=True
+        S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, lots=(N, H), matrices=True
     )
     rows = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype)
@@ -779,7 +781,7 @@ def transformer_block_lean_forward(
         np.add(u, y_product, out=y[n_3, i_3])
         y[n_3, i_3] += b_2
 
-    workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, lots=N, matrices=True)
+    workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, lots=(N,), matrices=True)
     saved = (
         leading,
         types,
@@ -955,64 +957,64 @@ def transformer_block_lean_backward(
     dV = np.zeros((parts, N, H, T, D), dtype)
     dK = np.zeros((parts, N, H, T, D), dtype)
 
-    def S_block(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
-        """The rows i_3 of a block, for one n_3 and some h."""
+    def S_block(room: Room, part: int, n_3: slice, h: slice, i_3: slice) -> None:
+        """The rows i_3 of a block, for some n_3, h."""
         j = slice(0, min(T, i_3.stop) if causal else T)
-        S_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, h, i_3, D))
+        S_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, h, i_3, j))
+        S = np.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, n_3, h, i_3, j))
         A_masked = S
         if causal and i_3.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_3.start + 1), j.stop)
             np.copyto(
-                A_masked[:, :, j_cut.start - j.start :],
+                A_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
                 where=np.arange(i_3.start, i_3.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, h, i_3, j))
+        A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, n_3, h, i_3, j))
         np.exp(A_exp, out=A_exp)
         A_sum = np.maximum(A_exp.sum(axis=-1), 1)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp, V[n_3, h, j], out=O[n_3, h, i_3])
         O[n_3, h, i_3] /= A_sum[..., None]
-        dO_divided = np.divide(dO[n_3, h, i_3], A_sum[..., None], out=room(0, h, i_3, D))
-        dS_part = np.einsum("hia,hia->hi", O[n_3, h, i_3], dO[n_3, h, i_3]) / A_sum
+        dO_divided = np.divide(dO[n_3, h, i_3], A_sum[..., None], out=room(0, n_3, h, i_3, D))
+        dS_part = np.einsum("nhia,nhia->nhi", O[n_3, h, i_3], dO[n_3, h, i_3]) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-        dS = np.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, h, i_3, j))
+        dS = np.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, n_3, h, i_3, j))
         dS -= dS_part[..., None]
         dS *= A_exp
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
         #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, h, j, D))
+        dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n_3, h, j, D))
         dV[part, n_3, h, j] += dV_block
-        dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, h, i_3, D))
+        dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, h, j, D))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, n_3, h, j, D))
         dK[part, n_3, h, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
         dQ[n_3, h, i_3] /= math.sqrt(D)
 
-    def S_block_unshifted(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
-        """The rows i_3 of a block, for one n_3 and some h. No row maximum is needed."""
+    def S_block_unshifted(room: Room, part: int, n_3: slice, h: slice, i_3: slice) -> None:
+        """The rows i_3 of a block, for some n_3, h. No row maximum is needed."""
         j = slice(0, min(T, i_3.stop) if causal else T)
-        S_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, h, i_3, D))
+        S_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, h, i_3, j))
+        S = np.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, n_3, h, i_3, j))
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = np.exp(S, out=room(1, h, i_3, j))
+        A_exp = np.exp(S, out=room(1, n_3, h, i_3, j))
         if causal and i_3.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_3.start + 1), j.stop)
             np.copyto(
-                A_exp[:, :, j_cut.start - j.start :],
+                A_exp[:, :, :, j_cut.start - j.start :],
                 0,
                 where=np.arange(i_3.start, i_3.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
             )
@@ -1021,22 +1023,22 @@ def transformer_block_lean_backward(
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp, V[n_3, h, j], out=O[n_3, h, i_3])
         O[n_3, h, i_3] /= A_sum[..., None]
-        dO_divided = np.divide(dO[n_3, h, i_3], A_sum[..., None], out=room(0, h, i_3, D))
-        dS_part = np.einsum("hia,hia->hi", O[n_3, h, i_3], dO[n_3, h, i_3]) / A_sum
+        dO_divided = np.divide(dO[n_3, h, i_3], A_sum[..., None], out=room(0, n_3, h, i_3, D))
+        dS_part = np.einsum("nhia,nhia->nhi", O[n_3, h, i_3], dO[n_3, h, i_3]) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-        dS = np.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, h, i_3, j))
+        dS = np.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, n_3, h, i_3, j))
         dS -= dS_part[..., None]
         dS *= A_exp
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
         #     by A = A_exp / A_sum, divided before the product
-        dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, h, j, D))
+        dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n_3, h, j, D))
         dV[part, n_3, h, j] += dV_block
-        dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, h, i_3, D))
+        dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, h, j, D))
+        dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, n_3, h, j, D))
         dK[part, n_3, h, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
@@ -1050,12 +1052,12 @@ def transformer_block_lean_backward(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
         rows,
-        (N,),
+        (),
         (),
         T,
         dtype,
         parts=parts,
-        lots=H,
+        lots=(N, H),
         matrices=True,
     )
     dV = dV[0] if parts == 1 else dV.sum(axis=0)

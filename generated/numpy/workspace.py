@@ -128,22 +128,21 @@ class Workspace:
         dtype: np.dtype,
         *,
         parts: int | None = None,
-        lots: int | None = None,
+        lots: tuple[int, ...] = (),
         matrices: bool = False,
     ) -> None:
         """Calls block(room, part, *outer indices, slice of rows) for every block.
 
         Without `parts` the blocks are independent of each other. With it, those of one part are computed in order. With
-        `lots`, the size of one more outer index, several of its values are computed together: their slice comes before
+        `lots`, the sizes of more outer indices, several of their values are computed together: their slices come before
         the slice of rows.
         """
         spans = [slice(start, min(start + rows, size)) for start in range(0, size, rows)]
-        together = range(lots) if lots is not None else range(1)
-        total = len(together) * math.prod(own) * math.prod(shared) * size * columns
-        alone = total <= ALONE and lots != 1
+        together = math.prod(lots)
+        total = together * math.prod(own) * math.prod(shared) * size * columns
+        alone = total <= ALONE and not (lots and together == 1)
         fits = (4 * BLOCK if alone else PRODUCT if matrices else BLOCK) // max(1, rows * columns)
-        lot = max(1, fits if alone else min(-(-len(together) // PARTS), fits))
-        stacks = [(slice(start, min(start + lot, lots)),) for start in together[::lot]] if lots is not None else [()]
+        stacks = stacked(lots, fits if alone else min(-(-together // PARTS), fits))
         inner: list[tuple[Any, ...]] = list(itertools.product(*map(range, shared), spans))
         count = parts if parts is not None else max(1, len(inner))
         outer = itertools.product(itertools.product(*map(range, own)), stacks)
@@ -180,6 +179,16 @@ class Workspace:
                 tasks.clear()
                 for other in running:
                     other.result()
+
+
+def stacked(sizes: tuple[int, ...], most: int) -> list[tuple[slice, ...]]:
+    """The values of several indices in stacks of so many, or one: the last ones whole, where they are few enough."""
+    cuts: list[list[slice]] = []
+    for size in reversed(sizes):
+        width = max(1, min(size, most))
+        cuts.insert(0, [slice(start, min(start + width, size)) for start in range(0, size, width)])
+        most //= width
+    return list(itertools.product(*cuts))
 
 
 def bounded(limit: float, dtype: np.dtype) -> bool:

@@ -122,7 +122,7 @@ def attention_forward(
         T_k,
         dtype,
         device,
-        lots=N,
+        lots=(N,),
         matrices=True,
     )
     saved = (leading, types, N, T_k, T_q, d_k, d_v, rows, causal, Q, K, V, O, A_exp, A_sum)
@@ -178,7 +178,7 @@ def attention_backward(
             dV[part, b, :, j] += dV_block
         dQ[b, i] /= math.sqrt(d_k)
 
-    workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N, matrices=True)
+    workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
@@ -296,7 +296,7 @@ def attention_lean_forward(
         T_k,
         dtype,
         device,
-        lots=N,
+        lots=(N,),
         matrices=True,
     )
     saved = (leading, types, N, T_k, T_q, d_k, d_v, causal, Q, K, V, O, A_sum, A_exp_top)
@@ -369,7 +369,7 @@ def attention_lean_backward(
             dV[part, b, :, j] += dV_block
         dQ[b, i] /= math.sqrt(d_k)
 
-    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N, matrices=True)
+    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
@@ -381,7 +381,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
-    version="va31dbb4e",
+    version="vd73cbe87",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -414,7 +414,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
-    version="v67b5354d",
+    version="v1c2f87bb",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

@@ -59,26 +59,26 @@ def attention_alibi_forward(
     A_sum = workspace.empty((N, H, T), dtype, device)
     O = workspace.empty((N, H, T, d_v), dtype, device)
 
-    def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one n and some h."""
+    def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some n, h."""
         j = slice(0, min(T, i.stop))
-        S_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        S_part_2 = room(1, i, j)
-        S_part_2.copy_(
+        S_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, n, h, i, d_k))
+        S_part_3 = room(1, i, j)
+        S_part_3.copy_(
             torch.arange(
                 i.start, i.stop, dtype=dtype, device=device
             )[..., None] - torch.arange(j.start, j.stop, dtype=dtype, device=device)
         )
+        S_part_2 = room(2, i, j, h)
+        S_part_2.copy_(slope[h] * S_part_3[..., None])
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
         S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=A_exp[n, h, i, j])
-        S_part_3 = room(2, h, i, j)
-        S_part_3.copy_(slope[h][..., None, None] * S_part_2)
-        S -= S_part_3
+        S -= S_part_2.permute(2, 0, 1)
         A_masked = S
         if i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
-            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+            A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -94,7 +94,7 @@ def attention_alibi_forward(
         torch.matmul(A_exp[n, h, i, j], V[n, h, j], out=O[n, h, i])
         O[n, h, i] /= A_sum[n, h, i][..., None]
 
-    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, lots=H, matrices=True)
+    workspace.sweep(S_block, T, rows, (), (), T, dtype, device, lots=(N, H), matrices=True)
     saved = (leading, types, H, N, T, d_k, d_v, Q, K, V, O, A_exp, A_sum)
     return restore(O, leading, bound.type), saved
 
@@ -161,7 +161,7 @@ def attention_alibi_backward(
         dQ[n, h, i] /= math.sqrt(d_k)
         dslope[part, h] += -dslope_so_far
 
-    workspace.sweep(dS_block, T, rows, (), (N,), T, dtype, device, parts=parts, lots=H, matrices=True)
+    workspace.sweep(dS_block, T, rows, (), (N,), T, dtype, device, parts=parts, lots=(H,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dslope = dslope[0] if parts == 1 else dslope.sum(dim=0)
@@ -211,26 +211,26 @@ def attention_alibi_lean_forward(
     A_sum = workspace.empty((N, H, T), dtype, device)
     O = workspace.empty((N, H, T, d_v), dtype, device)
 
-    def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one n and some h."""
-        S_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+    def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some n, h."""
+        S_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, n, h, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
-            S_part_2 = room(1, i, j)
-            S_part_2.copy_(
+            S_part_3 = room(1, i, j)
+            S_part_3.copy_(
                 torch.arange(
                     i.start, i.stop, dtype=dtype, device=device
                 )[..., None] - torch.arange(j.start, j.stop, dtype=dtype, device=device)
             )
+            S_part_2 = room(2, i, j, h)
+            S_part_2.copy_(slope[h] * S_part_3[..., None])
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
-            S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
-            S_part_3 = room(3, h, i, j)
-            S_part_3.copy_(slope[h][..., None, None] * S_part_2)
-            S -= S_part_3
+            S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, n, h, i, j))
+            S -= S_part_2.permute(2, 0, 1)
             A_masked = S
             if i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
                     ),
@@ -245,18 +245,20 @@ def attention_alibi_lean_forward(
                 O[n, h, i] *= A_exp_top_factor[..., None]
             A_exp_top_so_far = A_exp_top_tile
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
-            A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(2, h, i, j))
+            A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, h, i, j))
             torch.exp(A_exp, out=A_exp)
             A_sum_tile = A_exp.sum(dim=-1)
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O[n, h, i].baddbmm_(A_exp, V[n, h, j], beta=0 if first else 1)
+            O_tile = torch.matmul(A_exp, V[n, h, j], out=O[n, h, i] if first else room(2, n, h, i, d_v))
+            if not first:
+                O[n, h, i] += O_tile
         A_exp_top[n, h, i] = A_exp_top_so_far
         A_sum[n, h, i] = torch.clamp(A_sum_so_far, min=1)
         O[n, h, i] /= A_sum[n, h, i][..., None]
 
-    workspace.sweep(S_block, T, rows, (N,), (), T, dtype, device, lots=H, matrices=True)
+    workspace.sweep(S_block, T, rows, (), (), T, dtype, device, lots=(N, H), matrices=True)
     saved = (leading, types, H, N, T, d_k, d_v, Q, K, V, slope, O, A_sum, A_exp_top)
     return restore(O, leading, bound.type), saved
 
@@ -344,7 +346,7 @@ def attention_alibi_lean_backward(
         dQ[n, h, i] /= math.sqrt(d_k)
         dslope[part, h] += -dslope_so_far
 
-    workspace.sweep(S_block, T, rows, (), (N,), T, dtype, device, parts=parts, lots=H, matrices=True)
+    workspace.sweep(S_block, T, rows, (), (N,), T, dtype, device, parts=parts, lots=(H,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dslope = dslope[0] if parts == 1 else dslope.sum(dim=0)
@@ -362,7 +364,7 @@ _operator = Operator(
     "attention_alibi",
     attention_alibi_forward,
     attention_alibi_backward,
-    version="v5ea32048",
+    version="vcdc6f9cc",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -393,7 +395,7 @@ _lean_operator = Operator(
     "attention_alibi_lean",
     attention_alibi_lean_forward,
     attention_alibi_lean_backward,
-    version="v3e9cfad9",
+    version="v1165e22e",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "slope", "O", "A_sum", "A_exp_top"),

@@ -76,7 +76,7 @@ def attention_biased_forward(
         torch.matmul(A_exp[b, i], V[b], out=O[b, i])
         O[b, i] /= A_sum[b, i][..., None]
 
-    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, lots=N, matrices=True)
+    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, O, A_exp, A_sum)
     return restore(O, leading, bound.type), saved
 
@@ -135,7 +135,7 @@ def attention_biased_backward(
             dbias[b, i, j].copy_(dS)
         dQ[b, i] /= math.sqrt(d_k)
 
-    workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N, matrices=True)
+    workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
@@ -152,7 +152,7 @@ _operator = Operator(
     "attention_biased",
     attention_biased_forward,
     attention_biased_backward,
-    version="v54f0f943",
+    version="va8543515",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "bias: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),

@@ -108,7 +108,7 @@ def attention_block_forward(
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).permute(0, 2, 1, 3)
         )
 
-    workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, device, lots=N, matrices=True)
+    workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, device, lots=(N,), matrices=True)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z[n,j,c])   (N, H, T, D)
     K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z[n,j,c])   (N, H, T, D)
@@ -118,17 +118,17 @@ def attention_block_forward(
     A_sum = workspace.empty((N, H, T), dtype, device)
     O = workspace.empty((N, H, T, D), dtype, device)
 
-    def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h."""
+    def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for some n_2, h."""
         j = slice(0, min(T, i_2.stop) if causal else T)
-        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
         A_masked = S
         if causal and i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+            A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -144,9 +144,9 @@ def attention_block_forward(
         torch.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
         O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
 
-    def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h. No row maximum is needed."""
-        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+    def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
@@ -155,7 +155,7 @@ def attention_block_forward(
             torch.exp(S, out=A_exp[n_2, h, i_2, j])
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                A_exp[n_2, h, i_2, j][:, :, j_cut.start - j.start :].masked_fill_(
+                A_exp[n_2, h, i_2, j][:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
                     ),
@@ -165,7 +165,11 @@ def attention_block_forward(
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O[n_2, h, i_2].baddbmm_(A_exp[n_2, h, i_2, j], V[n_2, h, j], beta=0 if first else 1)
+            O_tile = torch.matmul(
+                A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2] if first else room(1, n_2, h, i_2, D)
+            )
+            if not first:
+                O[n_2, h, i_2] += O_tile
         A_sum[n_2, h, i_2] = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
 
@@ -177,12 +181,12 @@ def attention_block_forward(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
         rows,
-        (N,),
+        (),
         (),
         T,
         dtype,
         device,
-        lots=H,
+        lots=(N, H),
         matrices=True,
     )
     y_product = (O.permute(0, 2, 1, 3).reshape(N * T, H * D) @ W_O.reshape(C, H * D).T).reshape(N, T, C)
@@ -228,31 +232,33 @@ def attention_block_backward(
     dV = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
 
-    def dS_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one n and some h."""
-        dO_divided = torch.div(dO[n, h, i], A_sum[n, h, i][..., None], out=room(0, h, i, D))
-        dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=2) / A_sum[n, h, i]
-        dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(1, h, i, D))
+    def dS_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some n, h."""
+        dO_divided = torch.div(dO[n, h, i], A_sum[n, h, i][..., None], out=room(0, n, h, i, D))
+        dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=3) / A_sum[n, h, i]
+        dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(1, n, h, i, D))
         for first, j in workspace.tiles(slice(0, min(T, i.stop) if causal else T), rows):
             # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
             #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
             #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-            dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+            dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, n, h, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp[n, h, i, j]
             # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, h, i, j], out=room(3, h, D, j))
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, h, i, j], out=room(3, n, h, D, j))
             dV[part, n, h, :, j] += dV_block
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, h, D, j))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, n, h, D, j))
             dK[part, n, h, :, j] += dK_block
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-            dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
+            dQ_tile = torch.matmul(dS, K[n, h, j], out=dQ[n, h, i] if first else room(3, n, h, i, D))
+            if not first:
+                dQ[n, h, i] += dQ_tile
         dQ[n, h, i] /= math.sqrt(D)
 
-    workspace.sweep(dS_block, T, rows, (N,), (), T, dtype, device, parts=parts, lots=H, matrices=True)
+    workspace.sweep(dS_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N, H), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV.swapaxes(-1, -2).contiguous()
@@ -402,7 +408,7 @@ def attention_block_lean_forward(
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).permute(0, 2, 1, 3)
         )
 
-    workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, device, lots=N, matrices=True)
+    workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, device, lots=(N,), matrices=True)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z[n,j,c])   (N, H, T, D)
     K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z[n,j,c])   (N, H, T, D)
@@ -410,17 +416,17 @@ def attention_block_lean_forward(
     rows = workspace.rows(T, T, matrices=True, tiles=True)
     O = workspace.empty((N, H, T, D), dtype, device)
 
-    def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h."""
-        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+    def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for some n_2, h."""
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-            S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
+            S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, n_2, h, i_2, j))
             A_masked = S
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
                     ),
@@ -435,28 +441,30 @@ def attention_block_lean_forward(
                 O[n_2, h, i_2] *= A_exp_top_factor[..., None]
             A_exp_top = A_exp_top_tile
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, h, i_2, j))
+            A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n_2, h, i_2, j))
             torch.exp(A_exp, out=A_exp)
             A_sum_tile = A_exp.sum(dim=-1)
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O[n_2, h, i_2].baddbmm_(A_exp, V[n_2, h, j], beta=0 if first else 1)
+            O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
+            if not first:
+                O[n_2, h, i_2] += O_tile
         A_sum = torch.clamp(A_sum_so_far, min=1)
         O[n_2, h, i_2] /= A_sum[..., None]
 
-    def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h. No row maximum is needed."""
-        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+    def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-            S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
+            S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, n_2, h, i_2, j))
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = torch.exp(S, out=room(1, h, i_2, j))
+            A_exp = torch.exp(S, out=room(1, n_2, h, i_2, j))
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                A_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
                     ),
@@ -466,7 +474,9 @@ def attention_block_lean_forward(
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O[n_2, h, i_2].baddbmm_(A_exp, V[n_2, h, j], beta=0 if first else 1)
+            O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
+            if not first:
+                O[n_2, h, i_2] += O_tile
         A_sum = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[n_2, h, i_2] /= A_sum[..., None]
 
@@ -478,12 +488,12 @@ def attention_block_lean_forward(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
         rows,
-        (N,),
+        (),
         (),
         T,
         dtype,
         device,
-        lots=H,
+        lots=(N, H),
         matrices=True,
     )
     y_product = (O.permute(0, 2, 1, 3).reshape(N * T, H * D) @ W_O.reshape(C, H * D).T).reshape(N, T, C)
@@ -533,17 +543,17 @@ def attention_block_lean_backward(
     dV = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
 
-    def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one n and some h."""
+    def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some n, h."""
         j = slice(0, min(T, i.stop) if causal else T)
-        S_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, h, i, D))
+        S_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, n, h, i, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
+        S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, n, h, i, j))
         A_masked = S
         if causal and i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
-            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+            A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -551,46 +561,46 @@ def attention_block_lean_backward(
             )
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, h, i, j))
+        A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n, h, i, j))
         torch.exp(A_exp, out=A_exp)
         A_sum = torch.clamp(A_exp.sum(dim=-1), min=1)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp, V[n, h, j], out=O[n, h, i])
         O[n, h, i] /= A_sum[..., None]
-        dO_divided = torch.div(dO[n, h, i], A_sum[..., None], out=room(0, h, i, D))
-        dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=2) / A_sum
+        dO_divided = torch.div(dO[n, h, i], A_sum[..., None], out=room(0, n, h, i, D))
+        dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=3) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+        dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, n, h, i, j))
         dS -= dS_part[..., None]
         dS *= A_exp
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
         #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, h, D, j))
+        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n, h, D, j))
         dV[part, n, h, :, j] += dV_block
-        dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, h, i, D))
+        dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, n, h, i, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(1, h, D, j))
+        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(1, n, h, D, j))
         dK[part, n, h, :, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
         dQ[n, h, i] /= math.sqrt(D)
 
-    def S_block_unshifted(room: Room, part: int, n: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one n and some h. No row maximum is needed."""
+    def S_block_unshifted(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some n, h. No row maximum is needed."""
         j = slice(0, min(T, i.stop) if causal else T)
-        S_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, h, i, D))
+        S_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, n, h, i, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
+        S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, n, h, i, j))
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.exp(S, out=room(1, h, i, j))
+        A_exp = torch.exp(S, out=room(1, n, h, i, j))
         if causal and i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
-            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+            A_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -601,22 +611,22 @@ def attention_block_lean_backward(
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp, V[n, h, j], out=O[n, h, i])
         O[n, h, i] /= A_sum[..., None]
-        dO_divided = torch.div(dO[n, h, i], A_sum[..., None], out=room(0, h, i, D))
-        dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=2) / A_sum
+        dO_divided = torch.div(dO[n, h, i], A_sum[..., None], out=room(0, n, h, i, D))
+        dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=3) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+        dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, n, h, i, j))
         dS -= dS_part[..., None]
         dS *= A_exp
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
         #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, h, D, j))
+        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n, h, D, j))
         dV[part, n, h, :, j] += dV_block
-        dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, h, i, D))
+        dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, n, h, i, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(1, h, D, j))
+        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(1, n, h, D, j))
         dK[part, n, h, :, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
@@ -630,13 +640,13 @@ def attention_block_lean_backward(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
         rows,
-        (N,),
+        (),
         (),
         T,
         dtype,
         device,
         parts=parts,
-        lots=H,
+        lots=(N, H),
         matrices=True,
     )
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -725,7 +735,7 @@ _operator = Operator(
     "attention_block",
     attention_block_forward,
     attention_block_backward,
-    version="v5f079cea",
+    version="v65036bd2",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),
@@ -808,7 +818,7 @@ _lean_operator = Operator(
     "attention_block_lean",
     attention_block_lean_forward,
     attention_block_lean_backward,
-    version="vac79853d",
+    version="v0bb6f60a",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),

@@ -58,22 +58,17 @@ def attention_grouped_forward(
     A_sum = workspace.empty((N, G, R, T_q), dtype, device)
     O = workspace.empty((N, G, R, T_q, d_v), dtype, device)
 
-    def S_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n, g and some r."""
+    def S_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
         j = slice(0, min(T_k, i.stop) if causal else T_k)
-        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
+        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-        S = A_exp[n, g, r, i, j]
-        S.copy_(
-            (
-                S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
-            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
-        )
+        S = torch.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
         A_masked = S
         if causal and i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
-            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+            A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -86,30 +81,21 @@ def attention_grouped_forward(
         A_sum[n, g, r, i] = torch.clamp(A_exp[n, g, r, i, j].sum(dim=-1), min=1)
         # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
-        O[n, g, r, i].copy_(
-            (
-                A_exp[n, g, r, i, j].reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i.stop - i.start), d_v)
-        )
+        torch.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i])
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
-    def S_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n, g and some r. No row maximum is needed."""
-        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
+    def S_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-            S = A_exp[n, g, r, i, j]
-            S.copy_(
-                (
-                    S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
-                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
-            )
+            S = torch.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             torch.exp(S, out=A_exp[n, g, r, i, j])
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                A_exp[n, g, r, i, j][:, :, j_cut.start - j.start :].masked_fill_(
+                A_exp[n, g, r, i, j][:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
                     ),
@@ -119,13 +105,8 @@ def attention_grouped_forward(
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = O[n, g, r, i] if first else room(1, r, i, d_v)
-            O_tile.copy_(
-                (
-                    A_exp[n, g, r, i, j].reshape(
-                        (r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)
-                    ) @ V[n, g, j]
-                ).reshape((r.stop - r.start), (i.stop - i.start), d_v)
+            O_tile = torch.matmul(
+                A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i] if first else room(1, n, g, i, d_v)
             )
             if not first:
                 O[n, g, r, i] += O_tile
@@ -140,12 +121,12 @@ def attention_grouped_forward(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
         rows,
-        (N, G),
+        (R,),
         (),
         T_k,
         dtype,
         device,
-        lots=R,
+        lots=(N, G),
         matrices=True,
     )
     saved = (leading, types, G, N, R, T_k, T_q, d_k, d_v, rows, causal, Q, K, V, O, A_exp, A_sum)
@@ -177,29 +158,33 @@ def attention_grouped_backward(
     dK = torch.zeros((parts, N, G, d_k, T_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, N, G, d_v, T_k), dtype=dtype, device=device)
 
-    def dS_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n, r and some g."""
-        dO_divided = torch.div(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(0, g, i, d_v))
-        dS_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=2) / A_sum[n, g, r, i]
-        dK_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(1, g, i, d_k))
+    def dS_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
+        dO_divided = torch.div(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(0, n, g, i, d_v))
+        dS_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=3) / A_sum[n, g, r, i]
+        dK_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(1, n, g, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # dS[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
             #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_c(O[n,g,r,i,c]*dO[n,g,r,i,c]); dA[n,g,r,i,j] =
             #     Sum_c(V[n,g,j,c]*dO[n,g,r,i,c]); A = A_exp / A_sum, divided before the product
-            dS = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, g, i, j))
+            dS = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp[n, g, r, i, j]
-            dQ_product[n, g, r, i].baddbmm_(dS, K[n, g, j], beta=0 if first else 1)
+            dQ_product_tile = torch.matmul(
+                dS, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(3, n, g, i, d_k)
+            )
+            if not first:
+                dQ_product[n, g, r, i] += dQ_product_tile
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, g, d_k, j))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, n, g, d_k, j))
             dK[part, n, g, :, j] += dK_block
             # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, g, r, i, j], out=room(2, g, d_v, j))
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, g, r, i, j], out=room(2, n, g, d_v, j))
             dV[part, n, g, :, j] += dV_block
 
-    workspace.sweep(dS_block, T_q, rows, (N,), (R,), T_k, dtype, device, parts=parts, lots=G, matrices=True)
+    workspace.sweep(dS_block, T_q, rows, (), (R,), T_k, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
@@ -244,22 +229,17 @@ def attention_grouped_lean_forward(
     A_sum = workspace.empty((N, G, R, T_q), dtype, device)
     O = workspace.empty((N, G, R, T_q, d_v), dtype, device)
 
-    def S_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n, g and some r."""
-        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
+    def S_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
+        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-            S = room(1, r, i, j)
-            S.copy_(
-                (
-                    S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
-                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
-            )
+            S = torch.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
                     ),
@@ -274,42 +254,32 @@ def attention_grouped_lean_forward(
                 O[n, g, r, i] *= A_exp_top_factor[..., None]
             A_exp_top_so_far = A_exp_top_tile
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, r, i, j))
+            A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, g, i, j))
             torch.exp(A_exp, out=A_exp)
             A_sum_tile = A_exp.sum(dim=-1)
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = O[n, g, r, i] if first else room(2, r, i, d_v)
-            O_tile.copy_(
-                (
-                    A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-                ).reshape((r.stop - r.start), (i.stop - i.start), d_v)
-            )
+            O_tile = torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, d_v))
             if not first:
                 O[n, g, r, i] += O_tile
         A_exp_top[n, g, r, i] = A_exp_top_so_far
         A_sum[n, g, r, i] = torch.clamp(A_sum_so_far, min=1)
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
-    def S_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n, g and some r. No row maximum is needed."""
-        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, r, i, d_k))
+    def S_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         A_exp_top[n, g, r, i] = 0
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-            S = room(1, r, i, j)
-            S.copy_(
-                (
-                    S_part.reshape((r.stop - r.start) * (i.stop - i.start), d_k) @ K[n, g, j].T
-                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
-            )
+            S = torch.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = torch.exp(S, out=room(1, r, i, j))
+            A_exp = torch.exp(S, out=room(1, n, g, i, j))
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                A_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
                     ),
@@ -319,12 +289,7 @@ def attention_grouped_lean_forward(
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = O[n, g, r, i] if first else room(2, r, i, d_v)
-            O_tile.copy_(
-                (
-                    A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-                ).reshape((r.stop - r.start), (i.stop - i.start), d_v)
-            )
+            O_tile = torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, d_v))
             if not first:
                 O[n, g, r, i] += O_tile
         A_sum[n, g, r, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
@@ -338,12 +303,12 @@ def attention_grouped_lean_forward(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
         rows,
-        (N, G),
+        (R,),
         (),
         T_k,
         dtype,
         device,
-        lots=R,
+        lots=(N, G),
         matrices=True,
     )
     saved = (leading, types, G, N, R, T_k, T_q, d_k, d_v, causal, Q, K, V, O, A_sum, A_exp_top)
@@ -376,45 +341,49 @@ def attention_grouped_lean_backward(
     dK = torch.zeros((parts, N, G, d_k, T_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, N, G, d_v, T_k), dtype=dtype, device=device)
 
-    def S_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n, r and some g."""
-        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, g, i, d_k))
-        dO_divided = torch.div(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(1, g, i, d_v))
-        dS_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=2) / A_sum[n, g, r, i]
-        dK_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(2, g, i, d_k))
+    def S_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
+        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
+        dO_divided = torch.div(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(1, n, g, i, d_v))
+        dS_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=3) / A_sum[n, g, r, i]
+        dK_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(2, n, g, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-            S = torch.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(3, g, i, j))
+            S = torch.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(3, n, g, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
                     ),
                     -math.inf,
                 )
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = torch.sub(A_masked, A_exp_top[n, g, r, i][..., None], out=room(3, g, i, j))
+            A_exp = torch.sub(A_masked, A_exp_top[n, g, r, i][..., None], out=room(3, n, g, i, j))
             torch.exp(A_exp, out=A_exp)
             # dS[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
             #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_c(O[n,g,r,i,c]*dO[n,g,r,i,c]); dA[n,g,r,i,j] =
             #     Sum_c(V[n,g,j,c]*dO[n,g,r,i,c]); A = A_exp / A_sum, divided before the product
-            dS = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(4, g, i, j))
+            dS = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(4, n, g, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp
-            dQ_product[n, g, r, i].baddbmm_(dS, K[n, g, j], beta=0 if first else 1)
+            dQ_product_tile = torch.matmul(
+                dS, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(5, n, g, i, d_k)
+            )
+            if not first:
+                dQ_product[n, g, r, i] += dQ_product_tile
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(5, g, d_k, j))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(5, n, g, d_k, j))
             dK[part, n, g, :, j] += dK_block
             # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(4, g, d_v, j))
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(4, n, g, d_v, j))
             dV[part, n, g, :, j] += dV_block
 
-    workspace.sweep(S_block, T_q, rows, (N,), (R,), T_k, dtype, device, parts=parts, lots=G, matrices=True)
+    workspace.sweep(S_block, T_q, rows, (), (R,), T_k, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
@@ -428,7 +397,7 @@ _operator = Operator(
     "attention_grouped",
     attention_grouped_forward,
     attention_grouped_backward,
-    version="ve03d06c0",
+    version="v62da11d5",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),
@@ -478,7 +447,7 @@ _lean_operator = Operator(
     "attention_grouped_lean",
     attention_grouped_lean_forward,
     attention_grouped_lean_backward,
-    version="v09521646",
+    version="v5e5b31e4",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),

@@ -60,14 +60,14 @@ def attention_masked_forward(
     A_sum = workspace.empty((B, H, T_q), dtype, device)
     O = workspace.empty((B, H, T_q, d_v), dtype, device)
 
-    def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one b and some h."""
-        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+    def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some b, h."""
+        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
         S = torch.matmul(S_part, K[b, h].swapaxes(-1, -2), out=A_exp[b, h, i])
         A_masked = S
-        A_masked.masked_fill_(mask[b, i] <= 0, -math.inf)
+        A_masked.masked_fill_(mask[b, i][:, None] <= 0, -math.inf)
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[b, h, i])
@@ -78,21 +78,23 @@ def attention_masked_forward(
         torch.matmul(A_exp[b, h, i], V[b, h], out=O[b, h, i])
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
-    def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one b and some h. No row maximum is needed."""
-        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+    def S_block_unshifted(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some b, h. No row maximum is needed."""
+        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
             S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=A_exp[b, h, i, j])
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             torch.exp(S, out=A_exp[b, h, i, j])
-            A_exp[b, h, i, j].masked_fill_(mask[b, i, j] <= 0, 0)
+            A_exp[b, h, i, j].masked_fill_(mask[b, i, j][:, None] <= 0, 0)
             A_sum_tile = A_exp[b, h, i, j].sum(dim=-1)
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O[b, h, i].baddbmm_(A_exp[b, h, i, j], V[b, h, j], beta=0 if first else 1)
+            O_tile = torch.matmul(A_exp[b, h, i, j], V[b, h, j], out=O[b, h, i] if first else room(1, b, h, i, d_v))
+            if not first:
+                O[b, h, i] += O_tile
         A_sum[b, h, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
@@ -104,12 +106,12 @@ def attention_masked_forward(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
         rows,
-        (B,),
+        (),
         (),
         T_k,
         dtype,
         device,
-        lots=H,
+        lots=(B, H),
         matrices=True,
     )
     saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, O, A_exp, A_sum)
@@ -142,31 +144,33 @@ def attention_masked_backward(
     dK = torch.zeros((parts, B, H, d_k, T_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, B, H, d_v, T_k), dtype=dtype, device=device)
 
-    def dS_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one b and some h."""
-        dO_divided = torch.div(dO[b, h, i], A_sum[b, h, i][..., None], out=room(0, h, i, d_v))
-        dS_part = (O[b, h, i] * dO[b, h, i]).sum(dim=2) / A_sum[b, h, i]
-        dK_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(1, h, i, d_k))
+    def dS_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some b, h."""
+        dO_divided = torch.div(dO[b, h, i], A_sum[b, h, i][..., None], out=room(0, b, h, i, d_v))
+        dS_part = (O[b, h, i] * dO[b, h, i]).sum(dim=3) / A_sum[b, h, i]
+        dK_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(1, b, h, i, d_k))
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
             #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
             #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
-            dS = torch.matmul(dO_divided, V[b, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+            dS = torch.matmul(dO_divided, V[b, h, j].swapaxes(-1, -2), out=room(2, b, h, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp[b, h, i, j]
             # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
-            dQ[b, h, i].baddbmm_(dS, K[b, h, j], beta=0 if first else 1)
+            dQ_tile = torch.matmul(dS, K[b, h, j], out=dQ[b, h, i] if first else room(3, b, h, i, d_k))
+            if not first:
+                dQ[b, h, i] += dQ_tile
             # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, h, d_k, j))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, b, h, d_k, j))
             dK[part, b, h, :, j] += dK_block
             # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[b, h, i, j], out=room(2, h, d_v, j))
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[b, h, i, j], out=room(2, b, h, d_v, j))
             dV[part, b, h, :, j] += dV_block
         dQ[b, h, i] /= math.sqrt(d_k)
 
-    workspace.sweep(dS_block, T_q, rows, (B,), (), T_k, dtype, device, parts=parts, lots=H, matrices=True)
+    workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(B, H), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
@@ -211,15 +215,15 @@ def attention_masked_lean_forward(
     A_sum = workspace.empty((B, H, T_q), dtype, device)
     O = workspace.empty((B, H, T_q, d_v), dtype, device)
 
-    def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one b and some h."""
-        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+    def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some b, h."""
+        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-            S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
+            S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, b, h, i, j))
             A_masked = S
-            A_masked.masked_fill_(mask[b, i, j] <= 0, -math.inf)
+            A_masked.masked_fill_(mask[b, i, j][:, None] <= 0, -math.inf)
             A_exp_top_tile = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
@@ -229,33 +233,37 @@ def attention_masked_lean_forward(
                 O[b, h, i] *= A_exp_top_factor[..., None]
             A_exp_top_so_far = A_exp_top_tile
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
-            A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, h, i, j))
+            A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, b, h, i, j))
             torch.exp(A_exp, out=A_exp)
             A_sum_tile = A_exp.sum(dim=-1)
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O[b, h, i].baddbmm_(A_exp, V[b, h, j], beta=0 if first else 1)
+            O_tile = torch.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, b, h, i, d_v))
+            if not first:
+                O[b, h, i] += O_tile
         A_exp_top[b, h, i] = A_exp_top_so_far
         A_sum[b, h, i] = torch.clamp(A_sum_so_far, min=1)
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
-    def S_block_unshifted(room: Room, part: int, b: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one b and some h. No row maximum is needed."""
-        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+    def S_block_unshifted(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some b, h. No row maximum is needed."""
+        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         A_exp_top[b, h, i] = 0
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-            S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
+            S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, b, h, i, j))
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
-            A_exp = torch.exp(S, out=room(1, h, i, j))
-            A_exp.masked_fill_(mask[b, i, j] <= 0, 0)
+            A_exp = torch.exp(S, out=room(1, b, h, i, j))
+            A_exp.masked_fill_(mask[b, i, j][:, None] <= 0, 0)
             A_sum_tile = A_exp.sum(dim=-1)
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O[b, h, i].baddbmm_(A_exp, V[b, h, j], beta=0 if first else 1)
+            O_tile = torch.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, b, h, i, d_v))
+            if not first:
+                O[b, h, i] += O_tile
         A_sum[b, h, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
@@ -267,12 +275,12 @@ def attention_masked_lean_forward(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
         rows,
-        (B,),
+        (),
         (),
         T_k,
         dtype,
         device,
-        lots=H,
+        lots=(B, H),
         matrices=True,
     )
     saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, O, A_sum, A_mask, A_exp_top)
@@ -305,40 +313,42 @@ def attention_masked_lean_backward(
     dK = torch.zeros((parts, B, H, d_k, T_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, B, H, d_v, T_k), dtype=dtype, device=device)
 
-    def S_block(room: Room, part: int, b: int, h: slice, i: slice) -> None:
-        """The rows i of a block, for one b and some h."""
-        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        dO_divided = torch.div(dO[b, h, i], A_sum[b, h, i][..., None], out=room(1, h, i, d_v))
-        dS_part = (O[b, h, i] * dO[b, h, i]).sum(dim=2) / A_sum[b, h, i]
-        dK_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(2, h, i, d_k))
+    def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
+        """The rows i of a block, for some b, h."""
+        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
+        dO_divided = torch.div(dO[b, h, i], A_sum[b, h, i][..., None], out=room(1, b, h, i, d_v))
+        dS_part = (O[b, h, i] * dO[b, h, i]).sum(dim=3) / A_sum[b, h, i]
+        dK_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(2, b, h, i, d_k))
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-            S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(3, h, i, j))
+            S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(3, b, h, i, j))
             A_masked = S
-            A_masked.masked_fill_(~(A_mask[b, i, j]), -math.inf)
+            A_masked.masked_fill_((~(A_mask[b, i, j]))[:, None], -math.inf)
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
-            A_exp = torch.sub(A_masked, A_exp_top[b, h, i][..., None], out=room(3, h, i, j))
+            A_exp = torch.sub(A_masked, A_exp_top[b, h, i][..., None], out=room(3, b, h, i, j))
             torch.exp(A_exp, out=A_exp)
             # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
             #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
             #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
-            dS = torch.matmul(dO_divided, V[b, h, j].swapaxes(-1, -2), out=room(4, h, i, j))
+            dS = torch.matmul(dO_divided, V[b, h, j].swapaxes(-1, -2), out=room(4, b, h, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp
             # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
-            dQ[b, h, i].baddbmm_(dS, K[b, h, j], beta=0 if first else 1)
+            dQ_tile = torch.matmul(dS, K[b, h, j], out=dQ[b, h, i] if first else room(5, b, h, i, d_k))
+            if not first:
+                dQ[b, h, i] += dQ_tile
             # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(5, h, d_k, j))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(5, b, h, d_k, j))
             dK[part, b, h, :, j] += dK_block
             # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(4, h, d_v, j))
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(4, b, h, d_v, j))
             dV[part, b, h, :, j] += dV_block
         dQ[b, h, i] /= math.sqrt(d_k)
 
-    workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, device, parts=parts, lots=H, matrices=True)
+    workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(B, H), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
@@ -350,7 +360,7 @@ _operator = Operator(
     "attention_masked",
     attention_masked_forward,
     attention_masked_backward,
-    version="v70da93a5",
+    version="vecbbb158",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -381,7 +391,7 @@ _lean_operator = Operator(
     "attention_masked_lean",
     attention_masked_lean_forward,
     attention_masked_lean_backward,
-    version="vc5ed5c86",
+    version="vda609cda",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=(

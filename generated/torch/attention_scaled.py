@@ -133,7 +133,7 @@ def attention_scaled_forward(
         T_k,
         dtype,
         device,
-        lots=N,
+        lots=(N,),
         matrices=True,
     )
     saved = (leading, types, N, T_k, T_q, d_k, d_v, rows, scale, causal, Q, K, V, O, A_exp, A_sum)
@@ -189,7 +189,7 @@ def attention_scaled_backward(
             dV[part, b, :, j] += dV_block
         torch.mul(dQ[b, i], scale, out=dQ[b, i])
 
-    workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N, matrices=True)
+    workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
@@ -201,7 +201,7 @@ _operator = Operator(
     "attention_scaled",
     attention_scaled_forward,
     attention_scaled_backward,
-    version="v78fab2dc",
+    version="v50a05f5d",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "mask: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     options=("float scale", "bool causal"),

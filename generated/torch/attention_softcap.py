@@ -134,7 +134,7 @@ def attention_softcap_forward(
         T_k,
         dtype,
         device,
-        lots=N,
+        lots=(N,),
         matrices=True,
     )
     saved = (leading, types, N, T_k, T_q, d_k, d_v, causal, Q, K, V, t, O, A_exp, A_sum)
@@ -194,7 +194,7 @@ def attention_softcap_backward(
             dV[part, n, :, j] += dV_block
         dQ[n, i] /= math.sqrt(d_k)
 
-    workspace.sweep(dU_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N, matrices=True)
+    workspace.sweep(dU_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
@@ -327,7 +327,7 @@ def attention_softcap_lean_forward(
         T_k,
         dtype,
         device,
-        lots=N,
+        lots=(N,),
         matrices=True,
     )
     saved = (leading, types, N, T_k, T_q, d_k, d_v, cap, causal, Q, K, V, O, A_sum, A_exp_top)
@@ -408,7 +408,7 @@ def attention_softcap_lean_backward(
             dV[part, n, :, j] += dV_block
         dQ[n, i] /= math.sqrt(d_k)
 
-    workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N, matrices=True)
+    workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
@@ -420,7 +420,7 @@ _operator = Operator(
     "attention_softcap",
     attention_softcap_forward,
     attention_softcap_backward,
-    version="v54a6a6cd",
+    version="v4cf2c01c",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),
@@ -454,7 +454,7 @@ _lean_operator = Operator(
     "attention_softcap_lean",
     attention_softcap_lean_forward,
     attention_softcap_lean_backward,
-    version="vb1b1463c",
+    version="v4324442f",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),

@@ -138,7 +138,7 @@ def attention_window_forward(
         T,
         dtype,
         device,
-        lots=N,
+        lots=(N,),
         matrices=True,
     )
     saved = (leading, types, N, T, d_k, d_v, rows, window, Q, K, V, O, A_exp, A_sum)
@@ -194,7 +194,7 @@ def attention_window_backward(
             dV[part, n, :, j] += dV_block
         dQ[n, i] /= math.sqrt(d_k)
 
-    workspace.sweep(dS_block, T, rows, (), (), T, dtype, device, parts=parts, lots=N, matrices=True)
+    workspace.sweep(dS_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
@@ -328,7 +328,7 @@ def attention_window_lean_forward(
         T,
         dtype,
         device,
-        lots=N,
+        lots=(N,),
         matrices=True,
     )
     saved = (leading, types, N, T, d_k, d_v, window, Q, K, V, O, A_sum, A_exp_top)
@@ -409,7 +409,7 @@ def attention_window_lean_backward(
             dV[part, n, :, j] += dV_block
         dQ[n, i] /= math.sqrt(d_k)
 
-    workspace.sweep(S_block, T, rows, (), (), T, dtype, device, parts=parts, lots=N, matrices=True)
+    workspace.sweep(S_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK.swapaxes(-1, -2).contiguous()
@@ -421,7 +421,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
-    version="v35bdeed3",
+    version="v54606cd1",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -454,7 +454,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
-    version="v6ce3160b",
+    version="va3f041cb",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

@@ -76,7 +76,7 @@ def linear_attention_forward(
         z_block.copy_(phi_k[n, j].sum(dim=1))
         z[part, n] += z_block
 
-    workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, device, parts=parts, lots=N, matrices=True)
+    workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     S = S[0] if parts == 1 else S.sum(dim=0)
     z = z[0] if parts == 1 else z.sum(dim=0)
     rows = workspace.rows(T_q, d_k, matrices=True)
@@ -96,7 +96,7 @@ def linear_attention_forward(
         torch.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
         O[n_2, i] /= norm[n_2, i][..., None]
 
-    workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, device, lots=N, matrices=True)
+    workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, S, z, norm, O)
     return restore(O, leading, bound.type), saved
 
@@ -157,7 +157,7 @@ def linear_attention_backward(
         part_part_2 += part_part_2_part
         dQ[n, i] *= part_part_2
 
-    workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, device, parts=parts, lots=N, matrices=True)
+    workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dz = dz[0] if parts == 1 else dz.sum(dim=0)
     dS = dS[0] if parts == 1 else dS.sum(dim=0)
     rows = workspace.rows(T_k, d_k, matrices=True)
@@ -181,7 +181,7 @@ def linear_attention_backward(
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         torch.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
 
-    workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, device, lots=N, matrices=True)
+    workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -232,7 +232,7 @@ def linear_attention_lean_forward(
         z_block.copy_(phi_k[n, j].sum(dim=1))
         z[part, n] += z_block
 
-    workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, device, parts=parts, lots=N, matrices=True)
+    workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     S = S[0] if parts == 1 else S.sum(dim=0)
     z = z[0] if parts == 1 else z.sum(dim=0)
     rows = workspace.rows(T_q, d_k, matrices=True)
@@ -252,7 +252,7 @@ def linear_attention_lean_forward(
         torch.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
         O[n_2, i] /= norm[n_2, i][..., None]
 
-    workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, device, lots=N, matrices=True)
+    workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, z, norm, O)
     return restore(O, leading, bound.type), saved
 
@@ -315,7 +315,7 @@ def linear_attention_lean_backward(
         part_part_2 += part_part_2_part
         dQ[n, i] *= part_part_2
 
-    workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, device, parts=parts, lots=N, matrices=True)
+    workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dz = dz[0] if parts == 1 else dz.sum(dim=0)
     dS = dS[0] if parts == 1 else dS.sum(dim=0)
     rows = workspace.rows(T_k, d_k, matrices=True)
@@ -339,7 +339,7 @@ def linear_attention_lean_backward(
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         torch.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
 
-    workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, device, lots=N, matrices=True)
+    workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -347,7 +347,7 @@ _operator = Operator(
     "linear_attention",
     linear_attention_forward,
     linear_attention_backward,
-    version="v9169053e",
+    version="ve991744b",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "S", "z", "norm", "O"),
@@ -376,7 +376,7 @@ _lean_operator = Operator(
     "linear_attention_lean",
     linear_attention_lean_forward,
     linear_attention_lean_backward,
-    version="v33e8ec5c",
+    version="vfc9292b3",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "z", "norm", "O"),

@@ -77,22 +77,17 @@ def self_attention_forward(
     A_sum = workspace.empty((N, G, R, T), dtype, device)
     O = workspace.empty((N, G, R, T, D), dtype, device)
 
-    def Z_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n, g and some r."""
+    def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
         j = slice(0, min(T, i.stop))
-        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
+        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-        Z = A_exp[n, g, r, i, j]
-        Z.copy_(
-            (
-                Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
-            ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
-        )
+        Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
         A_masked = Z
         if i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
-            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+            A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -105,30 +100,21 @@ def self_attention_forward(
         A_sum[n, g, r, i] = torch.clamp(A_exp[n, g, r, i, j].sum(dim=-1), min=1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
-        O[n, g, r, i].copy_(
-            (
-                A_exp[n, g, r, i, j].reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i.stop - i.start), D)
-        )
+        torch.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i])
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
-    def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n, g and some r. No row maximum is needed."""
-        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
+    def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
             #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-            Z = A_exp[n, g, r, i, j]
-            Z.copy_(
-                (
-                    Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
-                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
-            )
+            Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
             torch.exp(Z, out=A_exp[n, g, r, i, j])
             if i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                A_exp[n, g, r, i, j][:, :, j_cut.start - j.start :].masked_fill_(
+                A_exp[n, g, r, i, j][:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
                     ),
@@ -138,14 +124,7 @@ def self_attention_forward(
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = O[n, g, r, i] if first else room(1, r, i, D)
-            O_tile.copy_(
-                (
-                    A_exp[n, g, r, i, j].reshape(
-                        (r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)
-                    ) @ V[n, g, j]
-                ).reshape((r.stop - r.start), (i.stop - i.start), D)
-            )
+            O_tile = torch.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i] if first else room(1, n, g, i, D))
             if not first:
                 O[n, g, r, i] += O_tile
         A_sum[n, g, r, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
@@ -159,12 +138,12 @@ def self_attention_forward(
         Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
         T,
         rows,
-        (N, G),
+        (R,),
         (),
         T,
         dtype,
         device,
-        lots=R,
+        lots=(N, G),
         matrices=True,
     )
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
@@ -204,29 +183,31 @@ def self_attention_backward(
     dV = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
 
-    def dZ_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n, r and some g."""
-        dO_divided = torch.div(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(0, g, i, D))
-        dZ_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=2) / A_sum[n, g, r, i]
-        dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(1, g, i, D))
+    def dZ_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
+        dO_divided = torch.div(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(0, n, g, i, D))
+        dZ_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=3) / A_sum[n, g, r, i]
+        dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(1, n, g, i, D))
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
             #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
             #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
-            dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, g, i, j))
+            dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
             dZ -= dZ_part[..., None]
             dZ *= A_exp[n, g, r, i, j]
             # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, g, r, i, j], out=room(3, g, D, j))
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, g, r, i, j], out=room(3, n, g, D, j))
             dV[part, n, g, :, j] += dV_block
             # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
             #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(3, g, D, j))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(3, n, g, D, j))
             dK[part, n, g, :, j] += dK_block
-            dQ_product[n, g, r, i].baddbmm_(dZ, K[n, g, j], beta=0 if first else 1)
+            dQ_product_tile = torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(3, n, g, i, D))
+            if not first:
+                dQ_product[n, g, r, i] += dQ_product_tile
 
-    workspace.sweep(dZ_block, T, rows, (N,), (R,), T, dtype, device, parts=parts, lots=G, matrices=True)
+    workspace.sweep(dZ_block, T, rows, (), (R,), T, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV.swapaxes(-1, -2).contiguous()
@@ -335,22 +316,17 @@ def self_attention_lean_forward(
     rows = workspace.rows(T, T, matrices=True, tiles=True)
     O = workspace.empty((N, G, R, T, D), dtype, device)
 
-    def Z_block(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n, g and some r."""
-        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
+    def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
+        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
             #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-            Z = room(1, r, i, j)
-            Z.copy_(
-                (
-                    Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
-                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
-            )
+            Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
             A_masked = Z
             if i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
                     ),
@@ -365,40 +341,30 @@ def self_attention_lean_forward(
                 O[n, g, r, i] *= A_exp_top_factor[..., None]
             A_exp_top = A_exp_top_tile
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
-            A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, r, i, j))
+            A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n, g, i, j))
             torch.exp(A_exp, out=A_exp)
             A_sum_tile = A_exp.sum(dim=-1)
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = O[n, g, r, i] if first else room(2, r, i, D)
-            O_tile.copy_(
-                (
-                    A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-                ).reshape((r.stop - r.start), (i.stop - i.start), D)
-            )
+            O_tile = torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, D))
             if not first:
                 O[n, g, r, i] += O_tile
         A_sum = torch.clamp(A_sum_so_far, min=1)
         O[n, g, r, i] /= A_sum[..., None]
 
-    def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for one n, g and some r. No row maximum is needed."""
-        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, r, i, D))
+    def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
             #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-            Z = room(1, r, i, j)
-            Z.copy_(
-                (
-                    Z_part.reshape((r.stop - r.start) * (i.stop - i.start), D) @ K[n, g, j].T
-                ).reshape((r.stop - r.start), (i.stop - i.start), (j.stop - j.start))
-            )
+            Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
-            A_exp = torch.exp(Z, out=room(1, r, i, j))
+            A_exp = torch.exp(Z, out=room(1, n, g, i, j))
             if i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                A_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
                     ),
@@ -408,12 +374,7 @@ def self_attention_lean_forward(
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = O[n, g, r, i] if first else room(2, r, i, D)
-            O_tile.copy_(
-                (
-                    A_exp.reshape((r.stop - r.start) * (i.stop - i.start), (j.stop - j.start)) @ V[n, g, j]
-                ).reshape((r.stop - r.start), (i.stop - i.start), D)
-            )
+            O_tile = torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, D))
             if not first:
                 O[n, g, r, i] += O_tile
         A_sum = torch.clamp(A_sum_so_far, min=smallest(dtype))
@@ -427,12 +388,12 @@ def self_attention_lean_forward(
         Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
         T,
         rows,
-        (N, G),
+        (R,),
         (),
         T,
         dtype,
         device,
-        lots=R,
+        lots=(N, G),
         matrices=True,
     )
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
@@ -478,17 +439,17 @@ def self_attention_lean_backward(
     dV = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
 
-    def Z_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n, r and some g."""
+    def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
         j = slice(0, min(T, i.stop))
-        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
+        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-        Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
+        Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
         A_masked = Z
         if i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
-            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+            A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -496,44 +457,44 @@ def self_attention_lean_backward(
             )
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
-        A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, g, i, j))
+        A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n, g, i, j))
         torch.exp(A_exp, out=A_exp)
         A_sum = torch.clamp(A_exp.sum(dim=-1), min=1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i])
         O[n, g, r, i] /= A_sum[..., None]
-        dO_divided = torch.div(dO[n, g, r, i], A_sum[..., None], out=room(0, g, i, D))
-        dZ_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=2) / A_sum
+        dO_divided = torch.div(dO[n, g, r, i], A_sum[..., None], out=room(0, n, g, i, D))
+        dZ_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=3) / A_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
-        dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, g, i, j))
+        dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
         dZ -= dZ_part[..., None]
         dZ *= A_exp
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, g, D, j))
+        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n, g, D, j))
         dV[part, n, g, :, j] += dV_block
-        dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
+        dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(1, g, D, j))
+        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(1, n, g, D, j))
         dK[part, n, g, :, j] += dK_block
         torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
 
-    def Z_block_unshifted(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n, r and some g. No row maximum is needed."""
+    def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g. No row maximum is needed."""
         j = slice(0, min(T, i.stop))
-        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
+        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-        Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
+        Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
-        A_exp = torch.exp(Z, out=room(1, g, i, j))
+        A_exp = torch.exp(Z, out=room(1, n, g, i, j))
         if i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
-            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+            A_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -544,22 +505,22 @@ def self_attention_lean_backward(
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i])
         O[n, g, r, i] /= A_sum[..., None]
-        dO_divided = torch.div(dO[n, g, r, i], A_sum[..., None], out=room(0, g, i, D))
-        dZ_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=2) / A_sum
+        dO_divided = torch.div(dO[n, g, r, i], A_sum[..., None], out=room(0, n, g, i, D))
+        dZ_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=3) / A_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
-        dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, g, i, j))
+        dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
         dZ -= dZ_part[..., None]
         dZ *= A_exp
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, g, D, j))
+        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n, g, D, j))
         dV[part, n, g, :, j] += dV_block
-        dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, g, i, D))
+        dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(1, g, D, j))
+        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(1, n, g, D, j))
         dK[part, n, g, :, j] += dK_block
         torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
 
@@ -571,13 +532,13 @@ def self_attention_lean_backward(
         Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
         T,
         rows,
-        (N,),
+        (),
         (R,),
         T,
         dtype,
         device,
         parts=parts,
-        lots=G,
+        lots=(N, G),
         matrices=True,
     )
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -646,7 +607,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="v6345717d",
+    version="v7e40ad71",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -709,7 +670,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="v0275e519",
+    version="vd9fea3de",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

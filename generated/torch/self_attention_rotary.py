@@ -128,25 +128,22 @@ def self_attention_rotary_forward(
     P_sum = workspace.empty((N, G, R, T), dtype, device)
     O = workspace.empty((N, G, R, T, D), dtype, device)
 
-    def Z_block(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n, g and some r."""
+    def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one r and some n, g."""
         j = slice(0, min(T, i_2.stop))
-        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, i_2, A, 2))
+        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        Z = P_exp[n, g, r, i_2, j]
-        Z.copy_(
-            (
-                Z_part.reshape(
-                    (r.stop - r.start) * (i_2.stop - i_2.start), A * 2
-                ) @ K[n, g, j].reshape((j.stop - j.start), A * 2).T
-            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start))
+        Z = torch.matmul(
+            Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
+            K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
+            out=P_exp[n, g, r, i_2, j],
         )
         P_masked = Z
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            P_masked[:, :, j_cut.start - j.start :].masked_fill_(
+            P_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -159,35 +156,26 @@ def self_attention_rotary_forward(
         P_sum[n, g, r, i_2] = torch.clamp(P_exp[n, g, r, i_2, j].sum(dim=-1), min=1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        O[n, g, r, i_2].copy_(
-            (
-                P_exp[n, g, r, i_2, j].reshape(
-                    (r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)
-                ) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D)
-        )
+        torch.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O[n, g, r, i_2])
         O[n, g, r, i_2] /= P_sum[n, g, r, i_2][..., None]
 
-    def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n, g and some r. No row maximum is needed."""
+    def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop))
-        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, i_2, A, 2))
+        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        Z = P_exp[n, g, r, i_2, j]
-        Z.copy_(
-            (
-                Z_part.reshape(
-                    (r.stop - r.start) * (i_2.stop - i_2.start), A * 2
-                ) @ K[n, g, j].reshape((j.stop - j.start), A * 2).T
-            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start))
+        Z = torch.matmul(
+            Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
+            K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
+            out=P_exp[n, g, r, i_2, j],
         )
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         torch.exp(Z, out=P_exp[n, g, r, i_2, j])
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            P_exp[n, g, r, i_2, j][:, :, j_cut.start - j.start :].masked_fill_(
+            P_exp[n, g, r, i_2, j][:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -196,13 +184,7 @@ def self_attention_rotary_forward(
         P_sum[n, g, r, i_2] = torch.clamp(P_exp[n, g, r, i_2, j].sum(dim=-1), min=smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        O[n, g, r, i_2].copy_(
-            (
-                P_exp[n, g, r, i_2, j].reshape(
-                    (r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)
-                ) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D)
-        )
+        torch.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O[n, g, r, i_2])
         O[n, g, r, i_2] /= P_sum[n, g, r, i_2][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -213,12 +195,12 @@ def self_attention_rotary_forward(
         Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
         T,
         rows,
-        (N, G),
+        (R,),
         (),
         A * 2,
         dtype,
         device,
-        lots=R,
+        lots=(N, G),
         matrices=True,
     )
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
@@ -258,39 +240,39 @@ def self_attention_rotary_backward(
     dV = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, G, T, A, 2), dtype=dtype, device=device)
 
-    def dQ_product_block(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
-        """The rows i of a block, for one n, r and some g."""
+    def dQ_product_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
+        """The rows i of a block, for one r and some n, g."""
         j = slice(0, min(T, i.stop))
-        dO_divided = torch.div(dO[n, g, r, i], P_sum[n, g, r, i][..., None], out=room(0, g, i, D))
-        dZ_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=2) / P_sum[n, g, r, i]
+        dO_divided = torch.div(dO[n, g, r, i], P_sum[n, g, r, i][..., None], out=room(0, n, g, i, D))
+        dZ_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=3) / P_sum[n, g, r, i]
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
-        dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(1, g, i, j))
+        dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
         dZ -= dZ_part[..., None]
         dZ *= P_exp[n, g, r, i, j]
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by P = P_exp / P_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), P_exp[n, g, r, i, j], out=room(2, g, D, j))
+        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), P_exp[n, g, r, i, j], out=room(2, n, g, D, j))
         dV[part, n, g, :, j] += dV_block
-        dK_part = torch.mul(Q[n, g, r, i], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, g, i, A, 2))
+        dK_part = torch.mul(Q[n, g, r, i], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        dK_block = room(2, g, j, A, 2)
+        dK_block = room(2, n, g, j, A, 2)
         dK_block.copy_(
             (
-                dZ.swapaxes(-1, -2) @ dK_part.reshape((g.stop - g.start), (i.stop - i.start), A * 2)
-            ).reshape((g.stop - g.start), (j.stop - j.start), A, 2)
+                dZ.swapaxes(-1, -2) @ dK_part.reshape((n.stop - n.start), (g.stop - g.start), (i.stop - i.start), A * 2)
+            ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
         )
         dK[part, n, g, j] += dK_block
         dQ_product[n, g, r, i].copy_(
             (
-                dZ @ K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2)
-            ).reshape((g.stop - g.start), (i.stop - i.start), A, 2)
+                dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
+            ).reshape((n.stop - n.start), (g.stop - g.start), (i.stop - i.start), A, 2)
         )
 
-    workspace.sweep(dQ_product_block, T, rows, (N,), (R,), A * 2, dtype, device, parts=parts, lots=G, matrices=True)
+    workspace.sweep(dQ_product_block, T, rows, (), (R,), A * 2, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV.swapaxes(-1, -2).contiguous()
@@ -453,25 +435,22 @@ def self_attention_rotary_lean_forward(
     rows = workspace.rows(T, A * 2, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype, device)
 
-    def Z_block(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n, g and some r."""
+    def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one r and some n, g."""
         j = slice(0, min(T, i_2.stop))
-        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, i_2, A, 2))
+        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        Z = room(1, r, i_2, j)
-        Z.copy_(
-            (
-                Z_part.reshape(
-                    (r.stop - r.start) * (i_2.stop - i_2.start), A * 2
-                ) @ K[n, g, j].reshape((j.stop - j.start), A * 2).T
-            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start))
+        Z = torch.matmul(
+            Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
+            K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
+            out=room(1, n, g, i_2, j),
         )
         P_masked = Z
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            P_masked[:, :, j_cut.start - j.start :].masked_fill_(
+            P_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -479,38 +458,31 @@ def self_attention_rotary_lean_forward(
             )
         P_exp_top = torch.clamp(largest(P_masked, -1), min=torch.finfo(dtype).min)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
-        P_exp = torch.sub(P_masked, P_exp_top[..., None], out=room(1, r, i_2, j))
+        P_exp = torch.sub(P_masked, P_exp_top[..., None], out=room(1, n, g, i_2, j))
         torch.exp(P_exp, out=P_exp)
         P_sum = torch.clamp(P_exp.sum(dim=-1), min=1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        O[n, g, r, i_2].copy_(
-            (
-                P_exp.reshape((r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D)
-        )
+        torch.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
         O[n, g, r, i_2] /= P_sum[..., None]
 
-    def Z_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n, g and some r. No row maximum is needed."""
+    def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop))
-        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, i_2, A, 2))
+        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        Z = room(1, r, i_2, j)
-        Z.copy_(
-            (
-                Z_part.reshape(
-                    (r.stop - r.start) * (i_2.stop - i_2.start), A * 2
-                ) @ K[n, g, j].reshape((j.stop - j.start), A * 2).T
-            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), (j.stop - j.start))
+        Z = torch.matmul(
+            Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
+            K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
+            out=room(1, n, g, i_2, j),
         )
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
-        P_exp = torch.exp(Z, out=room(1, r, i_2, j))
+        P_exp = torch.exp(Z, out=room(1, n, g, i_2, j))
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            P_exp[:, :, j_cut.start - j.start :].masked_fill_(
+            P_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -519,11 +491,7 @@ def self_attention_rotary_lean_forward(
         P_sum = torch.clamp(P_exp.sum(dim=-1), min=smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        O[n, g, r, i_2].copy_(
-            (
-                P_exp.reshape((r.stop - r.start) * (i_2.stop - i_2.start), (j.stop - j.start)) @ V[n, g, j]
-            ).reshape((r.stop - r.start), (i_2.stop - i_2.start), D)
-        )
+        torch.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
         O[n, g, r, i_2] /= P_sum[..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -534,12 +502,12 @@ def self_attention_rotary_lean_forward(
         Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
         T,
         rows,
-        (N, G),
+        (R,),
         (),
         A * 2,
         dtype,
         device,
-        lots=R,
+        lots=(N, G),
         matrices=True,
     )
     # y[n,i,c] = Sum_g,r,d(W_O[c,g,r,d]*O[n,g,r,i,d])   (N, T, C)
@@ -630,22 +598,22 @@ def self_attention_rotary_lean_backward(
     dV = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, G, T, A, 2), dtype=dtype, device=device)
 
-    def dQ_product_block(room: Room, part: int, n: int, r: int, g: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n, r and some g."""
+    def dQ_product_block(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one r and some n, g."""
         j = slice(0, min(T, i_2.stop))
-        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, g, i_2, A, 2))
+        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
         Z = torch.matmul(
-            Z_part.reshape((g.stop - g.start), (i_2.stop - i_2.start), A * 2),
-            K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
-            out=room(1, g, i_2, j),
+            Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
+            K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
+            out=room(1, n, g, i_2, j),
         )
         P_masked = Z
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            P_masked[:, :, j_cut.start - j.start :].masked_fill_(
+            P_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -653,59 +621,61 @@ def self_attention_rotary_lean_backward(
             )
         P_exp_top = torch.clamp(largest(P_masked, -1), min=torch.finfo(dtype).min)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
-        P_exp = torch.sub(P_masked, P_exp_top[..., None], out=room(1, g, i_2, j))
+        P_exp = torch.sub(P_masked, P_exp_top[..., None], out=room(1, n, g, i_2, j))
         torch.exp(P_exp, out=P_exp)
         P_sum = torch.clamp(P_exp.sum(dim=-1), min=1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         torch.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
         O[n, g, r, i_2] /= P_sum[..., None]
-        dO_divided = torch.div(dO[n, g, r, i_2], P_sum[..., None], out=room(0, g, i_2, D))
-        dZ_part = (O[n, g, r, i_2] * dO[n, g, r, i_2]).sum(dim=2) / P_sum
+        dO_divided = torch.div(dO[n, g, r, i_2], P_sum[..., None], out=room(0, n, g, i_2, D))
+        dZ_part = (O[n, g, r, i_2] * dO[n, g, r, i_2]).sum(dim=3) / P_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
-        dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, g, i_2, j))
+        dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i_2, j))
         dZ -= dZ_part[..., None]
         dZ *= P_exp
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by P = P_exp / P_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), P_exp, out=room(3, g, D, j))
+        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), P_exp, out=room(3, n, g, D, j))
         dV[part, n, g, :, j] += dV_block
-        dK_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, g, i_2, A, 2))
+        dK_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        dK_block = room(1, g, j, A, 2)
+        dK_block = room(1, n, g, j, A, 2)
         dK_block.copy_(
             (
-                dZ.swapaxes(-1, -2) @ dK_part.reshape((g.stop - g.start), (i_2.stop - i_2.start), A * 2)
-            ).reshape((g.stop - g.start), (j.stop - j.start), A, 2)
+                dZ.swapaxes(-1, -2) @ dK_part.reshape(
+                    (n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2
+                )
+            ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
         )
         dK[part, n, g, j] += dK_block
         dQ_product[n, g, r, i_2].copy_(
             (
-                dZ @ K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2)
-            ).reshape((g.stop - g.start), (i_2.stop - i_2.start), A, 2)
+                dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
+            ).reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A, 2)
         )
 
-    def dQ_product_block_unshifted(room: Room, part: int, n: int, r: int, g: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n, r and some g. No row maximum is needed."""
+    def dQ_product_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
         j = slice(0, min(T, i_2.stop))
-        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, g, i_2, A, 2))
+        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
         Z = torch.matmul(
-            Z_part.reshape((g.stop - g.start), (i_2.stop - i_2.start), A * 2),
-            K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
-            out=room(1, g, i_2, j),
+            Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
+            K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
+            out=room(1, n, g, i_2, j),
         )
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
-        P_exp = torch.exp(Z, out=room(1, g, i_2, j))
+        P_exp = torch.exp(Z, out=room(1, n, g, i_2, j))
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            P_exp[:, :, j_cut.start - j.start :].masked_fill_(
+            P_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -716,33 +686,35 @@ def self_attention_rotary_lean_backward(
         #     by P = P_exp / P_sum, divided after the product
         torch.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
         O[n, g, r, i_2] /= P_sum[..., None]
-        dO_divided = torch.div(dO[n, g, r, i_2], P_sum[..., None], out=room(0, g, i_2, D))
-        dZ_part = (O[n, g, r, i_2] * dO[n, g, r, i_2]).sum(dim=2) / P_sum
+        dO_divided = torch.div(dO[n, g, r, i_2], P_sum[..., None], out=room(0, n, g, i_2, D))
+        dZ_part = (O[n, g, r, i_2] * dO[n, g, r, i_2]).sum(dim=3) / P_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
-        dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, g, i_2, j))
+        dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i_2, j))
         dZ -= dZ_part[..., None]
         dZ *= P_exp
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by P = P_exp / P_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), P_exp, out=room(3, g, D, j))
+        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), P_exp, out=room(3, n, g, D, j))
         dV[part, n, g, :, j] += dV_block
-        dK_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, g, i_2, A, 2))
+        dK_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        dK_block = room(1, g, j, A, 2)
+        dK_block = room(1, n, g, j, A, 2)
         dK_block.copy_(
             (
-                dZ.swapaxes(-1, -2) @ dK_part.reshape((g.stop - g.start), (i_2.stop - i_2.start), A * 2)
-            ).reshape((g.stop - g.start), (j.stop - j.start), A, 2)
+                dZ.swapaxes(-1, -2) @ dK_part.reshape(
+                    (n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2
+                )
+            ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
         )
         dK[part, n, g, j] += dK_block
         dQ_product[n, g, r, i_2].copy_(
             (
-                dZ @ K[n, g, j].reshape((g.stop - g.start), (j.stop - j.start), A * 2)
-            ).reshape((g.stop - g.start), (i_2.stop - i_2.start), A, 2)
+                dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
+            ).reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A, 2)
         )
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -753,13 +725,13 @@ def self_attention_rotary_lean_backward(
         dQ_product_block_unshifted if bounded(dQ_product_bound, dtype) else dQ_product_block,
         T,
         rows,
-        (N,),
+        (),
         (R,),
         A * 2,
         dtype,
         device,
         parts=parts,
-        lots=G,
+        lots=(N, G),
         matrices=True,
     )
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -835,7 +807,7 @@ _operator = Operator(
     "self_attention_rotary",
     self_attention_rotary_forward,
     self_attention_rotary_backward,
-    version="v74df61b7",
+    version="vdc9637b0",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),
@@ -909,7 +881,7 @@ _lean_operator = Operator(
     "self_attention_rotary_lean",
     self_attention_rotary_lean_forward,
     self_attention_rotary_lean_backward,
-    version="v82d53a6c",
+    version="v0d7d5e40",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),

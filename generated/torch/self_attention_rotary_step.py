@@ -119,56 +119,46 @@ def self_attention_rotary_step_forward(
     rows = workspace.rows(S, A * 2, matrices=True)
     O_new = workspace.empty((N, G, R, S, D), dtype, device)
 
-    def Z_new_block(room: Room, part: int, n: int, g: int, r: slice, s_2: slice) -> None:
-        """The rows s_2 of a block, for one n, g and some r."""
-        Z_new_part = torch.mul(Q_new[n, g, r, s_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, s_2, A, 2))
+    def Z_new_block(room: Room, part: int, r: int, n: slice, g: slice, s_2: slice) -> None:
+        """The rows s_2 of a block, for one r and some n, g."""
+        Z_new_part = torch.mul(Q_new[n, g, r, s_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, s_2, A, 2))
         # Z_new[n,g,r,s,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q_new[n,g,r,s,a,e]/(2*sqrt(A)))
-        Z_new = room(1, r, s_2, T)
-        Z_new.copy_(
-            (
-                Z_new_part.reshape((r.stop - r.start) * (s_2.stop - s_2.start), A * 2) @ K[n, g].reshape(T, A * 2).T
-            ).reshape((r.stop - r.start), (s_2.stop - s_2.start), T)
+        Z_new = torch.matmul(
+            Z_new_part.reshape((n.stop - n.start), (g.stop - g.start), (s_2.stop - s_2.start), A * 2),
+            K[n, g].reshape((n.stop - n.start), (g.stop - g.start), T, A * 2).swapaxes(-1, -2),
+            out=room(1, n, g, s_2, T),
         )
         P_new_masked = Z_new
         P_new_masked.masked_fill_(place[s_2][..., None] < torch.arange(T, device=device), -math.inf)
         P_new_exp_top = torch.clamp(largest(P_new_masked, -1), min=torch.finfo(dtype).min)
-        P_new_exp = torch.sub(P_new_masked, P_new_exp_top[..., None], out=room(1, r, s_2, T))
+        P_new_exp = torch.sub(P_new_masked, P_new_exp_top[..., None], out=room(1, n, g, s_2, T))
         torch.exp(P_new_exp, out=P_new_exp)
         P_new_sum = torch.clamp(P_new_exp.sum(dim=-1), min=1)
         # P_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
-        P_new = torch.div(P_new_exp, P_new_sum[..., None], out=room(1, r, s_2, T))
+        P_new = torch.div(P_new_exp, P_new_sum[..., None], out=room(1, n, g, s_2, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*P_new[n,g,r,s,j])
-        O_new[n, g, r, s_2].copy_(
-            (
-                P_new.reshape((r.stop - r.start) * (s_2.stop - s_2.start), T) @ V[n, g]
-            ).reshape((r.stop - r.start), (s_2.stop - s_2.start), D)
-        )
+        torch.matmul(P_new, V[n, g], out=O_new[n, g, r, s_2])
 
-    def Z_new_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, s_2: slice) -> None:
-        """The rows s_2 of a block, for one n, g and some r. No row maximum is needed."""
-        Z_new_part = torch.mul(Q_new[n, g, r, s_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, r, s_2, A, 2))
+    def Z_new_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, s_2: slice) -> None:
+        """The rows s_2 of a block, for one r and some n, g. No row maximum is needed."""
+        Z_new_part = torch.mul(Q_new[n, g, r, s_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, s_2, A, 2))
         # Z_new[n,g,r,s,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q_new[n,g,r,s,a,e]/(2*sqrt(A)))
-        Z_new = room(1, r, s_2, T)
-        Z_new.copy_(
-            (
-                Z_new_part.reshape((r.stop - r.start) * (s_2.stop - s_2.start), A * 2) @ K[n, g].reshape(T, A * 2).T
-            ).reshape((r.stop - r.start), (s_2.stop - s_2.start), T)
+        Z_new = torch.matmul(
+            Z_new_part.reshape((n.stop - n.start), (g.stop - g.start), (s_2.stop - s_2.start), A * 2),
+            K[n, g].reshape((n.stop - n.start), (g.stop - g.start), T, A * 2).swapaxes(-1, -2),
+            out=room(1, n, g, s_2, T),
         )
-        P_new_exp = torch.exp(Z_new, out=room(1, r, s_2, T))
+        P_new_exp = torch.exp(Z_new, out=room(1, n, g, s_2, T))
         P_new_exp.masked_fill_(place[s_2][..., None] < torch.arange(T, device=device), 0)
         P_new_sum = torch.clamp(P_new_exp.sum(dim=-1), min=smallest(dtype))
         # P_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
-        P_new = torch.div(P_new_exp, P_new_sum[..., None], out=room(1, r, s_2, T))
+        P_new = torch.div(P_new_exp, P_new_sum[..., None], out=room(1, n, g, s_2, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*P_new[n,g,r,s,j])
-        O_new[n, g, r, s_2].copy_(
-            (
-                P_new.reshape((r.stop - r.start) * (s_2.stop - s_2.start), T) @ V[n, g]
-            ).reshape((r.stop - r.start), (s_2.stop - s_2.start), D)
-        )
+        torch.matmul(P_new, V[n, g], out=O_new[n, g, r, s_2])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_new_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
@@ -178,12 +168,12 @@ def self_attention_rotary_step_forward(
         Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block,
         S,
         rows,
-        (N, G),
+        (R,),
         (),
         A * 2,
         dtype,
         device,
-        lots=R,
+        lots=(N, G),
         matrices=True,
     )
     # y_new[n,s,c] = Sum_g,r,d(W_O[c,g,r,d]*O_new[n,g,r,s,d])   (N, S, C)
@@ -194,7 +184,7 @@ def self_attention_rotary_step_forward(
 _operator = Operator(
     "self_attention_rotary_step",
     self_attention_rotary_step_forward,
-    version="v1784e0c8",
+    version="v9c95efb8",
     arrays=(
         "x: N... S C", "place: S", "position: S", "K: N... G T A 2", "V: N... G T D", "W_Q: G R A 2 C", "W_O: C G R D",
     ),

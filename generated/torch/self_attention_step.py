@@ -70,54 +70,36 @@ def self_attention_step_forward(
     rows = workspace.rows(S, T, matrices=True)
     O_new = workspace.empty((N, G, R, S, D), dtype, device)
 
-    def Z_new_block(room: Room, part: int, n: int, g: int, r: slice, s: slice) -> None:
-        """The rows s of a block, for one n, g and some r."""
-        Z_new_part = torch.div(Q_new[n, g, r, s], math.sqrt(D), out=room(0, r, s, D))
+    def Z_new_block(room: Room, part: int, r: int, n: slice, g: slice, s: slice) -> None:
+        """The rows s of a block, for one r and some n, g."""
+        Z_new_part = torch.div(Q_new[n, g, r, s], math.sqrt(D), out=room(0, n, g, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
-        Z_new = room(1, r, s, T)
-        Z_new.copy_(
-            (
-                Z_new_part.reshape((r.stop - r.start) * (s.stop - s.start), D) @ K[n, g].T
-            ).reshape((r.stop - r.start), (s.stop - s.start), T)
-        )
+        Z_new = torch.matmul(Z_new_part, K[n, g].swapaxes(-1, -2), out=room(1, n, g, s, T))
         A_new_masked = Z_new
         A_new_masked.masked_fill_(place[s][..., None] < torch.arange(T, device=device), -math.inf)
         A_new_exp_top = torch.clamp(largest(A_new_masked, -1), min=torch.finfo(dtype).min)
-        A_new_exp = torch.sub(A_new_masked, A_new_exp_top[..., None], out=room(1, r, s, T))
+        A_new_exp = torch.sub(A_new_masked, A_new_exp_top[..., None], out=room(1, n, g, s, T))
         torch.exp(A_new_exp, out=A_new_exp)
         A_new_sum = torch.clamp(A_new_exp.sum(dim=-1), min=1)
         # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
-        A_new = torch.div(A_new_exp, A_new_sum[..., None], out=room(1, r, s, T))
+        A_new = torch.div(A_new_exp, A_new_sum[..., None], out=room(1, n, g, s, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*A_new[n,g,r,s,j])
-        O_new[n, g, r, s].copy_(
-            (
-                A_new.reshape((r.stop - r.start) * (s.stop - s.start), T) @ V[n, g]
-            ).reshape((r.stop - r.start), (s.stop - s.start), D)
-        )
+        torch.matmul(A_new, V[n, g], out=O_new[n, g, r, s])
 
-    def Z_new_block_unshifted(room: Room, part: int, n: int, g: int, r: slice, s: slice) -> None:
-        """The rows s of a block, for one n, g and some r. No row maximum is needed."""
-        Z_new_part = torch.div(Q_new[n, g, r, s], math.sqrt(D), out=room(0, r, s, D))
+    def Z_new_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, s: slice) -> None:
+        """The rows s of a block, for one r and some n, g. No row maximum is needed."""
+        Z_new_part = torch.div(Q_new[n, g, r, s], math.sqrt(D), out=room(0, n, g, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
-        Z_new = room(1, r, s, T)
-        Z_new.copy_(
-            (
-                Z_new_part.reshape((r.stop - r.start) * (s.stop - s.start), D) @ K[n, g].T
-            ).reshape((r.stop - r.start), (s.stop - s.start), T)
-        )
-        A_new_exp = torch.exp(Z_new, out=room(1, r, s, T))
+        Z_new = torch.matmul(Z_new_part, K[n, g].swapaxes(-1, -2), out=room(1, n, g, s, T))
+        A_new_exp = torch.exp(Z_new, out=room(1, n, g, s, T))
         A_new_exp.masked_fill_(place[s][..., None] < torch.arange(T, device=device), 0)
         A_new_sum = torch.clamp(A_new_exp.sum(dim=-1), min=smallest(dtype))
         # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
-        A_new = torch.div(A_new_exp, A_new_sum[..., None], out=room(1, r, s, T))
+        A_new = torch.div(A_new_exp, A_new_sum[..., None], out=room(1, n, g, s, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*A_new[n,g,r,s,j])
-        O_new[n, g, r, s].copy_(
-            (
-                A_new.reshape((r.stop - r.start) * (s.stop - s.start), T) @ V[n, g]
-            ).reshape((r.stop - r.start), (s.stop - s.start), D)
-        )
+        torch.matmul(A_new, V[n, g], out=O_new[n, g, r, s])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_new_bound = float(
@@ -127,12 +109,12 @@ def self_attention_step_forward(
         Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block,
         S,
         rows,
-        (N, G),
+        (R,),
         (),
         T,
         dtype,
         device,
-        lots=R,
+        lots=(N, G),
         matrices=True,
     )
     # y_new[n,s,c] = Sum_g,r,d(W_O[c,g,r,d]*O_new[n,g,r,s,d])   (N, S, C)
@@ -143,7 +125,7 @@ def self_attention_step_forward(
 _operator = Operator(
     "self_attention_step",
     self_attention_step_forward,
-    version="vd8455e8c",
+    version="v80db8e1a",
     arrays=("x: N... S C", "place: S", "K: N... G T D", "V: N... G T D", "W_Q: G R D C", "W_O: C G R D"),
     outputs=("y_new: N... S C",),
     independent=(True, False),

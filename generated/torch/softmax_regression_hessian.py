@@ -75,7 +75,7 @@ def softmax_regression_hessian_forward(
         C,
         dtype,
         device,
-        lots=B,
+        lots=(B,),
         matrices=True,
     )
     rows = workspace.rows(C, C * d * d, matrices=True)
@@ -100,7 +100,7 @@ def softmax_regression_hessian_forward(
         H_block.copy_(cov[:, :, None, :, None] * H_part[:, None, :, None])
         H[part, r_2, c] += H_block
 
-    workspace.sweep(H_block, C, rows, (), (N,), C * d * d, dtype, device, parts=parts, lots=B, matrices=True)
+    workspace.sweep(H_block, C, rows, (), (N,), C * d * d, dtype, device, parts=parts, lots=(B,), matrices=True)
     H = H[0] if parts == 1 else H.sum(dim=0)
     return restore(H, leading, bound.type)
 
@@ -108,7 +108,7 @@ def softmax_regression_hessian_forward(
 _operator = Operator(
     "softmax_regression_hessian",
     softmax_regression_hessian_forward,
-    version="vcd016542",
+    version="v8bd9c851",
     arrays=("X: B... N d", "W: B... C d"),
     outputs=("H: B... C d C d",),
     independent=(True, False),

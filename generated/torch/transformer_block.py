@@ -135,7 +135,7 @@ def transformer_block_forward(
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).permute(0, 2, 1, 3)
         )
 
-    workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, device, lots=N, matrices=True)
+    workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, device, lots=(N,), matrices=True)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z_1[n,j,c])   (N, H, T, D)
@@ -145,17 +145,17 @@ def transformer_block_forward(
     A_sum = workspace.empty((N, H, T), dtype, device)
     O = workspace.empty((N, H, T, D), dtype, device)
 
-    def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h."""
+    def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for some n_2, h."""
         j = slice(0, min(T, i_2.stop) if causal else T)
-        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
         A_masked = S
         if causal and i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+            A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -171,9 +171,9 @@ def transformer_block_forward(
         torch.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
         O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
 
-    def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h. No row maximum is needed."""
-        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+    def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
@@ -182,7 +182,7 @@ def transformer_block_forward(
             torch.exp(S, out=A_exp[n_2, h, i_2, j])
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                A_exp[n_2, h, i_2, j][:, :, j_cut.start - j.start :].masked_fill_(
+                A_exp[n_2, h, i_2, j][:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
                     ),
@@ -192,7 +192,11 @@ def transformer_block_forward(
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O[n_2, h, i_2].baddbmm_(A_exp[n_2, h, i_2, j], V[n_2, h, j], beta=0 if first else 1)
+            O_tile = torch.matmul(
+                A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2] if first else room(1, n_2, h, i_2, D)
+            )
+            if not first:
+                O[n_2, h, i_2] += O_tile
         A_sum[n_2, h, i_2] = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
 
@@ -204,12 +208,12 @@ def transformer_block_forward(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
         rows,
-        (N,),
+        (),
         (),
         T,
         dtype,
         device,
-        lots=H,
+        lots=(N, H),
         matrices=True,
     )
     rows = workspace.rows(T, H * D, matrices=True)
@@ -266,7 +270,7 @@ def transformer_block_forward(
         torch.add(u, y_product, out=y[n_3, i_3])
         y[n_3, i_3] += b_2
 
-    workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, device, lots=N, matrices=True)
+    workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, device, lots=(N,), matrices=True)
     saved = (
         leading,
         types,
@@ -452,31 +456,33 @@ def transformer_block_backward(
     dV = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
 
-    def dS_block(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
-        """The rows i_3 of a block, for one n_3 and some h."""
-        dO_divided = torch.div(dO[n_3, h, i_3], A_sum[n_3, h, i_3][..., None], out=room(0, h, i_3, D))
-        dS_part = (O[n_3, h, i_3] * dO[n_3, h, i_3]).sum(dim=2) / A_sum[n_3, h, i_3]
-        dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(1, h, i_3, D))
+    def dS_block(room: Room, part: int, n_3: slice, h: slice, i_3: slice) -> None:
+        """The rows i_3 of a block, for some n_3, h."""
+        dO_divided = torch.div(dO[n_3, h, i_3], A_sum[n_3, h, i_3][..., None], out=room(0, n_3, h, i_3, D))
+        dS_part = (O[n_3, h, i_3] * dO[n_3, h, i_3]).sum(dim=3) / A_sum[n_3, h, i_3]
+        dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(1, n_3, h, i_3, D))
         for first, j in workspace.tiles(slice(0, min(T, i_3.stop) if causal else T), rows):
             # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
             #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
             #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-            dS = torch.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, h, i_3, j))
+            dS = torch.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, n_3, h, i_3, j))
             dS -= dS_part[..., None]
             dS *= A_exp[n_3, h, i_3, j]
             # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n_3, h, i_3, j], out=room(3, h, D, j))
+            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n_3, h, i_3, j], out=room(3, n_3, h, D, j))
             dV[part, n_3, h, :, j] += dV_block
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, h, D, j))
+            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, n_3, h, D, j))
             dK[part, n_3, h, :, j] += dK_block
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-            dQ[n_3, h, i_3].baddbmm_(dS, K[n_3, h, j], beta=0 if first else 1)
+            dQ_tile = torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3] if first else room(3, n_3, h, i_3, D))
+            if not first:
+                dQ[n_3, h, i_3] += dQ_tile
         dQ[n_3, h, i_3] /= math.sqrt(D)
 
-    workspace.sweep(dS_block, T, rows, (N,), (), T, dtype, device, parts=parts, lots=H, matrices=True)
+    workspace.sweep(dS_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N, H), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV.swapaxes(-1, -2).contiguous()
@@ -650,7 +656,7 @@ def transformer_block_lean_forward(
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).permute(0, 2, 1, 3)
         )
 
-    workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, device, lots=N, matrices=True)
+    workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, device, lots=(N,), matrices=True)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z_1[n,j,c])   (N, H, T, D)
@@ -658,17 +664,17 @@ def transformer_block_lean_forward(
     rows = workspace.rows(T, T, matrices=True, tiles=True)
     O = workspace.empty((N, H, T, D), dtype, device)
 
-    def S_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h."""
-        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+    def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for some n_2, h."""
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-            S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
+            S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, n_2, h, i_2, j))
             A_masked = S
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+                A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
                     ),
@@ -683,28 +689,30 @@ def transformer_block_lean_forward(
                 O[n_2, h, i_2] *= A_exp_top_factor[..., None]
             A_exp_top = A_exp_top_tile
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, h, i_2, j))
+            A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n_2, h, i_2, j))
             torch.exp(A_exp, out=A_exp)
             A_sum_tile = A_exp.sum(dim=-1)
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O[n_2, h, i_2].baddbmm_(A_exp, V[n_2, h, j], beta=0 if first else 1)
+            O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
+            if not first:
+                O[n_2, h, i_2] += O_tile
         A_sum = torch.clamp(A_sum_so_far, min=1)
         O[n_2, h, i_2] /= A_sum[..., None]
 
-    def S_block_unshifted(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h. No row maximum is needed."""
-        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, h, i_2, D))
+    def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
+        """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-            S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, h, i_2, j))
+            S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, n_2, h, i_2, j))
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = torch.exp(S, out=room(1, h, i_2, j))
+            A_exp = torch.exp(S, out=room(1, n_2, h, i_2, j))
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+                A_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
                     ),
@@ -714,7 +722,9 @@ def transformer_block_lean_forward(
             A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O[n_2, h, i_2].baddbmm_(A_exp, V[n_2, h, j], beta=0 if first else 1)
+            O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
+            if not first:
+                O[n_2, h, i_2] += O_tile
         A_sum = torch.clamp(A_sum_so_far, min=smallest(dtype))
         O[n_2, h, i_2] /= A_sum[..., None]
 
@@ -726,12 +736,12 @@ def transformer_block_lean_forward(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
         rows,
-        (N,),
+        (),
         (),
         T,
         dtype,
         device,
-        lots=H,
+        lots=(N, H),
         matrices=True,
     )
     rows = workspace.rows(T, H * D, matrices=True)
@@ -786,7 +796,7 @@ def transformer_block_lean_forward(
         torch.add(u, y_product, out=y[n_3, i_3])
         y[n_3, i_3] += b_2
 
-    workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, device, lots=N, matrices=True)
+    workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, device, lots=(N,), matrices=True)
     saved = (
         leading,
         types,
@@ -962,17 +972,17 @@ def transformer_block_lean_backward(
     dV = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
 
-    def S_block(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
-        """The rows i_3 of a block, for one n_3 and some h."""
+    def S_block(room: Room, part: int, n_3: slice, h: slice, i_3: slice) -> None:
+        """The rows i_3 of a block, for some n_3, h."""
         j = slice(0, min(T, i_3.stop) if causal else T)
-        S_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, h, i_3, D))
+        S_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = torch.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, h, i_3, j))
+        S = torch.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, n_3, h, i_3, j))
         A_masked = S
         if causal and i_3.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_3.start + 1), j.stop)
-            A_masked[:, :, j_cut.start - j.start :].masked_fill_(
+            A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_3.start, i_3.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -980,46 +990,46 @@ def transformer_block_lean_backward(
             )
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, h, i_3, j))
+        A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n_3, h, i_3, j))
         torch.exp(A_exp, out=A_exp)
         A_sum = torch.clamp(A_exp.sum(dim=-1), min=1)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp, V[n_3, h, j], out=O[n_3, h, i_3])
         O[n_3, h, i_3] /= A_sum[..., None]
-        dO_divided = torch.div(dO[n_3, h, i_3], A_sum[..., None], out=room(0, h, i_3, D))
-        dS_part = (O[n_3, h, i_3] * dO[n_3, h, i_3]).sum(dim=2) / A_sum
+        dO_divided = torch.div(dO[n_3, h, i_3], A_sum[..., None], out=room(0, n_3, h, i_3, D))
+        dS_part = (O[n_3, h, i_3] * dO[n_3, h, i_3]).sum(dim=3) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, h, i_3, j))
+        dS = torch.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, n_3, h, i_3, j))
         dS -= dS_part[..., None]
         dS *= A_exp
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
         #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, h, D, j))
+        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n_3, h, D, j))
         dV[part, n_3, h, :, j] += dV_block
-        dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, h, i_3, D))
+        dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(1, h, D, j))
+        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(1, n_3, h, D, j))
         dK[part, n_3, h, :, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
         dQ[n_3, h, i_3] /= math.sqrt(D)
 
-    def S_block_unshifted(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
-        """The rows i_3 of a block, for one n_3 and some h. No row maximum is needed."""
+    def S_block_unshifted(room: Room, part: int, n_3: slice, h: slice, i_3: slice) -> None:
+        """The rows i_3 of a block, for some n_3, h. No row maximum is needed."""
         j = slice(0, min(T, i_3.stop) if causal else T)
-        S_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, h, i_3, D))
+        S_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = torch.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, h, i_3, j))
+        S = torch.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, n_3, h, i_3, j))
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.exp(S, out=room(1, h, i_3, j))
+        A_exp = torch.exp(S, out=room(1, n_3, h, i_3, j))
         if causal and i_3.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_3.start + 1), j.stop)
-            A_exp[:, :, j_cut.start - j.start :].masked_fill_(
+            A_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_3.start, i_3.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
                 ),
@@ -1030,22 +1040,22 @@ def transformer_block_lean_backward(
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp, V[n_3, h, j], out=O[n_3, h, i_3])
         O[n_3, h, i_3] /= A_sum[..., None]
-        dO_divided = torch.div(dO[n_3, h, i_3], A_sum[..., None], out=room(0, h, i_3, D))
-        dS_part = (O[n_3, h, i_3] * dO[n_3, h, i_3]).sum(dim=2) / A_sum
+        dO_divided = torch.div(dO[n_3, h, i_3], A_sum[..., None], out=room(0, n_3, h, i_3, D))
+        dS_part = (O[n_3, h, i_3] * dO[n_3, h, i_3]).sum(dim=3) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-        dS = torch.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, h, i_3, j))
+        dS = torch.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, n_3, h, i_3, j))
         dS -= dS_part[..., None]
         dS *= A_exp
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
         #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, h, D, j))
+        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n_3, h, D, j))
         dV[part, n_3, h, :, j] += dV_block
-        dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, h, i_3, D))
+        dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(1, h, D, j))
+        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(1, n_3, h, D, j))
         dK[part, n_3, h, :, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
@@ -1059,13 +1069,13 @@ def transformer_block_lean_backward(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
         rows,
-        (N,),
+        (),
         (),
         T,
         dtype,
         device,
         parts=parts,
-        lots=H,
+        lots=(N, H),
         matrices=True,
     )
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -1160,7 +1170,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="v6c05edb3",
+    version="v5d86ca95",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1287,7 +1297,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="v21cbf568",
+    version="v402d177f",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
