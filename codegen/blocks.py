@@ -68,9 +68,7 @@ class BlockPrinter:
         span, lasting = (self.tiling.span, self.tiling.lasting) if self.tiling is not None else (range(0), ())
         self.memory: Memory = allocated(self.statements, self.setting, span, lasting)
         known = self.restricted
-        self.calls = Calls(
-            self.printer, self.setting, self.loop.row, known, self.taken, self.memory.spare, self._place
-        )
+        self.calls = Calls(self.printer, self.setting, self.loop.row, known, self.taken, self.memory.spare, self._place)
 
     # -- the body ----------------------------------------------------------------------------------------------------
 

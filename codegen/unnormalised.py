@@ -1,4 +1,4 @@
-"""Quotients that are saved as numerator and divisor: what a row is divided by goes into the smaller operand of products.
+"""Quotients saved as numerator and divisor: what a row is divided by goes into the smaller operand of products.
 
 After `codegen.schedule`'s sharing of values, from the statements of both routines to both. Where a large quotient
 A[i,j] = E[i,j] / Z[i] is saved, and the backward routine needs it in products only,
@@ -169,7 +169,7 @@ class _Division:
         return None
 
     def _named(self, node: Map) -> Node:
-        """A divided array under a name of its own, for it may be needed again; a number for each row is left as it is."""
+        """A divided array under a name of its own: it may be needed again. A number for each row is left as it is."""
         value = node.operands[0]
         if not isinstance(value, Read) or set(value.axes) == set(node.operands[1].axes):
             return node

@@ -241,7 +241,7 @@ LIBRARIES: dict[str, Library] = {
             "piece_size": "piece.size",
             "empty_piece": "np.empty(size, self.kind)",
             "cores": "cores_numpy.py.jinja",
-            "alone": "-1  # entries of all blocks together up to which operations share the cores better than blocks",
+            "alone": "-1  # entries of all blocks together up to which operations share the cores, not blocks",
             "guard": "",
             "element_type": "np.dtype[Any]",
             "promoted": "np.result_type(first, second)",
@@ -303,7 +303,7 @@ LIBRARIES: dict[str, Library] = {
             "piece_size": "piece.numel()",
             "empty_piece": "torch.empty(size, dtype=self.kind[0], device=self.kind[1])",
             "cores": "cores_torch.py.jinja",
-            "alone": "2**21  # entries of all blocks together up to which operations share the cores better than blocks",
+            "alone": "2**21  # entries of all blocks together up to which operations share the cores, not blocks",
             "guard": "torch.no_grad()",  # memory that is there is no matter for autograd
             "element_type": "torch.dtype",
             "promoted": "torch.promote_types(first, second)",

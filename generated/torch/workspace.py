@@ -24,13 +24,14 @@ import numpy as np
 import torch
 
 BLOCK = 2**18  # entries of a block: a few of them fit in the cache
-PRODUCT = 2**16  # likewise, of a block between products of matrices, which need room in the cache themselves
-ROWS = 2048  # at most, however short they are
-MATRIX = 128, 256  # rows, at least and at most, of a block that is a factor of a matrix product
-TILE = 512  # columns, at least, of a tile of such a block
+PRODUCT = 2**16  # likewise, of a stack of blocks between products of matrices, and of a tile
+ROWS = 1, 2048  # rows of a block, at least and at most, however short they are
+MATRIX = 128, 512  # likewise, of one that is a factor of matrix products, which are slow if they are low
+TILED = 128, 256  # likewise, of one that is cut into tiles as well, or ends where its rows do
+TILE = 512  # columns, at least, of a tile
 PARTS = 4  # in which sums over blocks are gathered, at least, where the outer sizes are smaller
 SMALL = 2**17  # entries of all blocks together below which a second thread costs more than it saves
-ALONE = 2**21  # entries of all blocks together up to which operations share the cores better than blocks
+ALONE = 2**21  # entries of all blocks together up to which operations share the cores, not blocks
 LARGE = 2**18  # entries from which on fresh memory is dear: every page of it is cleared by the system first
 LISTED = [np.empty(1)]
 UNUSED = sys.getrefcount(LISTED[0])  # references to an array that stands in a list and nowhere else
@@ -96,12 +97,12 @@ class Workspace:
     def rows(self, size: int, columns: int, *, matrices: bool = False, tiles: bool = False) -> int:
         """How many of `size` rows make a block, if each has so many columns: a power of two.
 
-        With `matrices` the blocks are factors of matrix products, which are slow if they are low. With `tiles` no
-        more than a tile of a block is there at a time.
+        With `matrices` the blocks are factors of matrix products. With `tiles` no more than a tile of a block is there
+        at a time.
         """
         if self.given_rows is not None:
             return self.given_rows
-        least, most, entries = (*MATRIX, PRODUCT) if matrices else (1, ROWS, BLOCK)
+        least, most, entries = (*TILED, PRODUCT) if tiles else (*(MATRIX if matrices else ROWS), BLOCK)
         wanted = max(least, min(most, entries // max(1, columns)))
         if tiles and columns > BLOCK // most:
             wanted = most
