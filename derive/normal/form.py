@@ -28,6 +28,7 @@ from derive.normal import (
     case_analysis,
     comparisons,
     functions,
+    positivity,
     powers,
     products,
     ranged_products,
@@ -386,7 +387,7 @@ def _cleared(ledger: Ledger, polynomial: Polynomial) -> Polynomial | None:
                 lowest[atom] = min(lowest.get(atom, 0), math.floor(power))
     for base in sorted(lowest, key=lambda atom: atom.key):
         if ledger.partial and not base.positive:  # a base that was divided by in some branches now is in all
-            powers.assume(ledger, base.inside if isinstance(base, Base) else from_atom(base), "!= 0")
+            positivity.assume(ledger, base.inside if isinstance(base, Base) else from_atom(base), "!= 0")
         # Each exponent is lifted before anything is multiplied out, so that no quotient is reduced half-way.
         terms = []
         for monomial, coefficient in polynomial.ordered():

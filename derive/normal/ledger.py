@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from derive.normal.case_analysis import Apart
     from derive.normal.rewriting import Rewrite
 
-LOOK = 8  # steps between two looks at the clock
+LOOK = 16  # steps between two looks at the clock
 Renamings = dict[tuple[str, tuple[tuple[str, str], ...]], Polynomial]
 
 
@@ -71,7 +71,7 @@ class Ledger:
     are the cases of selections that are being read, outermost first; where there are any, a condition is assumed in
     them only, and the proof is then `partial`. While the ledger is `muted` no condition is recorded: an atom that is
     renamed has its conditions already. Closed forms that divide by what may be 0 are used where it `divides`; otherwise
-    it is noted that one `could_divide`.
+    it is noted that one `could_divide`. A result `narrows` where a condition asks for more than values on both sides.
     """
 
     seconds: float = 10.0
@@ -89,6 +89,7 @@ class Ledger:
     partial: bool = False
     divides: bool = False
     could_divide: bool = False
+    narrows: bool = False
     apart: Callable[[], tuple[Apart, ...]] = tuple
     off_ties: bool = False
     started: float = field(default_factory=time.thread_time)

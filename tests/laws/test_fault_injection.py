@@ -8,7 +8,6 @@ which the command line turns into exit code 70. Every law that the normal form c
 from __future__ import annotations
 
 import ast
-import importlib
 import itertools
 import re
 from collections.abc import Callable, Iterator
@@ -22,18 +21,22 @@ import sympy
 from click.testing import CliRunner
 from sympy import Eq, Max, Min, Ne, cos, erf, exp, log, sign, sin, sqrt, tanh
 
+import derive.attempts
 from derive.errors import AlarmError
 from derive.language import Product, Sum, delta, dims, index, indices, iverson, scalar, scalars, tensor, where
 from derive.normal import (
     case_analysis,
     closed_sums,
     comparisons,
+    exponents,
     form,
     functions,
     inner_sums,
+    positivity,
     powers,
     products,
     ranged_products,
+    splitting,
     sums,
 )
 from derive.normal.ledger import Ledger
@@ -59,7 +62,6 @@ from derive.prove import PROVED, prove
 from gradproof.cli.main import main
 
 NORMAL = Path(form.__file__).parent
-verdicts = importlib.import_module("derive.prove")  # the package's attribute of that name may be the function
 T, V = dims("T V")
 i, j, k = indices("i j k", T)
 x, y, z = tensor("x", T), tensor("y", T), tensor("z", T)
@@ -360,11 +362,12 @@ FAULTS = [
         Max(s, r), r + iverson(r > s) * (s - r),
     ),
     Fault(
-        "case split on a bracket", powers, "cases_of", lambda f: lambda *arguments: (f(*arguments)[0],) * 2,
+        "case split on a bracket", splitting, "case_of",
+        lambda f: lambda *arguments, holds: f(*arguments, holds=True),
         exp(iverson(s > 0) * r), exp(r),
     ),
     Fault(
-        "a sum of squares, exponentials and positive terms is positive", powers, "is_positive",
+        "a sum of squares, exponentials and positive terms is positive", positivity, "is_positive",
         lambda f: lambda polynomial: True, iverson(s > 0), 1,
     ),
     Fault(
@@ -411,7 +414,7 @@ FAULTS = [
         log(p * exp(2 * s)), log(p) + s,
     ),
     Fault(
-        "(x y)^c = x^c y^c for x, y > 0", powers, "factor_is_positive", lambda f: lambda _atom, _power: True,
+        "(x y)^c = x^c y^c for x, y > 0", positivity, "factor_is_positive", lambda f: lambda _atom, _power: True,
         sqrt(Sum(x[i], i) * Sum(x[j], j)), Sum(x[i], i),
     ),
     Fault(
@@ -421,6 +424,11 @@ FAULTS = [
     Fault(
         "x^n = exp(n log x) for an integer n", form, "READERS",
         reader(sympy.Pow, lambda node: node if node.exp.is_number else exp(node.exp)), s**T, exp(T),
+    ),
+    Fault(
+        "x^(n + c) = x^n x^c for an integer n", exponents, "split_off_integer",
+        lambda f: lambda exponent: (f(exponent)[0].scaled(Fraction(2)), f(exponent)[1]),
+        s ** (T + sympy.Rational(1, 2)), s**(2 * T) * sqrt(s),
     ),
     Fault(
         "(-1)^n (-1)^n = 1", products, "normal_monomial", with_a_sign,
@@ -470,7 +478,7 @@ FAULTS = [
     ),
     # hypotheses
     Fault(
-        "hypothesis Eq(Sum(x[i], (i, 0, T - 1)), 1)", verdicts, "solved",
+        "hypothesis Eq(Sum(x[i], (i, 0, T - 1)), 1)", derive.attempts, "solved",
         lambda f: lambda left, *rest: f(total((left, number(1))), *rest),
         Sum(x[i], i), 0, (Eq(Sum(x[i], i), 1),),
     ),
