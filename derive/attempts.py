@@ -22,10 +22,12 @@ from derive.errors import BudgetExceededError, NoLawError
 from derive.gradient import Gradient, depends_on, inline
 from derive.language import Scalar
 from derive.normal.case_analysis import Apart
-from derive.normal.form import condition_form, is_zero, normal_form
+from derive.normal.form import normal_form
 from derive.normal.ledger import Ledger, UndefinedError, UndefinedInstanceError
 from derive.normal.products import product
 from derive.normal.rewriting import Rewrite, solved
+from derive.normal.selections import condition_form
+from derive.normal.zero import is_zero
 from derive.program import Claim, symbols_of
 from derive.ties import comparisons_of, without_ties
 from derive.wellformed import is_equation

@@ -34,7 +34,7 @@ def is_generic(exponent: Polynomial) -> bool:
     names = [name for monomial in exponent.terms for atom, _ in monomial for name in _numbers_in(atom)]
     alone = {name for name in names if names.count(name) == 1}
     for monomial in exponent.terms:
-        numbers = {atom.name for atom, _ in monomial if _is_number(atom)}
+        numbers = {name for atom, _ in monomial if _is_number(atom) for name in _numbers_in(atom)}
         if numbers & alone and all(atom.positive or _is_number(atom) for atom, _ in monomial):
             return True
     return False

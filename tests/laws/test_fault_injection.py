@@ -36,8 +36,10 @@ from derive.normal import (
     powers,
     products,
     ranged_products,
+    selections,
     splitting,
     sums,
+    zero,
 )
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
@@ -130,7 +132,7 @@ def reader(kind: Any, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
         def wrong(ledger: Ledger, node: Any, scope: Any) -> Any:
             read(ledger, node, scope)
-            return form._read(ledger, change(node), scope) if change(node) != node else read(ledger, node, scope)
+            return form.read(ledger, change(node), scope) if change(node) != node else read(ledger, node, scope)
 
         return tuple((row[0], wrong if row[0] == kind else row[1]) for row in table)
 
@@ -311,7 +313,7 @@ FAULTS = [
         delta(three, 2) * h[three], h[three] - delta(three, 1) * h[three],
     ),
     Fault(
-        "an index of a short range, position by position", form, "all", lambda f: any,
+        "an index of a short range, position by position", zero, "all", lambda f: any,
         delta(three, 0) * h[three], h[three],
     ),
     # brackets
@@ -358,7 +360,7 @@ FAULTS = [
         iverson(s * r > 0), 1,
     ),
     Fault(
-        "p [p > 0] = p - p [p < 0]", form, "_difference", changed(lambda difference: ZERO - difference),
+        "p [p > 0] = p - p [p < 0]", selections, "_difference", changed(lambda difference: ZERO - difference),
         Max(s, r), r + iverson(r > s) * (s - r),
     ),
     Fault(
@@ -448,7 +450,7 @@ FAULTS = [
         "partial fractions: 1/(x B) = (1/x - Q/B)/c for B = c + x Q", products, "_without",
         quotient_without_rest(lambda term: term == UNIT), 1 / (s * (1 + s)), 1 / s,
     ),
-    Fault("common denominator", form, "_cleared", changed(lambda _: ZERO), 1 / (s + r), s),
+    Fault("common denominator", zero, "_cleared", changed(lambda _: ZERO), 1 / (s + r), s),
     Fault(
         "tanh by its definition in exp", form, "READERS",
         reader((sympy.tanh, sympy.sinh, sympy.cosh), lambda node: sympy.sinh(*node.args)),
