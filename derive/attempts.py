@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import islice
 from typing import Any
 
@@ -117,6 +117,11 @@ def _know_positive(ledger: Ledger, condition: Any) -> None:
         ledger.know_positive(normal_form(ledger, condition.gts) - normal_form(ledger, condition.lts))
 
 
+@lru_cache(maxsize=2_000)
+def _text_of(condition: Any) -> str:
+    return str(condition)
+
+
 def _equations(ledger: Ledger, claim: Claim, reasons: list[str]) -> tuple[Rewrite, ...]:
     """The claim's equational hypotheses, each written with the ones before it and solved for one atom.
 
@@ -127,7 +132,7 @@ def _equations(ledger: Ledger, claim: Claim, reasons: list[str]) -> tuple[Rewrit
         if is_equation(condition):
             ledger.rewrites = tuple(found)
             left, right = (normal_form(ledger, side) for side in condition.args)
-            rewrite = solved(left, right, str(condition))
+            rewrite = solved(left, right, _text_of(condition))
             if rewrite is not None:
                 found.append(rewrite)
             elif (left - right).constant():
@@ -144,10 +149,12 @@ def _apart(ledger: Ledger, claim: Claim) -> tuple[Apart, ...]:
 
 
 def _written_in(ledger: Ledger, claim: Claim, conditions: Sequence[Any]) -> list[Any]:
-    """Conditions with definitions written in, where that does not make them too large."""
+    """Conditions that mention a defined name with definitions written in, where that does not make them too large."""
+    defined = {definition.symbol for definition in claim.program.definitions}
+    about = [condition for condition in conditions if defined & symbols_of(condition)]
     try:
         until = ledger.started + ledger.seconds
-        return [inline(condition, claim.program, most=WRITTEN, until=until) for condition in conditions]
+        return [inline(condition, claim.program, most=WRITTEN, until=until) for condition in about]
     except BudgetExceededError:
         return []
 

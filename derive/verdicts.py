@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from derive.binders import free_indices
@@ -86,6 +86,7 @@ def hypotheses_of(claim: Claim, ledger: Ledger | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*found, *used]))
 
 
+@lru_cache(maxsize=2_000)
 def stated(condition: Any) -> str:
     """A hypothesis of a claim as text: an equation is meant for all values of its free indices."""
     free = sorted(map(str, free_indices(condition))) if is_equation(condition) else []

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import sympy
@@ -139,7 +140,7 @@ def _read_positive(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
         for fact in facts:
             ledger.rest_on(fact)
     else:
-        ledger.remember_writing(inside, shown(node, scope))
+        ledger.remember_writing(inside, partial(shown, node, scope))
     return inside
 
 

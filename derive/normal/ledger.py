@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from derive.normal.case_analysis import Apart
     from derive.normal.rewriting import Rewrite
 
-LOOK = 16  # steps between two looks at the clock
+LOOK = 64  # steps between two looks at the clock
 Renamings = dict[tuple[str, tuple[tuple[str, str], ...]], Polynomial]
 
 
@@ -82,7 +82,7 @@ class Ledger:
     renamed: Renamings = field(default_factory=dict)
     looked: Renamings = field(default_factory=dict)
     known_positive: set[str] = field(default_factory=set)
-    written: dict[str, str] = field(default_factory=dict)
+    written: dict[str, Callable[[], str]] = field(default_factory=dict)
     rewrites: tuple[Rewrite, ...] = ()
     branches: tuple[Branch, ...] = ()
     muted: bool = False
@@ -114,10 +114,10 @@ class Ledger:
         text, form = condition.text, condition.form
         if form is not None:
             signs = (ONE, -ONE) if condition.text == "!= 0" else (ONE,)
-            stated = (self.written.get(form.scaled(sign).key) for sign in signs)
+            stated = (self.written[key]() for sign in signs if (key := form.scaled(sign).key) in self.written)
             # What is not 0 may have either sign: the first term is written with a plus.
             lead = signs[-1] if form.ordered()[-1][1] < 0 else ONE
-            text = f"{next(filter(None, stated), worded(form.scaled(lead)))} {condition.text}"
+            text = f"{next(stated, None) or worded(form.scaled(lead))} {condition.text}"
         return f"{text} where {' and '.join(condition.where)}" if condition.where else text
 
     def rest_on(self, fact: str) -> None:
@@ -156,8 +156,8 @@ class Ledger:
         """Remember that a polynomial is positive for a reason that its multiplied-out form no longer shows."""
         self.known_positive.add(polynomial.key)
 
-    def remember_writing(self, polynomial: Polynomial, text: str) -> None:
-        """Remember how the statement wrote a polynomial, so that a hypothesis about it can be read."""
+    def remember_writing(self, polynomial: Polynomial, text: Callable[[], str]) -> None:
+        """Remember how the statement wrote a polynomial, for when a hypothesis about it is to be read."""
         self.written.setdefault(polynomial.key, text)
 
     @contextmanager

@@ -121,7 +121,7 @@ def total(polynomials: Iterable[Polynomial]) -> Polynomial:
     terms: dict[Monomial, Fraction] = {}
     for polynomial in polynomials:
         for monomial, coefficient in polynomial.terms.items():
-            terms[monomial] = terms.get(monomial, Fraction(0)) + coefficient
+            terms[monomial] = terms[monomial] + coefficient if monomial in terms else coefficient
     return Polynomial({m: c for m, c in terms.items() if c})
 
 
