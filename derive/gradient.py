@@ -26,7 +26,7 @@ from derive.program import Definition, Name, Program, symbols_of
 from derive.symbols import size_at
 
 MOST_NODES = 100_000  # of an expression with definitions written in
-LOOK = 64  # nodes between two looks at the clock
+LOOK = 8  # nodes between two looks at the clock
 
 
 @dataclass

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from derive.normal.case_analysis import Apart
     from derive.normal.rewriting import Rewrite
 
-LOOK = 64  # steps between two looks at the clock
+LOOK = 32  # steps between two looks at the clock
 Renamings = dict[tuple[str, tuple[tuple[str, str], ...]], Polynomial]
 
 
