@@ -146,16 +146,18 @@ def _substitute(expression: Any, active: Mapping[Any, Any]) -> Any:
 
 
 def _remade(expression: Any, arguments: list[Any]) -> Any:
-    """The expression with other arguments. A comparison of values stays one: SymPy would look long for its truth."""
+    """The expression with other arguments. Where it compares sums, SymPy is not asked for its truth: it looks long."""
     if isinstance(expression, Indexed):
         return arguments[0][tuple(arguments[1:])]
-    if isinstance(expression, Relational) and arguments[0] != arguments[1] and any(map(_has_values, arguments)):
+    if isinstance(expression, Relational) and arguments[0] != arguments[1] and any(map(_binds, arguments)):
         return expression.func(*arguments, evaluate=False)
     return expression.func(*arguments)
 
 
-def _has_values(expression: Any) -> bool:
-    return any(isinstance(leaf, (Tensor, Scalar)) for leaf in leaves_of(expression))
+@lru_cache(maxsize=50_000)
+def _binds(expression: Any) -> bool:
+    """Whether an index is bound anywhere in the expression."""
+    return scope_of(expression) is not None or any(map(_binds, expression.args))
 
 
 def _substitute_under(expression: Any, scope: Scope, active: Mapping[Any, Any]) -> Any:
