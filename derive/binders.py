@@ -16,6 +16,8 @@ from typing import Any
 
 import sympy
 from sympy import Indexed
+from sympy.core.relational import Relational
+from sympy.logic.boolalg import Boolean
 
 from derive.functions import Defined
 from derive.language import Dim, Flag, Index, Scalar, Tensor
@@ -45,8 +47,30 @@ def rebuild(expression: Any, bound: tuple[Index, ...], inside: tuple[Any, ...], 
     """The binder put together again from new parts."""
     if isinstance(expression, Defined):
         return Defined(expression.name, inside[0], bound[0], outside[0] if outside else bound[0], inside[1])
-    limits = [(index, 0, index.extent - 1) for index in reversed(bound)]
-    return expression.func(inside[0], *limits)
+    limits = [sympy.Tuple(index, sympy.S.Zero, index.extent - 1) for index in reversed(bound)]
+    body = inside[0]
+    if isinstance(body, (type(expression), sympy.Piecewise, Boolean)) or body is sympy.S.NaN or _has_pieces(body):
+        return expression.func(body, *limits)
+    # As SymPy's constructor makes it, which first looks through the whole body for what may have to be folded.
+    made = sympy.Expr.__new__(type(expression))
+    made._args = (body, *limits)
+    made.is_commutative = body.is_commutative
+    return made
+
+
+@lru_cache(maxsize=50_000)
+def _has_pieces(expression: Any) -> bool:
+    """Whether SymPy's Piecewise occurs in the expression; what has been read from a statement has none."""
+    return isinstance(expression, sympy.Piecewise) or any(map(_has_pieces, expression.args))
+
+
+@lru_cache(maxsize=50_000)
+def leaves_of(expression: Any) -> frozenset[Any]:
+    """The tensors, scalars, flags, sizes and indices that occur in an expression, not those in ranges."""
+    if isinstance(expression, (Index, Dim, Scalar, Flag)):
+        return frozenset({expression})
+    found = frozenset().union(*map(leaves_of, expression.args))
+    return found | {expression} if isinstance(expression, Tensor) else found
 
 
 @lru_cache(maxsize=50_000)
@@ -118,7 +142,22 @@ def _substitute(expression: Any, active: Mapping[Any, Any]) -> Any:
     arguments = [_substitute(argument, active) for argument in expression.args]
     if all(new is old for new, old in zip(arguments, expression.args, strict=True)):
         return expression
-    return arguments[0][tuple(arguments[1:])] if isinstance(expression, Indexed) else expression.func(*arguments)
+    return _remade(expression, arguments)
+
+
+def _remade(expression: Any, arguments: list[Any]) -> Any:
+    """The expression with other arguments. Where it compares sums, SymPy is not asked for its truth: it looks long."""
+    if isinstance(expression, Indexed):
+        return arguments[0][tuple(arguments[1:])]
+    if isinstance(expression, Relational) and arguments[0] != arguments[1] and any(map(_binds, arguments)):
+        return expression.func(*arguments, evaluate=False)
+    return expression.func(*arguments)
+
+
+@lru_cache(maxsize=50_000)
+def _binds(expression: Any) -> bool:
+    """Whether an index is bound anywhere in the expression."""
+    return scope_of(expression) is not None or any(map(_binds, expression.args))
 
 
 def _substitute_under(expression: Any, scope: Scope, active: Mapping[Any, Any]) -> Any:
@@ -197,4 +236,4 @@ def map_children(expression: Any, change: Any) -> Any:
     arguments = [change(argument) for argument in expression.args]
     if all(new is old for new, old in zip(arguments, expression.args, strict=True)):
         return expression
-    return arguments[0][tuple(arguments[1:])] if isinstance(expression, Indexed) else expression.func(*arguments)
+    return _remade(expression, arguments)

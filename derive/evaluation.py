@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
 from typing import Any
 
-from derive.binders import free_indices
+from derive.binders import free_indices, leaves_of
 from derive.errors import StatementError
 from derive.language import Dim, Flag, Index, Scalar, Tensor
 from derive.numeric.arithmetic import Arithmetic, UnsupportedError, reals
@@ -59,14 +60,12 @@ def needs_of(expressions: Iterable[Any], definitions: Sequence[Definition] = ())
     return Needs(tuple(sorted(sizes, key=lambda size: str(size.name))), tuple(inputs), tuple(reversed(kept)))
 
 
-def _dims_of(part: Any) -> set[Any]:
-    found: set[Any] = set(part.atoms(Dim))
-    for index in part.atoms(Index):
-        found |= _dims_of(index.extent)
-    for tensor in part.atoms(Tensor):
-        for extent in (*tensor.shape, *([] if tensor.into is None else [tensor.into])):
-            found |= extent.atoms(Dim)
-    return found
+@lru_cache(maxsize=20_000)
+def _dims_of(part: Any) -> frozenset[Any]:
+    """The sizes in an expression, also in the ranges of its indices and the shapes of its tensors."""
+    leaves = leaves_of(part)
+    ranges = (_dims_of(index.extent) for index in leaves if isinstance(index, Index))
+    return frozenset(leaf for leaf in leaves if isinstance(leaf, Dim)).union(*ranges)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

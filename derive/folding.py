@@ -22,7 +22,7 @@ import sympy
 from sympy import Add, And, Expr, Indexed, KroneckerDelta, Mul, Or, Pow, S
 from sympy.core.relational import Relational
 
-from derive.binders import Scope, all_names, free_indices, fresh_index, map_children, scope_of, substitute
+from derive.binders import Scope, all_names, free_indices, fresh_index, leaves_of, map_children, scope_of, substitute
 from derive.differentiation import contracted_sum
 from derive.functions import unfold
 from derive.language import Index, Scalar, Tensor, extent_of, is_bracket
@@ -58,16 +58,20 @@ class Known:
         """The given definitions, each under the first of its symbols by name."""
         found: dict[Any, list[tuple[frozenset[Any], Definition]]] = {}
         for definition in definitions:
-            symbols = frozenset(definition.body.atoms(Tensor, Scalar))
+            symbols = _numbers_in(definition.body)
             if symbols:
                 found.setdefault(min(symbols, key=lambda symbol: str(symbol.name)), []).append((symbols, definition))
         return cls(found)
 
     def near(self, expression: Expr) -> list[Definition]:
         """The definitions all of whose symbols occur in the expression, in order of name."""
-        present = expression.atoms(Tensor, Scalar)
+        present = _numbers_in(expression)
         entries = [entry for symbol in present for entry in self.by_symbol.get(symbol, ())]
         return sorted((d for symbols, d in entries if symbols <= present), key=lambda d: d.name)
+
+
+def _numbers_in(expression: Expr) -> frozenset[Any]:
+    return frozenset(leaf for leaf in leaves_of(expression) if isinstance(leaf, (Tensor, Scalar)))
 
 
 def fold(expression: Expr, definitions: Sequence[Definition] | Known) -> Expr:

@@ -17,7 +17,21 @@ import sympy
 from sympy import Expr, KroneckerDelta, Or
 from sympy.logic.boolalg import Boolean
 
+from derive.declarations import (
+    dim,
+    dims,
+    flag,
+    index,
+    indices,
+    leading_index,
+    lengths,
+    scalar,
+    scalars,
+    tensor,
+    tensors,
+)
 from derive.errors import StatementError
+from derive.names import checked_name, expression_of, split_names
 from derive.symbols import (
     Dim,
     Flag,
@@ -29,22 +43,8 @@ from derive.symbols import (
     axis_sizes,
     check_entry,
     checked_extent,
-    checked_name,
-    dim,
-    dims,
     entry,
-    expression_of,
     extent_of,
-    flag,
-    index,
-    indices,
-    leading_index,
-    lengths,
-    scalar,
-    scalars,
-    split_names,
-    tensor,
-    tensors,
 )
 
 __all__ = [

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import Expr, Indexed
 
-from derive.binders import free_indices
+from derive.binders import free_indices, leaves_of
 from derive.errors import StatementError
 from derive.language import Flag, Index, Scalar, Tensor, axis_sizes, checked_name, entry, expression_of, iverson
 from derive.matrices import Matrix
@@ -337,11 +337,10 @@ class Program:
 @lru_cache(maxsize=50_000)
 def symbols_of(expression: Any) -> frozenset[Any]:
     """The tensors, scalars and flags that occur in an expression, also in the ranges of its indices."""
-    found = frozenset(expression.atoms(Tensor, Scalar, Flag))
-    for index in expression.atoms(Index):
-        if isinstance(index.extent, Indexed):
-            found |= symbols_of(index.extent)
-    return found
+    leaves = leaves_of(expression)
+    found = frozenset(leaf for leaf in leaves if isinstance(leaf, (Tensor, Scalar, Flag)))
+    lengths = (leaf.extent for leaf in leaves if isinstance(leaf, Index) and isinstance(leaf.extent, Indexed))
+    return found.union(*map(symbols_of, lengths))
 
 
 def _caller() -> tuple[str, str]:

@@ -7,65 +7,15 @@ tensor its shape, and an entry `Q[i, a]` is refused on the spot when the two dis
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import sympy
 from sympy import Expr, Indexed, IndexedBase, Symbol
-from sympy.logic.boolalg import Boolean
 from sympy.tensor.indexed import IndexException
 
 from derive.errors import StatementError
-
-
-def checked_name(name: object, what: str) -> str:
-    """The name itself, when it can stand as a Python identifier in generated code.
-
-    Raises:
-        StatementError: the name is not an identifier, is a keyword, or starts with an underscore.
-    """
-    if not isinstance(name, str):
-        raise StatementError(f"{what}: the name must be a string, found {name!r}")
-    if not name.isascii() or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
-        raise StatementError(
-            f"{what} {name!r}: not a usable name; expected an ASCII Python identifier that is no keyword and does not "
-            "start with an underscore, because the name is printed into generated code"
-        )
-    return name
-
-
-def split_names(names: str, what: str) -> list[str]:
-    """The names of a blank- or comma-separated list, each checked."""
-    parts = names.replace(",", " ").split()
-    if not parts:
-        raise StatementError(f"{what}: expected at least one name, found {names!r}")
-    return [checked_name(part, what) for part in parts]
-
-
-def expression_of(value: object, what: str) -> Any:
-    """The value as a SymPy expression or condition; Python numbers become exact or decimal numbers.
-
-    Raises:
-        StatementError: it is neither. Text is never parsed.
-    """
-    if isinstance(value, (Expr, Boolean)):
-        return value
-    if isinstance(value, bool):
-        return sympy.true if value else sympy.false
-    if isinstance(value, int):
-        return sympy.Integer(value)
-    if isinstance(value, float):
-        return sympy.Float(str(value))
-    if isinstance(value, Fraction):
-        return sympy.Rational(value.numerator, value.denominator)
-    raise StatementError(f"{what}: expected an expression in index notation, found {value!r}")
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The symbols. Each is a SymPy Symbol (or IndexedBase) with a type of its own, so that later stages tell a size from an
-# index and an index from a learning rate without a side table.
+from derive.names import checked_name
 
 
 class Dim(Symbol):
@@ -196,6 +146,12 @@ def _label(name: str, *, integer: bool, positive: bool) -> Symbol:
     return Symbol(checked_name(name, "tensor"), **known, **({"positive": True} if positive else {}))
 
 
+class Lengths(Tensor):
+    """A tensor of positive integers that serve as extents of ragged ranges: T[n] for sample n."""
+
+    __slots__ = ()
+
+
 def check_entry(tensor: Tensor, parts: Sequence[Expr]) -> None:
     """Raise unless the indices fit the tensor's shape, axis by axis."""
     shown = f"{tensor.name}[{', '.join(map(str, parts))}]"
@@ -268,35 +224,6 @@ def are_comparable(left: Expr, right: Expr) -> bool:
     return None in ranges or ranges[0] == ranges[1]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Making them.
-
-
-def dim(name: str) -> Dim:
-    """One symbolic size."""
-    return Dim(name)
-
-
-def dims(names: str) -> tuple[Dim, ...]:
-    """Symbolic sizes, one for each name in `names`."""
-    return tuple(Dim(name) for name in split_names(names, "size"))
-
-
-def scalar(name: str, *, positive: bool = False, integer: bool = False) -> Scalar:
-    """A real number that is an input of the statement."""
-    return Scalar(name, positive=positive, integer=integer)
-
-
-def scalars(names: str, *, positive: bool = False) -> tuple[Scalar, ...]:
-    """Real numbers, one for each name in `names`."""
-    return tuple(Scalar(name, positive=positive) for name in split_names(names, "scalar"))
-
-
-def flag(name: str) -> Flag:
-    """A truth value that is an input of the statement."""
-    return Flag(name)
-
-
 def _fits_below(found: Expr, size: Expr) -> bool:
     """Whether a range of symbolic size lies inside another: T in T + 1, and in T + K - 1, as a size is at least 1."""
     rest, sizes = (size - found).as_independent(Dim, as_Add=True)
@@ -317,64 +244,6 @@ def checked_extent(extent: object, what: str) -> Expr:
     raise StatementError(
         f"{what}: expected a size from dims(...), a positive integer, or an entry of lengths(...), found {extent!r}"
     )
-
-
-def _plain_size(extent: object, what: str) -> Expr:
-    """A size that is the same for all indices: that of an axis, or what the entries of an index tensor point into."""
-    value = checked_extent(extent, what)
-    if value.has(Indexed):
-        base = next(iter(sorted(value.atoms(Indexed), key=str))).base
-        raise StatementError(
-            f"{what}: expected a size that is the same for all indices, found {value}; a ragged axis is written "
-            f"{base.name}, after the axes that its lengths depend on, and indices below {value} have the largest "
-            "length as their size"
-        )
-    return value
-
-
-def index(name: str, extent: Any) -> Index:
-    """An index over 0 .. extent-1; the extent may be a size, an integer, or an entry such as T[n] (ragged)."""
-    return Index(name, extent)
-
-
-def indices(names: str, extent: Any) -> tuple[Index, ...]:
-    """Indices over the same range, one for each name."""
-    return tuple(index(name, extent) for name in split_names(names, "index"))
-
-
-def leading_index(name: str, extent: Dim) -> Index:
-    """An index that generated code accepts as any number of leading dimensions (none, batch, batch and head ...)."""
-    return Index(name, extent, leading=True)
-
-
-def tensor(name: str, *shape: Any, positive: bool = False, into: Any = None) -> Tensor:
-    """A tensor of the given shape.
-
-    `positive=True` is a hypothesis that proofs may use. `into=V` makes it a tensor of indices 0 .. V-1, so that
-    `E[token[t], c]` is a look-up. A size may be `lengths`: tensor("P", N, T) has T[n] entries for each n.
-    """
-    sizes = [size if isinstance(size, Lengths) else _plain_size(size, f"tensor {name!r}") for size in shape]
-    if not sizes:
-        raise StatementError(f"tensor {name!r}: expected at least one size (a number without axes is a scalar(...))")
-    target = None if into is None else _plain_size(into, f"tensor {name!r}")
-    return Tensor(name, sizes, target, positive=positive)
-
-
-def tensors(names: str, *shape: Any, positive: bool = False) -> tuple[Tensor, ...]:
-    """Tensors of one shape, one for each name."""
-    return tuple(tensor(name, *shape, positive=positive) for name in split_names(names, "tensor"))
-
-
-class Lengths(Tensor):
-    """A tensor of positive integers that serve as extents of ragged ranges: T[n] for sample n."""
-
-    __slots__ = ()
-
-
-def lengths(name: str, *shape: Any) -> Lengths:
-    """A tensor of positive integer lengths, for ragged ranges: `t = index("t", T[n])`."""
-    sizes = [_plain_size(size, f"lengths {name!r}") for size in shape]
-    return Lengths(Symbol(checked_name(name, "lengths"), integer=True, positive=True), sizes)
 
 
 def axis_sizes(over: Sequence[Index]) -> list[Expr]:

@@ -8,6 +8,7 @@ wrong, naming the object, what was expected and what was found.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -17,7 +18,7 @@ from sympy.core.symbol import Str
 from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.logic.boolalg import And, Boolean, BooleanAtom, Not, Or
 
-from derive.binders import Scope, free_indices, node_count, scope_of
+from derive.binders import Scope, free_indices, leaves_of, node_count, scope_of
 from derive.errors import StatementError
 from derive.functions import DEFINITIONS, Defined
 from derive.language import Dim, Flag, Index, Scalar, Tensor, Where, check_entry, extent_of
@@ -206,7 +207,7 @@ def check_names(expression: Any, what: str, known: Mapping[str, Any] | None = No
             )
     free = {index.name for index in free_indices(expression)}
     ranges: dict[str, Any] = {}
-    for index in sorted(expression.atoms(Index), key=lambda index: (index.name, str(index.extent))):
+    for index in sorted(_indices_in(expression), key=lambda index: (index.name, str(index.extent))):
         if index.name in meaning:
             raise StatementError(
                 f"{what}: the name {index.name} is used for an index and for {described(meaning[index.name])}; rename "
@@ -219,12 +220,17 @@ def check_names(expression: Any, what: str, known: Mapping[str, Any] | None = No
             )
 
 
-def named_symbols(expression: Any) -> list[Any]:
+def _indices_in(expression: Any) -> list[Index]:
+    return [leaf for leaf in leaves_of(expression) if isinstance(leaf, Index)]
+
+
+@lru_cache(maxsize=20_000)
+def named_symbols(expression: Any) -> tuple[Any, ...]:
     """The tensors, scalars, sizes and flags in an expression, also in the ranges of its indices, by name."""
-    found = set(expression.atoms(Tensor, Scalar, Dim, Flag))
-    for index in expression.atoms(Index):
-        found |= index.extent.atoms(Tensor, Scalar, Dim)
-    return sorted(found, key=lambda symbol: (str(symbol.name), described(symbol)))
+    leaves = leaves_of(expression)
+    ranges = (leaves_of(leaf.extent) for leaf in leaves if isinstance(leaf, Index))
+    found = {leaf for leaf in leaves.union(*ranges) if not isinstance(leaf, Index)}
+    return tuple(sorted(found, key=lambda symbol: (str(symbol.name), described(symbol))))
 
 
 def described(symbol: Any) -> str:

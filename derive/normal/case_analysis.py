@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
-from derive.normal import comparisons, powers, products, ranges, renaming, rewriting
+from derive.normal import comparisons, positivity, products, ranges, renaming, rewriting, splitting
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
@@ -82,10 +82,10 @@ def _is_zero(ledger: Ledger, polynomial: Polynomial, facts: tuple[Fact, ...]) ->
     ledger.spend()
     if polynomial.is_zero or is_contradictory(ledger, facts):
         return True
-    bracket = powers.first_bracket(polynomial)
+    bracket = splitting.first_bracket(polynomial)
     if bracket is None:
         return _is_multiple(ledger, polynomial, facts)
-    holds, fails = powers.cases_of(ledger, polynomial, bracket)
+    holds, fails = splitting.cases_of(ledger, polynomial, bracket)
     return _is_zero(ledger, holds, (*facts, *_facts_of(ledger, bracket, holds=True))) and _is_zero(
         ledger, fails, (*facts, *_facts_of(ledger, bracket, holds=False))
     )
@@ -120,8 +120,8 @@ def is_contradictory(ledger: Ledger, facts: Sequence[Fact]) -> bool:
         constant = [(row.get(UNIT, Fraction(0)), strict) for row, strict in rows if not row.keys() - {UNIT}]
         if any(value < 0 or (value == 0 and strict) for value, strict in constant):
             for monomial in quantities:
-                if powers.monomial_is_positive(monomial):
-                    powers.note_positive(ledger, monomial)
+                if positivity.monomial_is_positive(monomial):
+                    positivity.note_positive(ledger, monomial)
             return True
         rows = [row for row in rows if row[0].keys() - {UNIT}]
         if not rows or len(rows) > MOST_ROWS:
@@ -137,9 +137,9 @@ def _known_of(quantities: dict[Monomial, None]) -> Iterator[Fact]:
         value = Polynomial({monomial: ONE})
         if products.is_integer_valued(value) and ranges.least(value) is not None:
             yield Fact(value - number(ranges.least(value) or 0), strict=False)
-        elif powers.monomial_is_positive(monomial):
+        elif positivity.monomial_is_positive(monomial):
             yield Fact(value, strict=True)
-        elif powers.is_nonnegative(value):
+        elif positivity.is_nonnegative(value):
             yield Fact(value, strict=False)
         extent = _extent(monomial)
         if extent is not None:

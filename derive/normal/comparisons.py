@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from derive.normal import powers, products, ranges
+from derive.normal import positivity, powers, products, ranges, splitting
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     UNIT,
@@ -37,7 +37,7 @@ def bracket(ledger: Ledger, argument: Polynomial) -> Polynomial:
     value = argument.constant()
     if value is not None:
         return UNITY if value > 0 else ZERO
-    split = powers.case_split(ledger, argument, lambda part: bracket(ledger, part))
+    split = splitting.case_split(ledger, argument, lambda part: bracket(ledger, part))
     if split is not None:
         return split
     if products.is_integer_valued(argument):
@@ -51,7 +51,7 @@ def bracket(ledger: Ledger, argument: Polynomial) -> Polynomial:
             return UNITY - _whole(ledger, number(1) - argument)
         return _whole(ledger, argument)
     for sign, sure in ((Fraction(1), UNITY), (Fraction(-1), ZERO)):
-        if powers.is_positive(argument.scaled(sign)):
+        if positivity.is_positive(argument.scaled(sign)):
             _note(ledger, argument)
             ledger.use("a sum of squares, exponentials and positive terms is positive")
             return sure
@@ -76,7 +76,7 @@ def _by_signs(ledger: Ledger, argument: Polynomial) -> Polynomial | None:
         rest = total(products.normal_monomial(ledger, c, (*m, (atom, -e))) for m, c in argument.terms.items())
         ledger.use("[a q > 0] = [a > 0] [q > 0] + [-a > 0] [-q > 0]")
         above, below = (bracket(ledger, rest.scaled(sign)) for sign in (Fraction(1), Fraction(-1)))
-        if powers.is_root(atom, e) and isinstance(atom, Base):  # which is not negative
+        if positivity.is_root(atom, e) and isinstance(atom, Base):  # which is not negative
             return products.product(ledger, [bracket(ledger, atom.inside), above])
         up, down = (bracket(ledger, from_atom(atom).scaled(sign)) for sign in (Fraction(1), Fraction(-1)))
         both = above if e.numerator % 2 == 0 else below
@@ -105,7 +105,7 @@ def _from_ranges(argument: Polynomial) -> Polynomial | None:
 
 def _note(ledger: Ledger, polynomial: Polynomial) -> None:
     for monomial in polynomial.terms:
-        powers.note_positive(ledger, monomial)
+        positivity.note_positive(ledger, monomial)
 
 
 def _whole(ledger: Ledger, argument: Polynomial) -> Polynomial:
@@ -156,7 +156,7 @@ def _as_logs(ledger: Ledger, argument: Polynomial) -> Polynomial | None:
         return None
     up = [(m, c) for m, c in argument.terms.items() if c > 0]
     down = [(m, -c) for m, c in argument.terms.items() if c < 0]
-    if len(up) != 1 or len(down) != 1 or not all(powers.monomial_is_positive(m) for m, _ in (*up, *down)):
+    if len(up) != 1 or len(down) != 1 or not all(positivity.monomial_is_positive(m) for m, _ in (*up, *down)):
         return None
     first, second = (powers.logarithm(ledger, Polynomial(dict(part))) for part in (up, down))
     return first - second

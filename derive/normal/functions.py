@@ -2,12 +2,13 @@
 
 The laws: f(-x) = -f(x) or f(-x) = f(x), and the value at 0; for sine and cosine the addition theorems, so that those of
 a sum, and of a small multiple, are written with those of its terms. That sin^2 = 1 - cos^2 is a law between the factors
-of a monomial and stands in `derive.normal.products`. A function of cases is split as everywhere (`powers.case_split`).
+of a monomial and stands in `derive.normal.products`. A function of cases is split as everywhere
+(`derive.normal.splitting`).
 """
 
 from __future__ import annotations
 
-from derive.normal import powers, products
+from derive.normal import products, splitting
 from derive.normal.ledger import Ledger
 from derive.normal.terms import ONE, UNITY, ZERO, Apply, Polynomial, from_atom
 
@@ -22,7 +23,7 @@ def applied(ledger: Ledger, function: str, argument: Polynomial) -> Polynomial:
     """A function of which the parity, the value at 0 and, for sine and cosine, the addition theorems are used."""
     if argument.is_zero:
         return UNITY if function in EVEN else ZERO
-    split = powers.case_split(ledger, argument, lambda part: applied(ledger, function, part))
+    split = splitting.case_split(ledger, argument, lambda part: applied(ledger, function, part))
     if split is not None:
         return split
     if function in ("sin", "cos"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from derive.normal import powers, products, renaming, rewriting, sums
+from derive.normal import positivity, products, renaming, rewriting, sums
 from derive.normal.ledger import Ledger, UndefinedInstanceError
 from derive.normal.terms import (
     ONE,
@@ -111,7 +111,7 @@ def reindexed(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Ex
         except UndefinedInstanceError:
             continue  # x[t + 1] / (t + 1) has no value before the first position
         with ledger.everywhere():  # f(0) is no term of the sum, and needs a value of its own
-            powers.assume_value(ledger, first)
+            positivity.assume_value(ledger, first)
         ledger.use("re-indexing: Sum f(t+1) = Sum f(t) + f(T) - f(0)")
         return sums.sum_over(ledger, variables, back) + sums.sum_over(ledger, others, last - first)
     return None

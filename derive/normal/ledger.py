@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from derive.normal.case_analysis import Apart
     from derive.normal.rewriting import Rewrite
 
-LOOK = 8  # steps between two looks at the clock
+LOOK = 32  # steps between two looks at the clock
 Renamings = dict[tuple[str, tuple[tuple[str, str], ...]], Polynomial]
 
 
@@ -71,7 +71,7 @@ class Ledger:
     are the cases of selections that are being read, outermost first; where there are any, a condition is assumed in
     them only, and the proof is then `partial`. While the ledger is `muted` no condition is recorded: an atom that is
     renamed has its conditions already. Closed forms that divide by what may be 0 are used where it `divides`; otherwise
-    it is noted that one `could_divide`.
+    it is noted that one `could_divide`. A result `narrows` where a condition asks for more than values on both sides.
     """
 
     seconds: float = 10.0
@@ -82,13 +82,14 @@ class Ledger:
     renamed: Renamings = field(default_factory=dict)
     looked: Renamings = field(default_factory=dict)
     known_positive: set[str] = field(default_factory=set)
-    written: dict[str, str] = field(default_factory=dict)
+    written: dict[str, Callable[[], str]] = field(default_factory=dict)
     rewrites: tuple[Rewrite, ...] = ()
     branches: tuple[Branch, ...] = ()
     muted: bool = False
     partial: bool = False
     divides: bool = False
     could_divide: bool = False
+    narrows: bool = False
     apart: Callable[[], tuple[Apart, ...]] = tuple
     off_ties: bool = False
     started: float = field(default_factory=time.thread_time)
@@ -113,10 +114,10 @@ class Ledger:
         text, form = condition.text, condition.form
         if form is not None:
             signs = (ONE, -ONE) if condition.text == "!= 0" else (ONE,)
-            stated = (self.written.get(form.scaled(sign).key) for sign in signs)
+            stated = (self.written[key]() for sign in signs if (key := form.scaled(sign).key) in self.written)
             # What is not 0 may have either sign: the first term is written with a plus.
             lead = signs[-1] if form.ordered()[-1][1] < 0 else ONE
-            text = f"{next(filter(None, stated), worded(form.scaled(lead)))} {condition.text}"
+            text = f"{next(stated, None) or worded(form.scaled(lead))} {condition.text}"
         return f"{text} where {' and '.join(condition.where)}" if condition.where else text
 
     def rest_on(self, fact: str) -> None:
@@ -155,8 +156,8 @@ class Ledger:
         """Remember that a polynomial is positive for a reason that its multiplied-out form no longer shows."""
         self.known_positive.add(polynomial.key)
 
-    def remember_writing(self, polynomial: Polynomial, text: str) -> None:
-        """Remember how the statement wrote a polynomial, so that a hypothesis about it can be read."""
+    def remember_writing(self, polynomial: Polynomial, text: Callable[[], str]) -> None:
+        """Remember how the statement wrote a polynomial, for when a hypothesis about it is to be read."""
         self.written.setdefault(polynomial.key, text)
 
     @contextmanager

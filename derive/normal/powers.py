@@ -12,10 +12,9 @@ The laws, each over the reals and each with its side condition:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 
-from derive.normal import products, ranges
+from derive.normal import exponents, positivity, products, ranges, splitting
 from derive.normal.ledger import Ledger, UndefinedError, UndefinedInstanceError
 from derive.normal.terms import (
     ONE,
@@ -24,136 +23,18 @@ from derive.normal.terms import (
     ZERO,
     Atom,
     Base,
-    Bracket,
-    Delta,
-    Entry,
     Exp,
     Exponent,
     Log,
     Monomial,
-    NoValue,
     Polynomial,
-    Total,
     from_atom,
     is_idempotent,
     number,
-    parts_of,
     sorted_monomial,
     total,
 )
-
-NOWHERE = from_atom(NoValue())
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Signs. What is known from declarations and structure; "not known" is a good answer.
-
-
-def is_root(atom: Atom, power: Exponent) -> bool:
-    """Whether atom^power is a root, of which the base cannot be negative."""
-    return isinstance(atom, Base) and power.denominator != 1
-
-
-def factor_is_positive(atom: Atom, power: Exponent) -> bool:
-    """Whether atom^power is positive wherever it is defined and the hypotheses hold."""
-    return atom.positive or (is_root(atom, power) and power < 0)
-
-
-def factor_is_nonnegative(atom: Atom, power: Exponent) -> bool:
-    """Whether atom^power is at least 0 wherever it is defined."""
-    even = power.denominator == 1 and power.numerator % 2 == 0
-    return factor_is_positive(atom, power) or is_root(atom, power) or even or is_idempotent(atom)
-
-
-def monomial_is_positive(monomial: Monomial) -> bool:
-    """Whether every factor is positive."""
-    return all(factor_is_positive(atom, power) for atom, power in monomial)
-
-
-def is_nonnegative(polynomial: Polynomial) -> bool:
-    """Whether no term of the polynomial can be negative."""
-    return all(c > 0 and all(factor_is_nonnegative(a, e) for a, e in m) for m, c in polynomial.terms.items())
-
-
-def is_positive(polynomial: Polynomial) -> bool:
-    """Whether the polynomial is positive: no term can be negative, and one is positive."""
-    return is_nonnegative(polynomial) and any(monomial_is_positive(monomial) for monomial in polynomial.terms)
-
-
-def is_positive_by_cases(ledger: Ledger, polynomial: Polynomial) -> bool:
-    """Whether the polynomial is positive whichever of its brackets hold."""
-    bracket = first_bracket(polynomial)
-    if bracket is None or is_positive(polynomial):
-        return is_positive(polynomial)
-    return all(is_positive_by_cases(ledger, case) for case in cases_of(ledger, polynomial, bracket))
-
-
-def note_positive(ledger: Ledger, monomial: Monomial) -> None:
-    """Write down the declarations that a positivity rests on."""
-    for atom, _ in monomial:
-        if isinstance(atom, Entry) and atom.sign == "+":
-            ledger.rest_on(f"{atom.name} >= 1" if atom.integer else f"{atom.name} > 0")
-        elif isinstance(atom, Total):
-            for var in atom.bound:
-                ledger.rest_on(f"{var.extent.key} >= 1")
-            note_positive(ledger, atom.monomial)
-        elif isinstance(atom, Base):
-            for inner in atom.inside.terms:
-                note_positive(ledger, inner)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Conditions.
-
-
-def assume(ledger: Ledger, polynomial: Polynomial, relation: str) -> None:
-    """Record that a polynomial is "> 0", ">= 0" or "!= 0", unless the branch that is being read makes sure of it.
-
-    Raises:
-        UndefinedError: it never is.
-    """
-    never = polynomial.is_zero if relation == "!= 0" else is_positive(polynomial.scaled(-ONE))
-    if never or (polynomial.is_zero and relation == "> 0"):
-        raise UndefinedError(f"{polynomial.key} is never {relation}")
-    if ledger.muted or (products.is_integer_valued(polynomial) and _is_in_range(polynomial, relation)):
-        return
-    if ledger.branches and _is_met(ledger, polynomial, relation):
-        ledger.partial = True
-        return
-    ledger.assume(relation, polynomial)
-
-
-def _is_in_range(polynomial: Polynomial, relation: str) -> bool:
-    """Whether the ranges of indices and sizes imply the relation, for an integer polynomial."""
-    lowest = ranges.least(polynomial)
-    if relation == "!= 0" or lowest is None:
-        return relation == "!= 0" and ranges.never_zero(polynomial)
-    return lowest > 0 or (relation == ">= 0" and lowest == 0)
-
-
-def assume_value(ledger: Ledger, polynomial: Polynomial) -> None:
-    """Record what a polynomial that no part of the statement says needs to have a value."""
-    for monomial in polynomial.terms:
-        for atom, power_ in monomial:
-            inside = atom.inside if isinstance(atom, (Base, Log)) else from_atom(atom)
-            if isinstance(atom, Log):
-                assume(ledger, inside, "!= 0" if atom.formal else "> 0")
-            elif power_ < 0 and not factor_is_positive(atom, power_):
-                assume(ledger, inside, "!= 0")
-            for part in parts_of(atom):
-                assume_value(ledger, part)
-
-
-def _is_met(ledger: Ledger, polynomial: Polynomial, relation: str) -> bool:
-    """Whether the conditions of the branches imply the relation."""
-    from derive.normal import comparisons
-
-    with ledger.unrecorded():
-        above, below = (comparisons.bracket(ledger, polynomial.scaled(sign)) for sign in (ONE, -ONE))
-        met = {"> 0": above, ">= 0": UNITY - below, "!= 0": above + below}[relation]
-        here = products.product(ledger, [branch.form for branch in ledger.branches])
-        return (here - products.product(ledger, [here, met])).is_zero
-
+from derive.normal.wording import worded
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Powers.
@@ -178,23 +59,23 @@ def power(ledger: Ledger, base: Polynomial, exponent: Exponent) -> Polynomial:
         return _power_of_monomial(ledger, *one, exponent)
     if exponent.denominator == 1 and exponent > 0:
         return _repeated(ledger, base, int(exponent))
-    split = case_split(ledger, base, lambda part: power(ledger, part, exponent))
+    split = splitting.case_split(ledger, base, lambda part: power(ledger, part, exponent))
     if split is not None:
         return split
     content, primitive = content_of(ledger, base, fractional=exponent.denominator != 1)
-    known = base.key in ledger.known_positive and is_positive(content)
+    known = base.key in ledger.known_positive and positivity.is_positive(content)
     if any(isinstance(atom, Base) for monomial in content.terms for atom, _ in monomial):
         # 1 - B^-1 is B^-1 (B - 1), and over the common denominator there may be more to take out.
         if known:
             ledger.know_positive(primitive)
         ledger.use("content of a power")
         return products.product(ledger, [power(ledger, content, exponent), power(ledger, primitive, exponent)])
-    kept = Base(primitive, known or is_positive(primitive))
+    kept = Base(primitive, known or positivity.is_positive(primitive))
     if kept.positive and not known:
         for monomial in primitive.terms:
-            note_positive(ledger, monomial)
+            positivity.note_positive(ledger, monomial)
     elif not known:
-        assume(ledger, base, _needed(exponent))
+        positivity.assume(ledger, base, _needed(exponent))
     taken_out = power(ledger, content, exponent)
     if taken_out != UNITY:
         ledger.use("content of a power")
@@ -202,24 +83,61 @@ def power(ledger: Ledger, base: Polynomial, exponent: Exponent) -> Polynomial:
 
 
 def general_power(ledger: Ledger, base: Polynomial, exponent: Polynomial) -> Polynomial:
-    """base^exponent by way of logarithms, which for an integer exponent are formal: then any base will do."""
-    split = case_split(ledger, base, lambda part: general_power(ledger, part, exponent))
+    """base^exponent by way of logarithms, which for an integer exponent are formal: then any base will do.
+
+    Raises:
+        UndefinedInstanceError: whether it has a value where the base is negative depends on the sizes: x^(T/2).
+    """
+    split = splitting.case_split(ledger, base, lambda part: general_power(ledger, part, exponent))
     if split is not None:
         return split
-    whole = products.is_integer_valued(exponent)
-    lowest = ranges.least(exponent) if whole else None
     if base.is_zero:
-        return _power_of_zero(ledger, exponent, lowest)
-    if whole:
-        ledger.use("x^n = exp(n log x) for an integer n")
-        if (lowest is None or lowest < 0) and not is_positive(base):
-            assume(ledger, base, "!= 0")
-    else:
-        ledger.use("x^y = exp(y log x) for x > 0")
-    return exponential(ledger, products.product(ledger, [exponent, logarithm(ledger, base, formal=whole)]))
+        return _power_of_zero(ledger, exponent)
+    if products.is_integer_valued(exponent):
+        lowest = ranges.least(exponent)
+        if (lowest is None or lowest < 0) and not positivity.is_positive(base):
+            positivity.assume(ledger, base, "!= 0")
+            ledger.narrows = ledger.narrows or not positivity.is_positive(exponent.scaled(-ONE))
+        return _integer_power(ledger, base, exponent)
+    if _is_surely_positive(ledger, base):
+        return _real_power(ledger, base, exponent)
+    integer, rest = exponents.split_off_integer(exponent)
+    fraction = rest.constant()
+    never_positive = positivity.is_positive(base.scaled(-ONE))
+    if fraction is None and (never_positive or not (positivity.is_nonnegative(base) or exponents.is_generic(rest))):
+        raise UndefinedInstanceError(
+            f"where {worded(base)} is negative, its power {worded(exponent)} has a value only if that is an integer, "
+            "which it is for some sizes or inputs and not for others"
+        )
+    if not integer.is_zero:
+        ledger.use("x^(n + c) = x^n x^c for an integer n")
+    if fraction is not None:
+        parts = [general_power(ledger, base, integer), power(ledger, base, fraction)]
+        return products.product(ledger, parts)
+    ledger.narrows = True  # where the exponent is positive 0 has a power, and where it is an integer all numbers have
+    return products.product(ledger, [_integer_power(ledger, base, integer), _real_power(ledger, base, rest)])
 
 
-def _power_of_zero(ledger: Ledger, exponent: Polynomial, lowest: Fraction | None) -> Polynomial:
+def _integer_power(ledger: Ledger, base: Polynomial, exponent: Polynomial) -> Polynomial:
+    """base^exponent for an integer exponent and a base that has the power."""
+    ledger.use("x^n = exp(n log x) for an integer n")
+    return exponential(ledger, products.product(ledger, [exponent, logarithm(ledger, base, formal=True)]))
+
+
+def _real_power(ledger: Ledger, base: Polynomial, exponent: Polynomial) -> Polynomial:
+    """base^exponent for a positive base, which is a condition where nothing else makes sure of it."""
+    ledger.use("x^y = exp(y log x) for x > 0")
+    return exponential(ledger, products.product(ledger, [exponent, logarithm(ledger, base)]))
+
+
+def _is_surely_positive(ledger: Ledger, base: Polynomial) -> bool:
+    """Whether a base is positive by declarations, structure, hypotheses, or the branch that is being read."""
+    _, primitive = content_of(ledger, base, fractional=True)
+    known = positivity.is_positive(base) or base.key in ledger.known_positive or primitive.key in ledger.known_positive
+    return known or positivity.is_positive_here(ledger, base)
+
+
+def _power_of_zero(ledger: Ledger, exponent: Polynomial) -> Polynomial:
     """0^exponent: 1 where the exponent is 0, and 0 where it is positive.
 
     Raises:
@@ -228,11 +146,12 @@ def _power_of_zero(ledger: Ledger, exponent: Polynomial, lowest: Fraction | None
     """
     from derive.normal import comparisons
 
+    lowest = ranges.least(exponent) if products.is_integer_valued(exponent) else None
     if lowest is not None and lowest >= 0:
         return UNITY - comparisons.bracket(ledger, exponent)
-    if is_positive(exponent):
+    if positivity.is_positive(exponent):
         return ZERO
-    if is_positive(exponent.scaled(-ONE)):
+    if positivity.is_positive(exponent.scaled(-ONE)):
         raise UndefinedError(f"0 to the power {exponent.key}")
     raise UndefinedInstanceError(f"0 to the power {exponent.key}, which may be negative")
 
@@ -251,32 +170,36 @@ def _repeated(ledger: Ledger, base: Polynomial, times: int) -> Polynomial:
 
 def _power_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction, exponent: Exponent) -> Polynomial:
     if exponent < 0 and any(is_idempotent(atom) for atom, _ in monomial):
-        split = case_split(ledger, Polynomial({monomial: coefficient}), lambda part: power(ledger, part, exponent))
+        split = splitting.case_split(
+            ledger, Polynomial({monomial: coefficient}), lambda part: power(ledger, part, exponent)
+        )
         if split is not None:
             return split
     if exponent.denominator == 1:
         if exponent < 0:
             for atom, e in monomial:
-                if factor_is_positive(atom, e):
-                    note_positive(ledger, ((atom, e),))
+                if positivity.factor_is_positive(atom, e):
+                    positivity.note_positive(ledger, ((atom, e),))
                 else:
-                    assume(ledger, from_atom(atom), "!= 0")
+                    positivity.assume(ledger, from_atom(atom), "!= 0")
         scale = number(coefficient ** int(exponent))
         return products.product(ledger, [scale, *(_atom_power(ledger, a, e * exponent) for a, e in monomial)])
     # A root is at least 0, and the power of a product of such is the product of their powers.
-    safe = [(a, e) for a, e in monomial if factor_is_positive(a, e) or is_root(a, e)]
+    safe = [(a, e) for a, e in monomial if positivity.factor_is_positive(a, e) or positivity.is_root(a, e)]
     rest = [pair for pair in monomial if pair not in safe]
     if rest or coefficient < 0:
-        split = case_split(ledger, Polynomial({monomial: coefficient}), lambda part: power(ledger, part, exponent))
+        split = splitting.case_split(
+            ledger, Polynomial({monomial: coefficient}), lambda part: power(ledger, part, exponent)
+        )
         if split is not None:
             return split
-    note_positive(ledger, tuple(safe))
+    positivity.note_positive(ledger, tuple(safe))
     if safe:
         ledger.use("(x y)^c = x^c y^c for x, y > 0")
     parts = [products.rational_power(ledger, abs(coefficient), exponent)]
     for a, e in safe:
-        if exponent < 0 and not factor_is_positive(a, e):
-            assume(ledger, from_atom(a), "> 0")
+        if exponent < 0 and not positivity.factor_is_positive(a, e):
+            positivity.assume(ledger, from_atom(a), "> 0")
         parts.append(_atom_power(ledger, a, e * exponent))
     for a, e in [pair for pair in rest if _is_square_root(pair[1], exponent)]:
         ledger.use("(x^2)^(1/2) = |x|")
@@ -284,7 +207,7 @@ def _power_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction
         parts.append(_magnitude(ledger, a, int(e * exponent)))
     if rest or coefficient < 0:
         left = Base(Polynomial({sorted_monomial(dict(rest)): ONE if coefficient > 0 else -ONE}))
-        assume(ledger, left.inside, _needed(exponent))
+        positivity.assume(ledger, left.inside, _needed(exponent))
         parts.append(products.normal_monomial(ledger, ONE, [(left, exponent)]))
     return products.product(ledger, parts)
 
@@ -299,7 +222,7 @@ def _magnitude(ledger: Ledger, atom: Atom, times: int) -> Polynomial:
     from derive.normal import comparisons
 
     if times < 0:
-        assume(ledger, from_atom(atom), "!= 0")
+        positivity.assume(ledger, from_atom(atom), "!= 0")
     sign = comparisons.bracket(ledger, from_atom(atom)).scaled(Fraction(2)) - UNITY
     return products.product(ledger, [_atom_power(ledger, atom, Fraction(times)), sign if times % 2 else UNITY])
 
@@ -342,7 +265,7 @@ def products_first_sign(terms: list[tuple[Monomial, Fraction]]) -> int:
 
 def exponential(ledger: Ledger, argument: Polynomial) -> Polynomial:
     """Exp of a polynomial."""
-    split = case_split(ledger, argument, lambda part: exponential(ledger, part))
+    split = splitting.case_split(ledger, argument, lambda part: exponential(ledger, part))
     if split is not None:
         return split
     if len(argument.terms) > 1:
@@ -371,7 +294,7 @@ def logarithm(ledger: Ledger, argument: Polynomial, *, formal: bool = False) -> 
         primes = [(p, k) for p, k in products.factorised(abs(value.numerator)).items()]
         primes += [(p, -k) for p, k in products.factorised(value.denominator).items()]
         return total([sign, *(from_atom(Log(number(p))).scaled(Fraction(k)) for p, k in primes)])
-    split = case_split(ledger, argument, lambda part: logarithm(ledger, part, formal=formal))
+    split = splitting.case_split(ledger, argument, lambda part: logarithm(ledger, part, formal=formal))
     if split is not None:
         return split
     one = argument.single()
@@ -386,19 +309,21 @@ def logarithm(ledger: Ledger, argument: Polynomial, *, formal: bool = False) -> 
 
 def _log_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction, *, formal: bool) -> Polynomial:
     # Where the logarithm of a product has a value no factor is 0, so a root in it is positive.
-    safe = [(a, e) for a, e in monomial if formal or factor_is_positive(a, e) or is_root(a, e)]
+    safe = [(a, e) for a, e in monomial if formal or positivity.factor_is_positive(a, e) or positivity.is_root(a, e)]
     rest = [pair for pair in monomial if pair not in safe]
     if len(monomial) > 1 or coefficient != 1:
         ledger.use("log(x y) = log x + log y for x, y > 0")
     parts = [logarithm(ledger, number(coefficient if formal else abs(coefficient)), formal=formal)]
     for atom, e in safe:
-        note_positive(ledger, ((atom, e),))
+        positivity.note_positive(ledger, ((atom, e),))
         if isinstance(atom, Exp):
             ledger.use("log(exp x) = x")
             parts.append(Polynomial({atom.monomial: e}))
         elif isinstance(atom, Base):
-            # A root is taken of what is at least 0, and of a formal logarithm there is no half.
-            parts.append(logarithm(ledger, atom.inside, formal=formal and e.denominator == 1).scaled(e))
+            if formal and e.denominator != 1 and not _is_surely_positive(ledger, atom.inside):
+                parts.append(_log_of(ledger, from_atom(atom, e), formal=True))  # of a formal logarithm there is no half
+            else:
+                parts.append(logarithm(ledger, atom.inside, formal=formal).scaled(e))
         else:
             parts.append(_log_of(ledger, from_atom(atom), formal=formal).scaled(e))
     if rest or (coefficient < 0 and not formal):
@@ -409,78 +334,11 @@ def _log_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction, 
 
 def _log_of(ledger: Ledger, inside: Polynomial, *, formal: bool) -> Polynomial:
     """Log of what is not taken apart any further; a formal one only where the sign is not known."""
-    if is_positive(inside):
+    if positivity.is_positive(inside):
         for monomial in inside.terms:
-            note_positive(ledger, monomial)
+            positivity.note_positive(ledger, monomial)
     elif inside.key not in ledger.known_positive:
         if formal:
             return from_atom(Log(inside, True))
-        assume(ledger, inside, "> 0")
+        positivity.assume(ledger, inside, "> 0")
     return from_atom(Log(inside))
-
-
-def case_split(ledger: Ledger, argument: Polynomial, function: Callable[[Polynomial], Polynomial]) -> Polynomial | None:
-    """f(argument) by cases on the first bracket in it; None when there is none, or no case has a value."""
-    bracket = first_bracket(argument)
-    if bracket is None:
-        return None
-    values = []
-    for holds, form, text in zip((True, False), _forms(bracket), _texts(bracket), strict=True):
-        with ledger.within(form, text):
-            values.append(_value(ledger, function, argument, bracket, holds=holds))
-    if all(value is NOWHERE for value in values):
-        return None
-    ledger.use("case split on a bracket")
-    yes, no = values
-    return products.product(ledger, [from_atom(bracket), yes - no]) + no
-
-
-def _forms(bracket: Atom) -> tuple[Polynomial, Polynomial]:
-    """What is 1 where a bracket holds, and what is 1 where it does not."""
-    return from_atom(bracket), UNITY - from_atom(bracket)
-
-
-def _texts(bracket: Atom) -> tuple[str, str]:
-    """How a reader writes that a bracket holds, and that it does not."""
-    if isinstance(bracket, Bracket):
-        return f"{bracket.inside.key} > 0", f"{bracket.inside.key} <= 0"
-    if isinstance(bracket, Delta):
-        return f"{bracket.left.key} = {bracket.right.key}", f"{bracket.left.key} != {bracket.right.key}"
-    return bracket.key, f"not {bracket.key}"
-
-
-def _value(
-    ledger: Ledger, function: Callable[[Polynomial], Polynomial], argument: Polynomial, bracket: Atom, *, holds: bool
-) -> Polynomial:
-    """f(argument) in one case; where it has none, a value of which nothing is known: only a bracket removes it."""
-    try:
-        return function(case_of(ledger, argument, bracket, holds=holds))
-    except UndefinedError:
-        return NOWHERE
-
-
-def first_bracket(polynomial: Polynomial) -> Atom | None:
-    """The bracket, delta or flag of a polynomial that cases are taken by first; None when there is none."""
-    brackets = (atom for m in polynomial.terms for atom, power in m if is_idempotent(atom) and power > 0)
-    return min(brackets, default=None, key=lambda atom: atom.key)
-
-
-def cases_of(ledger: Ledger, polynomial: Polynomial, bracket: Atom) -> tuple[Polynomial, Polynomial]:
-    """What the polynomial is where the bracket holds, and where it does not."""
-    yes, no = (case_of(ledger, polynomial, bracket, holds=holds) for holds in (True, False))
-    return yes, no
-
-
-def case_of(ledger: Ledger, polynomial: Polynomial, bracket: Atom, *, holds: bool) -> Polynomial:
-    """What the polynomial is where the bracket holds, or where it does not."""
-    inside = Polynomial({m: c for m, c in polynomial.terms.items() if any(atom == bracket for atom, _ in m)})
-    outside = polynomial - inside
-    if not holds:
-        return outside
-    freed = total(Polynomial({tuple(pair for pair in m if pair[0] != bracket): c}) for m, c in inside.terms.items())
-    gone, kept = products.delta_direction(bracket) if isinstance(bracket, Delta) else (None, bracket)
-    if gone is None:
-        return freed + outside
-    from derive.normal.renaming import renamed
-
-    return freed + renamed(ledger, outside, {gone.name: kept})

@@ -84,7 +84,7 @@ def normal_monomial(ledger: Ledger, coefficient: Fraction, factors: Iterable[tup
     powers: dict[Atom, Exponent] = {}
     plain = True
     for atom, power in factors:
-        powers[atom] = powers.get(atom, Fraction(0)) + power
+        powers[atom] = powers[atom] + power if atom in powers else power
         plain = plain and not isinstance(atom, (Delta, Base, Prime, Apply)) and not is_idempotent(atom)
         plain = plain and not (isinstance(atom, Exp) and atom.alternates)
     if plain:

@@ -8,7 +8,7 @@ used in a second try at a proof only.
 
 from __future__ import annotations
 
-from derive.normal import powers, products, renaming, sums
+from derive.normal import positivity, powers, products, renaming, splitting, sums
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
@@ -32,10 +32,10 @@ def product_over(ledger: Ledger, bound: Var, body: Polynomial) -> Polynomial:
         return ZERO  # a range is never empty
     if bound.name not in body.free:
         return _repeated(ledger, bound, body)
-    if powers.is_positive_by_cases(ledger, body):
+    if splitting.is_positive_by_cases(ledger, body):
         ledger.use("a product of positive factors is exp of the sum of their logs")
         for monomial in body.terms:
-            powers.note_positive(ledger, monomial)
+            positivity.note_positive(ledger, monomial)
         return powers.exponential(ledger, sums.sum_over(ledger, [bound], powers.logarithm(ledger, body)))
     one = body.single()
     if one is None:
@@ -57,7 +57,7 @@ def _repeated(ledger: Ledger, bound: Var, factor: Polynomial) -> Polynomial:
     """factor^T for a range of T, which is at least 1."""
     if factor.constant() == 1:
         return UNITY
-    split = powers.case_split(ledger, factor, lambda part: product_over(ledger, bound, part))
+    split = splitting.case_split(ledger, factor, lambda part: product_over(ledger, bound, part))
     if split is not None:
         return split
     ledger.use("a product of one number is its power")
@@ -88,7 +88,7 @@ def _without_one_factor(ledger: Ledger, bound: Var, body: Polynomial) -> Polynom
     gone, kept = products.delta_direction(delta)
     if gone != bound or not sums.stays_below(ledger, kept, bound.extent, {}):
         return None
-    there, elsewhere = powers.cases_of(ledger, body, delta)
+    there, elsewhere = splitting.cases_of(ledger, body, delta)
     if any(_is_about(atom, bound) for m in elsewhere.terms for atom, _ in m):
         return None
     if not ledger.divides:

@@ -34,6 +34,7 @@ from derive.normal.terms import (
     from_atom,
     is_idempotent,
     position,
+    sorted_monomial,
     total,
     value_of,
 )
@@ -139,9 +140,43 @@ def _base(ledger: Ledger, atom: Base, names: Names) -> Polynomial:
 
 
 def _total(ledger: Ledger, atom: Total, names: Names) -> Polynomial:
+    moved = _moved(ledger, atom, names)
+    if moved is not None:
+        return moved
     bound, body = sums.opened(ledger, atom)
     ranges = {var.name: Var(var.name, renamed(ledger, var.extent, names)) for var in bound}
     return sums.sum_over(ledger, list(ranges.values()), renamed(ledger, body, names))
+
+
+def _moved(ledger: Ledger, atom: Total, names: Names) -> Polynomial | None:
+    """A sum in which nothing but names changes, without taking it apart and together again; None for any other.
+
+    Where different names become different names that do not occur yet, factor by factor, no law applies that did not
+    before. Hypotheses, ranges, and comparisons, which depend on ranges, are left to the general way.
+    """
+    new = list(names.values())
+    plain = all(isinstance(part, Var) and part.name not in atom.free for part in new) and len(set(new)) == len(new)
+    if not plain or ledger.rewrites or any(var.extent.free or var in new for var in atom.bound):
+        return None
+    factors: list[tuple[Atom, Exponent]] = []
+    for factor, power in atom.monomial:
+        one = None if isinstance(factor, Var) or is_idempotent(factor) else renamed_power(ledger, factor, power, names)
+        found = _only_factor(one) if one is not None else None
+        if found is None or type(found[0]) is not type(factor) or found[1] != power:
+            return None
+        factors.append(found)
+    monomial = sorted_monomial(dict(factors))
+    if products.normal_monomial(ledger, ONE, factors).terms != {monomial: ONE} or len(monomial) != len(factors):
+        return None  # leading terms go by name, so that a quotient may be reduced now
+    if len(atom.bound) > 1:
+        return sums.component(ledger, list(atom.bound), factors)
+    return from_atom(Total(atom.bound, monomial, atom.sure))
+
+
+def _only_factor(polynomial: Polynomial) -> tuple[Atom, Exponent] | None:
+    """The factor that the polynomial is; None for any other."""
+    one = polynomial.single()
+    return one[0][0] if one is not None and one[1] == 1 and len(one[0]) == 1 else None
 
 
 def _prod(ledger: Ledger, atom: Prod, names: Names) -> Polynomial:

@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import product
 
 from derive.errors import BudgetExceededError
-from derive.normal import closed_sums, comparisons, inner_sums, powers, products, renaming, rewriting
+from derive.normal import closed_sums, comparisons, inner_sums, positivity, products, renaming, rewriting
 from derive.normal.ledger import Ledger, UndefinedInstanceError
 from derive.normal.ranges import lies_below
 from derive.normal.terms import (
@@ -237,7 +237,7 @@ def _is_finished(ledger: Ledger, bound: tuple[Var, ...], monomial: Monomial) -> 
 
 def _closed(ledger: Ledger, bound: tuple[Var, ...], monomial: Monomial) -> Polynomial:
     """A finished sum, or what a hypothesis puts in its place."""
-    atom = Total(bound, monomial, powers.monomial_is_positive(monomial))
+    atom = Total(bound, monomial, positivity.monomial_is_positive(monomial))
     return rewriting.rewritten(ledger, atom) or from_atom(atom)
 
 

@@ -1,9 +1,7 @@
-"""The terms of the normal form: atoms, monomials, polynomials. Data only; nothing here applies a law.
+"""The terms of the normal form: the kinds of atoms, over the polynomials of `derive.normal.polynomials`.
 
-A polynomial is a sum of monomials with rational coefficients; a monomial is a product of atoms with rational exponents;
-an atom is a tensor entry, an exponential, a logarithm, a power base, a sum, a product, a bracket ... in normal form.
-Every atom carries a `key`, a string that says all there is to say about it; atoms are equal when their keys are, and
-all ordering is by key, so that the result does not depend on hash seeds or on the order of construction.
+An atom is a tensor entry, an exponential, a logarithm, a power base, a sum, a product, a bracket ... in normal form.
+Data only; nothing here applies a law.
 
 Bound indices are positional. Inside a sum of height h (one more than the highest sum in its body) the bound indices are
 called `#h.0`, `#h.1`, ...; free ones have the names of the statement, and an index under work has a fresh `~n`. A sum's
@@ -12,139 +10,59 @@ body therefore never mentions a name that an inner binder uses, and nothing can 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 
-Exponent = Fraction
-ONE = Fraction(1)
+from derive.normal.polynomials import (
+    ONE,
+    UNIT,
+    UNITY,
+    ZERO,
+    Atom,
+    Exponent,
+    Monomial,
+    Polynomial,
+    from_atom,
+    monomial_key,
+    number,
+    sorted_monomial,
+    total,
+)
 
-
-@dataclass(frozen=True, eq=False)
-class Atom:
-    """A factor: `key` identifies it, `free` are the names of its free indices, `height` its nesting of sums."""
-
-    key: str = field(init=False)
-    free: frozenset[str] = field(init=False)
-    height: int = field(init=False)
-    positive: bool = field(init=False, default=False)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Atom) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def _set(self, key: str, free: frozenset[str], height: int, positive: bool = False) -> None:
-        # Frozen to everybody else; a constructor may fill in what follows from the parts.
-        object.__setattr__(self, "key", key)
-        object.__setattr__(self, "free", free)
-        object.__setattr__(self, "height", height)
-        object.__setattr__(self, "positive", positive)
-
-    def __str__(self) -> str:
-        return self.key
-
-
-Monomial = tuple[tuple[Atom, Exponent], ...]
-UNIT: Monomial = ()
-
-
-def monomial_key(monomial: Monomial) -> str:
-    """The monomial as text, factors in order."""
-    return "*".join(atom.key if power == 1 else f"{atom.key}^{power}" for atom, power in monomial) or "1"
-
-
-def sorted_monomial(factors: Mapping[Atom, Exponent]) -> Monomial:
-    """The monomial of the given factors, ordered by key."""
-    return tuple(sorted(((a, e) for a, e in factors.items() if e != 0), key=lambda pair: pair[0].key))
-
-
-@dataclass(frozen=True, eq=False)
-class Polynomial:
-    """A sum of monomials with non-zero rational coefficients."""
-
-    terms: Mapping[Monomial, Fraction]
-
-    @cached_property
-    def key(self) -> str:
-        """The polynomial as text, monomials in order."""
-        return " + ".join(f"{c}*{k}" if c != 1 else k for k, c in self._keyed) or "0"
-
-    @cached_property
-    def _keyed(self) -> list[tuple[str, Fraction]]:
-        return sorted((monomial_key(m), c) for m, c in self.terms.items())
-
-    @cached_property
-    def free(self) -> frozenset[str]:
-        """Names of the free indices."""
-        return frozenset().union(*(atom.free for monomial in self.terms for atom, _ in monomial))
-
-    @cached_property
-    def height(self) -> int:
-        """Nesting depth of sums."""
-        return max((atom.height for monomial in self.terms for atom, _ in monomial), default=0)
-
-    def ordered(self) -> list[tuple[Monomial, Fraction]]:
-        """The terms in the order of their keys."""
-        return sorted(self.terms.items(), key=lambda term: monomial_key(term[0]))
-
-    @property
-    def is_zero(self) -> bool:
-        """Whether no term is left."""
-        return not self.terms
-
-    def constant(self) -> Fraction | None:
-        """The value of a constant polynomial, None for any other."""
-        if not self.terms:
-            return Fraction(0)
-        if len(self.terms) == 1 and UNIT in self.terms:
-            return self.terms[UNIT]
-        return None
-
-    def single(self) -> tuple[Monomial, Fraction] | None:
-        """The term of a polynomial that has exactly one."""
-        return next(iter(self.terms.items())) if len(self.terms) == 1 else None
-
-    def __add__(self, other: Polynomial) -> Polynomial:
-        return total((self, other))
-
-    def __sub__(self, other: Polynomial) -> Polynomial:
-        return total((self, other.scaled(Fraction(-1))))
-
-    def scaled(self, factor: Fraction) -> Polynomial:
-        """The polynomial times a rational number."""
-        if factor == 1:
-            return self
-        return Polynomial({m: c * factor for m, c in self.terms.items()} if factor else {})
-
-
-def total(polynomials: Iterable[Polynomial]) -> Polynomial:
-    """The sum of polynomials, like terms collected."""
-    terms: dict[Monomial, Fraction] = {}
-    for polynomial in polynomials:
-        for monomial, coefficient in polynomial.terms.items():
-            terms[monomial] = terms.get(monomial, Fraction(0)) + coefficient
-    return Polynomial({m: c for m, c in terms.items() if c})
-
-
-def number(value: Fraction | int) -> Polynomial:
-    """A constant polynomial."""
-    return Polynomial({UNIT: Fraction(value)} if value else {})
-
-
-def from_atom(atom: Atom, power: Exponent = ONE) -> Polynomial:
-    """The polynomial atom^power."""
-    return Polynomial({((atom, power),): ONE})
-
-
-ZERO = number(0)
-UNITY = number(1)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The kinds of atoms.
+__all__ = [
+    "ONE",
+    "UNIT",
+    "UNITY",
+    "ZERO",
+    "Apply",
+    "Atom",
+    "Base",
+    "Bracket",
+    "Constant",
+    "Delta",
+    "Entry",
+    "Exp",
+    "Exponent",
+    "Fixed",
+    "Log",
+    "Monomial",
+    "NoValue",
+    "Place",
+    "Polynomial",
+    "Prime",
+    "Prod",
+    "Total",
+    "Var",
+    "from_atom",
+    "is_idempotent",
+    "monomial_key",
+    "number",
+    "parts_of",
+    "position",
+    "sorted_monomial",
+    "total",
+    "value_of",
+]
 
 
 @dataclass(frozen=True, eq=False)

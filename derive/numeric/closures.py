@@ -25,7 +25,7 @@ Inputs = Mapping[str, Any]
 Filler = Callable[[Arithmetic, Mapping[str, int], Inputs], Any]  # what a place holds at a point
 
 ARITHMETIC, WORK, DEADLINE, FIRST_FREE = 0, 1, 2, 3  # places in the frame
-LOOK = 64  # terms between two looks at the clock
+LOOK = 128  # terms between two looks at the clock
 LONGEST = 10_000  # binary digits of an exact power
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -66,7 +67,12 @@ def decimal(number: sympy.Float) -> Fraction:
 
 def ordered_indices(indices: Iterable[Index]) -> tuple[Index, ...]:
     """Indices by name, each after those that its range depends on."""
-    return tuple(sorted(indices, key=lambda index: (_depth(index), index.name, str(index.extent))))
+    return tuple(sorted(indices, key=_precedence))
+
+
+@lru_cache(maxsize=10_000)
+def _precedence(index: Index) -> tuple[int, str, str]:
+    return _depth(index), index.name, str(index.extent)
 
 
 def _depth(index: Index) -> int:

@@ -8,7 +8,6 @@ which the command line turns into exit code 70. Every law that the normal form c
 from __future__ import annotations
 
 import ast
-import importlib
 import itertools
 import re
 from collections.abc import Callable, Iterator
@@ -22,19 +21,25 @@ import sympy
 from click.testing import CliRunner
 from sympy import Eq, Max, Min, Ne, cos, erf, exp, log, sign, sin, sqrt, tanh
 
+import derive.attempts
 from derive.errors import AlarmError
 from derive.language import Product, Sum, delta, dims, index, indices, iverson, scalar, scalars, tensor, where
 from derive.normal import (
     case_analysis,
     closed_sums,
     comparisons,
+    exponents,
     form,
     functions,
     inner_sums,
+    positivity,
     powers,
     products,
     ranged_products,
+    selections,
+    splitting,
     sums,
+    zero,
 )
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
@@ -59,7 +64,6 @@ from derive.prove import PROVED, prove
 from gradproof.cli.main import main
 
 NORMAL = Path(form.__file__).parent
-verdicts = importlib.import_module("derive.prove")  # the package's attribute of that name may be the function
 T, V = dims("T V")
 i, j, k = indices("i j k", T)
 x, y, z = tensor("x", T), tensor("y", T), tensor("z", T)
@@ -128,7 +132,7 @@ def reader(kind: Any, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
         def wrong(ledger: Ledger, node: Any, scope: Any) -> Any:
             read(ledger, node, scope)
-            return form._read(ledger, change(node), scope) if change(node) != node else read(ledger, node, scope)
+            return form.read(ledger, change(node), scope) if change(node) != node else read(ledger, node, scope)
 
         return tuple((row[0], wrong if row[0] == kind else row[1]) for row in table)
 
@@ -309,7 +313,7 @@ FAULTS = [
         delta(three, 2) * h[three], h[three] - delta(three, 1) * h[three],
     ),
     Fault(
-        "an index of a short range, position by position", form, "all", lambda f: any,
+        "an index of a short range, position by position", zero, "all", lambda f: any,
         delta(three, 0) * h[three], h[three],
     ),
     # brackets
@@ -356,15 +360,16 @@ FAULTS = [
         iverson(s * r > 0), 1,
     ),
     Fault(
-        "p [p > 0] = p - p [p < 0]", form, "_difference", changed(lambda difference: ZERO - difference),
+        "p [p > 0] = p - p [p < 0]", selections, "_difference", changed(lambda difference: ZERO - difference),
         Max(s, r), r + iverson(r > s) * (s - r),
     ),
     Fault(
-        "case split on a bracket", powers, "cases_of", lambda f: lambda *arguments: (f(*arguments)[0],) * 2,
+        "case split on a bracket", splitting, "case_of",
+        lambda f: lambda *arguments, holds: f(*arguments, holds=True),
         exp(iverson(s > 0) * r), exp(r),
     ),
     Fault(
-        "a sum of squares, exponentials and positive terms is positive", powers, "is_positive",
+        "a sum of squares, exponentials and positive terms is positive", positivity, "is_positive",
         lambda f: lambda polynomial: True, iverson(s > 0), 1,
     ),
     Fault(
@@ -411,7 +416,7 @@ FAULTS = [
         log(p * exp(2 * s)), log(p) + s,
     ),
     Fault(
-        "(x y)^c = x^c y^c for x, y > 0", powers, "factor_is_positive", lambda f: lambda _atom, _power: True,
+        "(x y)^c = x^c y^c for x, y > 0", positivity, "factor_is_positive", lambda f: lambda _atom, _power: True,
         sqrt(Sum(x[i], i) * Sum(x[j], j)), Sum(x[i], i),
     ),
     Fault(
@@ -421,6 +426,11 @@ FAULTS = [
     Fault(
         "x^n = exp(n log x) for an integer n", form, "READERS",
         reader(sympy.Pow, lambda node: node if node.exp.is_number else exp(node.exp)), s**T, exp(T),
+    ),
+    Fault(
+        "x^(n + c) = x^n x^c for an integer n", exponents, "split_off_integer",
+        lambda f: lambda exponent: (f(exponent)[0].scaled(Fraction(2)), f(exponent)[1]),
+        s ** (T + sympy.Rational(1, 2)), s**(2 * T) * sqrt(s),
     ),
     Fault(
         "(-1)^n (-1)^n = 1", products, "normal_monomial", with_a_sign,
@@ -440,7 +450,7 @@ FAULTS = [
         "partial fractions: 1/(x B) = (1/x - Q/B)/c for B = c + x Q", products, "_without",
         quotient_without_rest(lambda term: term == UNIT), 1 / (s * (1 + s)), 1 / s,
     ),
-    Fault("common denominator", form, "_cleared", changed(lambda _: ZERO), 1 / (s + r), s),
+    Fault("common denominator", zero, "_cleared", changed(lambda _: ZERO), 1 / (s + r), s),
     Fault(
         "tanh by its definition in exp", form, "READERS",
         reader((sympy.tanh, sympy.sinh, sympy.cosh), lambda node: sympy.sinh(*node.args)),
@@ -470,7 +480,7 @@ FAULTS = [
     ),
     # hypotheses
     Fault(
-        "hypothesis Eq(Sum(x[i], (i, 0, T - 1)), 1)", verdicts, "solved",
+        "hypothesis Eq(Sum(x[i], (i, 0, T - 1)), 1)", derive.attempts, "solved",
         lambda f: lambda left, *rest: f(total((left, number(1))), *rest),
         Sum(x[i], i), 0, (Eq(Sum(x[i], i), 1),),
     ),

@@ -128,7 +128,8 @@ def test_a_division_says_what_must_not_be_zero() -> None:
 # The library.
 
 SECONDS = 5.0
-HOLDS_FOR_ANY_SIGN = {"B5-q"}  # a product of T equal factors is a power, for negative ones as well
+# A product of T equal factors is a power, for negative ones as well; a rotation by any angle keeps lengths.
+HOLDS_FOR_ANY_SIGN = {"B5-q", "rotary-length-base"}
 PROGRAMS = {program.name: program for program in library.load()}
 
 

@@ -172,10 +172,20 @@ def test_a_power_with_an_integer_exponent_has_its_value(
 ) -> None:
     """Bases of any sign, brackets and zero among them; exponents that may be 0."""
     scope = data.draw(st.lists(st.sampled_from(statements.free), unique=True, max_size=2))
-    exponents = [statements.T, statements.T + 1, 2 * statements.T, statements.T / 2, *scope, *(2 * i_ for i_ in scope)]
+    T = statements.T
+    exponents = [
+        T,
+        T + 1,
+        2 * T,
+        T / 2,
+        T + Rational(1, 2),
+        *scope,
+        *(2 * i_ for i_ in scope),
+        *(i_ / 2 for i_ in scope),
+    ]
     base, other = (statements.any(data.draw, scope, 1) for _ in range(2))
     power = base ** data.draw(st.sampled_from(exponents))
-    minus = sympy.S.NegativeOne ** data.draw(st.sampled_from([statements.T, statements.T + 1, *scope]))
+    minus = sympy.S.NegativeOne ** data.draw(st.sampled_from([T, T + 1, *scope]))
     expression = data.draw(
         st.sampled_from((power * other, power + minus, minus * power * other, sign(power), power**2))
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sympy import Abs, Eq, Max, Ne, Not, exp, log, sign, sqrt, tanh
+from sympy import Abs, Eq, Max, Ne, Not, Rational, exp, log, sign, sqrt, tanh
 
 from derive.binders import free_indices
 from derive.functions import mean, softmax, variance
@@ -215,3 +215,61 @@ def test_a_power_of_zero(left: Any, right: Any) -> None:
 def test_a_root_is_not_positive_where_it_may_vanish() -> None:
     assert prove(claimed(iverson(sqrt(T - 1) > 0), 1)).status == REFUTED
     assert prove(claimed(iverson(sqrt(s + r) > 0), 1)).status != PROVED
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A negative number has a power where the exponent is an integer: x > 0 would be more than a value on both sides.
+
+BY_SIZE = {
+    "half a size": (sign((2 * x[0]) ** (T / 2)), 1),
+    "a third of a size": (sign(x[0] ** (T / 3)), 1),
+    "half an index": (sign(s ** (i / 2)), 1),
+    "one over a size": (sign(s ** (1 / T)), 1),
+    "a number that an index switches off": (x[0] ** (s * i) * sign(x[0]), x[0] ** (s * i)),
+    "two entries that may be one": (s ** (x[i] - x[j]), s ** x[i] / s ** x[j]),
+    "a negative base": ((-p) ** s * sign(s), (-p) ** s),
+}
+
+
+@pytest.mark.parametrize("name", BY_SIZE)
+def test_a_power_that_has_a_value_for_some_sizes_is_refused(name: str) -> None:
+    left, right = BY_SIZE[name]
+    verdict = prove(claimed(left, right, over=sorted(free_indices(left), key=str)), seconds=2.0)
+    assert verdict.status != PROVED
+    assert verdict.status == REFUTED or "is negative, its power" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "given"),
+    [
+        (sign(p ** (T / 2)), 1, ()),
+        (sign((1 + s**2) ** (T / 2)), 1, ()),
+        (sign(x[0] ** (T / 2)), 1, (x[0] > 0,)),
+        (sign((s - r) ** (i / 3)), 1, (s > r,)),
+        (where(s > 0, sign(s ** (T / 2)), 1), 1, ()),
+    ],
+    ids=str,
+)
+def test_a_power_of_what_is_positive_needs_no_condition(left: Any, right: Any, given: Any) -> None:
+    verdict = prove(claimed(left, right, given=given, over=[i] if i in free_indices(left) else []))
+    assert (verdict.status, verdict.conditions) == (PROVED, ())
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "conditions"),
+    [
+        (sign(x[0] ** s), 1, ("x[0] > 0",)),
+        (s ** (T * r) * s**T, s ** (T * r + T), ("s > 0",)),
+        ((p * s) ** r, p**r * s**r, ("s > 0",)),
+        (x[0] ** (T + Rational(1, 2)), x[0] ** T * sqrt(x[0]), ("x[0] >= 0",)),
+    ],
+    ids=str,
+)
+def test_a_real_exponent_asks_for_a_positive_base(left: Any, right: Any, conditions: tuple[str, ...]) -> None:
+    """A declared number is an integer at isolated values only; that the base is positive is said."""
+    verdict = prove(claimed(left, right))
+    assert (verdict.status, verdict.conditions) == (PROVED, conditions)
+
+
+def test_a_condition_that_asks_for_more_than_values_does_not_hide_a_counterexample() -> None:
+    assert prove(claimed(sign(i ** (2 * (j - k))), 1)).status == REFUTED  # i = 0 and j > k

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sympy import Eq, Ne, atan, exp, log, pi
 
-import derive.prove
+import derive.attempts
 from derive.errors import AlarmError
 from derive.functions import logsumexp, relu, softmax
 from derive.language import Sum, dims, index, indices, iverson, scalar, scalars, tensor, tensors
@@ -175,7 +175,7 @@ def test_hypotheses_are_readable() -> None:
 
 
 def test_disagreement_of_the_engines_is_an_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(derive.prove, "is_zero", lambda ledger, polynomial: True)
+    monkeypatch.setattr(derive.attempts, "is_zero", lambda ledger, polynomial: True)
     with pytest.raises(AlarmError, match="internal alarm: claim c of statement"):
         prove(claimed(X[i, j] * c, X[j, i] * c))
     assert AlarmError.exit_code == 70

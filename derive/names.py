@@ -1,0 +1,59 @@
+"""What a statement may be made of, checked where it enters: names that can be printed into code, and expressions.
+
+Underneath `derive.symbols`. Text is never parsed: a name is a name, and an expression is a SymPy object or a number.
+"""
+
+from __future__ import annotations
+
+import keyword
+from fractions import Fraction
+from typing import Any
+
+import sympy
+from sympy import Expr
+from sympy.logic.boolalg import Boolean
+
+from derive.errors import StatementError
+
+
+def checked_name(name: object, what: str) -> str:
+    """The name itself, when it can stand as a Python identifier in generated code.
+
+    Raises:
+        StatementError: the name is not an identifier, is a keyword, or starts with an underscore.
+    """
+    if not isinstance(name, str):
+        raise StatementError(f"{what}: the name must be a string, found {name!r}")
+    if not name.isascii() or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
+        raise StatementError(
+            f"{what} {name!r}: not a usable name; expected an ASCII Python identifier that is no keyword and does not "
+            "start with an underscore, because the name is printed into generated code"
+        )
+    return name
+
+
+def split_names(names: str, what: str) -> list[str]:
+    """The names of a blank- or comma-separated list, each checked."""
+    parts = names.replace(",", " ").split()
+    if not parts:
+        raise StatementError(f"{what}: expected at least one name, found {names!r}")
+    return [checked_name(part, what) for part in parts]
+
+
+def expression_of(value: object, what: str) -> Any:
+    """The value as a SymPy expression or condition; Python numbers become exact or decimal numbers.
+
+    Raises:
+        StatementError: it is neither. Text is never parsed.
+    """
+    if isinstance(value, (Expr, Boolean)):
+        return value
+    if isinstance(value, bool):
+        return sympy.true if value else sympy.false
+    if isinstance(value, int):
+        return sympy.Integer(value)
+    if isinstance(value, float):
+        return sympy.Float(str(value))
+    if isinstance(value, Fraction):
+        return sympy.Rational(value.numerator, value.denominator)
+    raise StatementError(f"{what}: expected an expression in index notation, found {value!r}")
