@@ -1,4 +1,4 @@
-"""What the statements of a kernel compute is what its definitions were lowered to: every pass on statements keeps values.
+"""The statements of a kernel compute what its definitions were lowered to: every pass on statements keeps values.
 
 After the algebraic passes, which the prover decides (`test_rewrites`), statements are shared, put off, divided and
 rearranged. Here both ends are evaluated entry by entry with 30 digits, by an interpreter that shares no code with the
