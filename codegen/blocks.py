@@ -154,19 +154,25 @@ class BlockPrinter:
             self.calls.line(f"{part} = {self.printer.laid_out(node, axes).text}")
             self.calls.line(f"{name} = {part} if {self.first} else {name} + {part}")
             return
-        if isinstance(node, Contract) and node.axes != axes:
-            node = Contract(node.right, node.left, node.over)
-        factors = self.printer.matrices(node) if isinstance(node, Contract) and node.axes == axes else None
-        adding = self.library.adds_products.get(len(axes))
-        if factors is not None and adding is not None:
-            beta = f"0 if {self.first} else 1"
-            self.calls.line(adding.format(*(factor.text for factor in factors), out=whole, beta=beta))
+        adding = self._adding(node, axes, whole, f"0 if {self.first} else 1")
+        if adding:
+            self.calls.line(adding)
             return
         memory = f"{whole} if {self.first} else {self.calls.scratch(self.memory.parts[name], axes)}"
         target = Target(memory, part)
         self.calls.compute(node, axes, target)
         self.calls.line(f"if not {self.first}:")
         self.calls.line(f"    {whole} += {target.text}")
+
+    def _adding(self, node: Node, axes: Axes, whole: str, beta: str) -> str:
+        """One call that adds a product of matrices to beta times what is there; nothing where there is none."""
+        call = self.library.adds_products.get(len(axes))
+        if call is None or not isinstance(node, Contract):
+            return ""
+        turned = Contract(node.right, node.left, node.over)
+        node = node if node.axes == axes else turned
+        factors = self.printer.matrices(node) if node.axes == axes else None
+        return call.format(*(factor.text for factor in factors), out=whole, beta=beta) if factors is not None else ""
 
     def _maximum(self, statement: Statement, top: Top) -> None:
         """Lines that compare a maximum with that of the tiles before, and bring the sums to the new one."""
@@ -218,6 +224,10 @@ class BlockPrinter:
         whole = f"{statement.name}[{', '.join(shown)}]"
         if not memory:
             self.calls.line(f"{whole} += {self.printer.laid_out(node, order).text}")
+            return
+        adding = self._adding(node, order, whole, "1")
+        if adding:
+            self.calls.line(adding)
             return
         target = Target(memory, f"{statement.name}_block")
         self.calls.compute(node, order, target)

@@ -155,11 +155,9 @@ def attention_backward(
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(2, b, d_k, j))
-            dK[part, b, :, j] += dK_block
+            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-            dV_block = torch.matmul(dO[b, i].swapaxes(-1, -2), A[b, i, j], out=room(1, b, d_v, j))
-            dV[part, b, :, j] += dV_block
+            dV[part, b, :, j].baddbmm_(dO[b, i].swapaxes(-1, -2), A[b, i, j], beta=1)
         dQ[b, i] /= math.sqrt(d_k)
 
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
@@ -334,11 +332,9 @@ def attention_lean_backward(
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(4, b, d_k, j))
-            dK[part, b, :, j] += dK_block
+            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-            dV_block = torch.matmul(dO[b, i].swapaxes(-1, -2), A, out=room(3, b, d_v, j))
-            dV[part, b, :, j] += dV_block
+            dV[part, b, :, j].baddbmm_(dO[b, i].swapaxes(-1, -2), A, beta=1)
         dQ[b, i] /= math.sqrt(d_k)
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
@@ -353,7 +349,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
-    version="v80994175",
+    version="ve747509c",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -386,7 +382,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
-    version="vb4ff7b7c",
+    version="vf6deafb3",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

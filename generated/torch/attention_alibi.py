@@ -140,11 +140,9 @@ def attention_alibi_backward(
             dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(2, h, d_k, j))
-            dK[part, n, h, :, j] += dK_block
+            dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
             # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
-            dV_block = torch.matmul(dO[n, h, i].swapaxes(-1, -2), A[n, h, i, j], out=room(2, h, d_v, j))
-            dV[part, n, h, :, j] += dV_block
+            dV[part, n, h, :, j].baddbmm_(dO[n, h, i].swapaxes(-1, -2), A[n, h, i, j], beta=1)
             dslope_part = room(2, i, j)
             dslope_part.copy_(
                 torch.arange(
@@ -321,11 +319,9 @@ def attention_alibi_lean_backward(
             dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(4, h, d_k, j))
-            dK[part, n, h, :, j] += dK_block
+            dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
             # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
-            dV_block = torch.matmul(dO[n, h, i].swapaxes(-1, -2), A, out=room(4, h, d_v, j))
-            dV[part, n, h, :, j] += dV_block
+            dV[part, n, h, :, j].baddbmm_(dO[n, h, i].swapaxes(-1, -2), A, beta=1)
             dslope_part = room(3, i, j)
             dslope_part.copy_(
                 torch.arange(
@@ -356,7 +352,7 @@ _operator = Operator(
     "attention_alibi",
     attention_alibi_forward,
     attention_alibi_backward,
-    version="vd7a4ef76",
+    version="v57751a38",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "A", "O"),
@@ -387,7 +383,7 @@ _lean_operator = Operator(
     "attention_alibi_lean",
     attention_alibi_lean_forward,
     attention_alibi_lean_backward,
-    version="v99a21431",
+    version="v7d41329d",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "slope", "O", "A_exp_top", "A_sum"),

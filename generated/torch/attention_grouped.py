@@ -172,11 +172,9 @@ def attention_grouped_backward(
             dQ_product[n, g, r, i].baddbmm_(dS, K[n, g, j], beta=0 if first else 1)
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(2, g, d_k, j))
-            dK[part, n, g, :, j] += dK_block
+            dK[part, n, g, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
             # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
-            dV_block = torch.matmul(dO[n, g, r, i].swapaxes(-1, -2), A[n, g, r, i, j], out=room(1, g, d_v, j))
-            dV[part, n, g, :, j] += dV_block
+            dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), A[n, g, r, i, j], beta=1)
 
     workspace.sweep(dA_block, T_q, rows, (N,), (R,), T_k, dtype, device, parts=parts, lots=G)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -375,11 +373,9 @@ def attention_grouped_lean_backward(
             dQ_product[n, g, r, i].baddbmm_(dS, K[n, g, j], beta=0 if first else 1)
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(4, g, d_k, j))
-            dK[part, n, g, :, j] += dK_block
+            dK[part, n, g, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
             # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
-            dV_block = torch.matmul(dO[n, g, r, i].swapaxes(-1, -2), A, out=room(3, g, d_v, j))
-            dV[part, n, g, :, j] += dV_block
+            dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), A, beta=1)
 
     workspace.sweep(S_block, T_q, rows, (N,), (R,), T_k, dtype, device, parts=parts, lots=G)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -395,7 +391,7 @@ _operator = Operator(
     "attention_grouped",
     attention_grouped_forward,
     attention_grouped_backward,
-    version="v76d6c253",
+    version="va442a498",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),
@@ -427,7 +423,7 @@ _lean_operator = Operator(
     "attention_grouped_lean",
     attention_grouped_lean_forward,
     attention_grouped_lean_backward,
-    version="v01e11c6c",
+    version="vf776057b",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),

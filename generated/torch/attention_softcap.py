@@ -167,11 +167,9 @@ def attention_softcap_backward(
             dQ[n, i].baddbmm_(dU, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dU, out=room(1, n, d_k, j))
-            dK[part, n, :, j] += dK_block
+            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dU, beta=1)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-            dV_block = torch.matmul(dO[n, i].swapaxes(-1, -2), A[n, i, j], out=room(1, n, d_v, j))
-            dV[part, n, :, j] += dV_block
+            dV[part, n, :, j].baddbmm_(dO[n, i].swapaxes(-1, -2), A[n, i, j], beta=1)
         dQ[n, i] /= math.sqrt(d_k)
 
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
@@ -369,11 +367,9 @@ def attention_softcap_lean_backward(
             dQ[n, i].baddbmm_(dU, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dU, out=room(4, n, d_k, j))
-            dK[part, n, :, j] += dK_block
+            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dU, beta=1)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-            dV_block = torch.matmul(dO[n, i].swapaxes(-1, -2), A, out=room(2, n, d_v, j))
-            dV[part, n, :, j] += dV_block
+            dV[part, n, :, j].baddbmm_(dO[n, i].swapaxes(-1, -2), A, beta=1)
         dQ[n, i] /= math.sqrt(d_k)
 
     workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
@@ -388,7 +384,7 @@ _operator = Operator(
     "attention_softcap",
     attention_softcap_forward,
     attention_softcap_backward,
-    version="v8079bb6a",
+    version="vad8dbcfa",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),
@@ -422,7 +418,7 @@ _lean_operator = Operator(
     "attention_softcap_lean",
     attention_softcap_lean_forward,
     attention_softcap_lean_backward,
-    version="v6fa911c9",
+    version="v3a5f743d",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),

@@ -171,11 +171,9 @@ def attention_window_backward(
             dQ[n, i].baddbmm_(dS, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(2, n, d_k, j))
-            dK[part, n, :, j] += dK_block
+            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-            dV_block = torch.matmul(dO[n, i].swapaxes(-1, -2), A[n, i, j], out=room(1, n, d_v, j))
-            dV[part, n, :, j] += dV_block
+            dV[part, n, :, j].baddbmm_(dO[n, i].swapaxes(-1, -2), A[n, i, j], beta=1)
         dQ[n, i] /= math.sqrt(d_k)
 
     workspace.sweep(dA_block, T, rows, (), (), T, dtype, device, parts=parts, lots=N)
@@ -374,11 +372,9 @@ def attention_window_lean_backward(
             dQ[n, i].baddbmm_(dS, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(4, n, d_k, j))
-            dK[part, n, :, j] += dK_block
+            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-            dV_block = torch.matmul(dO[n, i].swapaxes(-1, -2), A, out=room(3, n, d_v, j))
-            dV[part, n, :, j] += dV_block
+            dV[part, n, :, j].baddbmm_(dO[n, i].swapaxes(-1, -2), A, beta=1)
         dQ[n, i] /= math.sqrt(d_k)
 
     workspace.sweep(S_block, T, rows, (), (), T, dtype, device, parts=parts, lots=N)
@@ -393,7 +389,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
-    version="ve0c9f127",
+    version="vc27ebd8c",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -426,7 +422,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
-    version="v237390cb",
+    version="v4f16456b",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

@@ -197,12 +197,10 @@ def self_attention_backward(
             dZ = torch.sub(dA, dZ_sum[..., None], out=room(1, g, i, j))
             dZ *= A[n, g, r, i, j]
             # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
-            dV_block = torch.matmul(dO[n, g, r, i].swapaxes(-1, -2), A[n, g, r, i, j], out=room(2, g, D, j))
-            dV[part, n, g, :, j] += dV_block
+            dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), A[n, g, r, i, j], beta=1)
             # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
             #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(2, g, D, j))
-            dK[part, n, g, :, j] += dK_block
+            dK[part, n, g, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dZ, beta=1)
             dQ_product[n, g, r, i].baddbmm_(dZ, K[n, g, j], beta=0 if first else 1)
 
     workspace.sweep(dA_block, T, rows, (N,), (R,), T, dtype, device, parts=parts, lots=G)
@@ -461,13 +459,11 @@ def self_attention_lean_backward(
         dZ = torch.sub(dA, dZ_sum[..., None], out=room(0, g, i, j))
         dZ *= A
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
-        dV_block = torch.matmul(dO[n, g, r, i].swapaxes(-1, -2), A, out=room(2, g, D, j))
-        dV[part, n, g, :, j] += dV_block
+        dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), A, beta=1)
         dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(1, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(2, g, D, j))
-        dK[part, n, g, :, j] += dK_block
+        dK[part, n, g, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dZ, beta=1)
         torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
 
     def Z_block_unshifted(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
@@ -499,13 +495,11 @@ def self_attention_lean_backward(
         dZ = torch.sub(dA, dZ_sum[..., None], out=room(0, g, i, j))
         dZ *= A
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
-        dV_block = torch.matmul(dO[n, g, r, i].swapaxes(-1, -2), A, out=room(2, g, D, j))
-        dV[part, n, g, :, j] += dV_block
+        dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), A, beta=1)
         dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(1, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(2, g, D, j))
-        dK[part, n, g, :, j] += dK_block
+        dK[part, n, g, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dZ, beta=1)
         torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -590,7 +584,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="vb084a7a1",
+    version="v1a33caa9",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -645,7 +639,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="ve3888843",
+    version="v68dca7b3",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

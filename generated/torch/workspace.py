@@ -26,7 +26,8 @@ import torch
 BLOCK = 2**18  # entries of a block: a few of them fit in the cache
 ROWS = 2048  # at most, however short they are
 MATRIX = 128, 256  # rows, at least and at most, of a block that is a factor of a matrix product
-TILE = 512  # columns, at least, of a tile of such a block
+TILE = 2**17  # entries of a tile of such a block, where it is computed by tiles: one or two fit in the nearest cache
+COLUMNS = 512  # of a tile, at least: products of narrower matrices are slow
 PARTS = 4  # in which sums over blocks are gathered, at least, where the outer sizes are smaller
 SMALL = 2**17  # entries of all blocks together below which a second thread costs more than it saves
 LARGE = 2**18  # entries from which on fresh memory is dear: every page of it is cleared by the system first
@@ -101,7 +102,7 @@ class Workspace:
             return self.given_rows
         least, most = MATRIX if matrices else (1, ROWS)
         wanted = max(least, min(most, BLOCK // max(1, columns)))
-        if tiles and columns > BLOCK // most:
+        if tiles and least * columns > TILE:
             wanted = most
         return 1 << (min(wanted, size).bit_length() - 1) if size > wanted else max(1, size)
 
@@ -110,7 +111,7 @@ class Workspace:
 
         There is always a first one, which starts the sums over the columns; it may be empty.
         """
-        most = self.given_columns if self.given_columns is not None else max(TILE, BLOCK // rows)
+        most = self.given_columns if self.given_columns is not None else max(COLUMNS, TILE // rows)
         count = max(1, -(-(span.stop - span.start) // most))
         width = -(-(span.stop - span.start) // count)
         for number in range(count):
