@@ -236,6 +236,8 @@ LIBRARIES: dict[str, Library] = {
             "kind": "dtype",
             "dtype_type": "np.dtype",
             "memory": "memory_numpy.py.jinja",
+            "tile": "2**17",
+            "flat": "2048",
             "kind_arguments": "dtype",
             "kind_signature": "dtype: np.dtype",
             "piece_size": "piece.size",
@@ -297,6 +299,8 @@ LIBRARIES: dict[str, Library] = {
             "kind": "(dtype, device)",
             "dtype_type": "torch.dtype",
             "memory": "memory_torch.py.jinja",
+            "tile": "2**18",  # products of low matrices are slower than with NumPy, sums of them cost no pass
+            "flat": "0",
             "kind_arguments": "dtype, device",
             "kind_signature": "dtype: torch.dtype, device: torch.device",
             "piece_size": "piece.numel()",

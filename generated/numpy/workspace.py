@@ -25,8 +25,9 @@ import numpy as np
 BLOCK = 2**18  # entries of a block: a few of them fit in the cache
 ROWS = 2048  # at most, however short they are
 MATRIX = 128, 256  # rows, at least and at most, of a block that is a factor of a matrix product
-TILE = 2**17  # entries of a tile of such a block, where it is computed by tiles: one or two fit in the nearest cache
+TILE = 2**17  # entries of a tile, where such a block is computed by tiles of its columns
 COLUMNS = 512  # of a tile, at least: products of narrower matrices are slow
+FLAT = 2048  # columns up to which blocks of tiles are low, so that less of them lies beyond a diagonal
 PARTS = 4  # in which sums over blocks are gathered, at least, where the outer sizes are smaller
 SMALL = 2**17  # entries of all blocks together below which a second thread costs more than it saves
 LARGE = 2**18  # entries from which on fresh memory is dear: every page of it is cleared by the system first
@@ -95,8 +96,8 @@ class Workspace:
             return self.given_rows
         least, most = MATRIX if matrices else (1, ROWS)
         wanted = max(least, min(most, BLOCK // max(1, columns)))
-        if tiles and least * columns > TILE:
-            wanted = most
+        if tiles:
+            wanted = most if columns > FLAT else max(least, min(most, TILE // max(1, columns)))
         return 1 << (min(wanted, size).bit_length() - 1) if size > wanted else max(1, size)
 
     def tiles(self, span: slice, rows: int) -> Iterator[tuple[bool, slice]]:
