@@ -18,7 +18,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from codegen.backends.tables import TERNARY
+from codegen.backends.tables import MUL, TERNARY
 from codegen.calls import Calls, Target
 from codegen.errors import KernelError
 from codegen.loops import Loop
@@ -68,9 +68,7 @@ class BlockPrinter:
         span, lasting = (self.tiling.span, self.tiling.lasting) if self.tiling is not None else (range(0), ())
         self.memory: Memory = allocated(self.statements, self.setting, span, lasting)
         known = self.restricted
-        self.calls = Calls(
-            self.printer, self.setting, self.loop.row, known, self.taken, self.memory.spare, self._place
-        )
+        self.calls = Calls(self.printer, self.setting, self.loop.row, known, self.taken, self.memory.spare, self._place)
 
     # -- the body ----------------------------------------------------------------------------------------------------
 
@@ -116,8 +114,13 @@ class BlockPrinter:
     def _tiled(self, tiling: Tiling) -> None:
         self._print(tiling.before)
         for statement in tiling.inside:
-            if statement.name in tiling.sums and statement.name in self.memory.slots:
-                self.calls.line(f"{statement.name} = {self._place(statement.name)}")
+            name, is_narrow = statement.name, not self.setting.is_wide(statement.axes)
+            if name in tiling.tops:
+                self.calls.line(f"{name} = {self.library.lowest}")
+            elif name in tiling.sums and is_narrow:
+                self.calls.line(f"{name} = {self.library.zeros.format(shape='')}")
+            elif name in tiling.sums and name in self.memory.slots:
+                self.calls.line(f"{name} = {self._place(name)}")
         self.first = fresh_name("first", self.taken)
         span, variable = self._visited(tiling.index), self.variables[tiling.index]
         self.calls.line(f"for {self.first}, {variable} in workspace.tiles({span}, {self.rows}):")
@@ -149,17 +152,16 @@ class BlockPrinter:
     def _gather(self, statement: Statement) -> None:
         """Lines that start a sum with the first tile, and add the others to it."""
         name, node, axes = statement.name, statement.node, statement.axes
-        whole, part = self._so_far(name), fresh_name(f"{name.removesuffix('_so_far')}_tile", self.taken)
         if not self.setting.is_wide(axes):
-            self.calls.line(f"{part} = {self.printer.laid_out(node, axes).text}")
-            self.calls.line(f"{name} = {part} if {self.first} else {name} + {part}")
+            self.calls.line(f"{name} = {name} + {self.printer.laid_out(node, axes).within(MUL)}")
             return
+        whole = self._so_far(name)
         adding = self._adding(node, axes, whole, f"0 if {self.first} else 1")
         if adding:
             self.calls.line(adding)
             return
         memory = f"{whole} if {self.first} else {self.calls.scratch(self.memory.parts[name], axes)}"
-        target = Target(memory, part)
+        target = Target(memory, fresh_name(f"{name.removesuffix('_so_far')}_tile", self.taken))
         self.calls.compute(node, axes, target)
         self.calls.line(f"if not {self.first}:")
         self.calls.line(f"    {whole} += {target.text}")
@@ -177,16 +179,15 @@ class BlockPrinter:
     def _maximum(self, statement: Statement, top: Top) -> None:
         """Lines that compare a maximum with that of the tiles before, and bring the sums to the new one."""
         name, axes = statement.name, statement.axes
-        part = fresh_name(f"{name.removesuffix('_so_far')}_tile", self.taken)
-        self.calls.line(f"{part} = {self.printer.laid_out(statement.node, axes).text}")
-        larger = self.library.larger
+        found = self.library.larger.format(name, self.printer.laid_out(statement.node, axes).text)
         if not top.sums:
-            self.calls.line(f"{name} = {part} if {self.first} else {larger.format(name, part)}")
+            self.calls.line(f"{name} = {found}")
             return
+        part = fresh_name(f"{name.removesuffix('_so_far')}_tile", self.taken)
+        self.calls.line(f"{part} = {found}")
         self.calls.line(f"if not {self.first}:")
         self.calls.depth += 1
         self._comment(f"by {MERGE}")
-        self.calls.line(f"{part} = {larger.format(name, part)}")
         values = [Read(which, axes) for which in (name, part)]
         raised: list[Node] = list(values) if top.is_finite else [Map("finite", (value,)) for value in values]
         factor = Map("exp", (Map("sub", (raised[0], raised[1])),))

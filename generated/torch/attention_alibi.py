@@ -129,6 +129,7 @@ def attention_alibi_backward(
         """The rows i of a block, for one n and some h."""
         dS_sum = (O[n, h, i] * dO[n, h, i]).sum(dim=2)
         dK_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+        dslope_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, T), rows):
             # dA[n,h,i,j] = Sum_c(V[n,h,j,c]*dO[n,h,i,c])
             dA = torch.matmul(dO[n, h, i], V[n, h, j].swapaxes(-1, -2), out=room(1, h, i, j))
@@ -150,8 +151,7 @@ def attention_alibi_backward(
                 )[..., None] - torch.arange(j.start, j.stop, dtype=dtype, device=device)
             )
             # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
-            dslope_tile = torch.einsum("hij,ij->h", dS, dslope_part)
-            dslope_so_far = dslope_tile if first else dslope_so_far + dslope_tile
+            dslope_so_far = dslope_so_far + torch.einsum("hij,ij->h", dS, dslope_part)
         dQ[n, h, i] /= math.sqrt(d_k)
         dslope[part, h] += -dslope_so_far
 
@@ -208,6 +208,8 @@ def attention_alibi_lean_forward(
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
         S_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
+        A_exp_top_so_far = torch.full((), -math.inf, dtype=dtype, device=device)
+        A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             S_part_2 = room(1, i, j)
             S_part_2.copy_(
@@ -230,18 +232,18 @@ def attention_alibi_lean_forward(
                     ),
                     -math.inf,
                 )
-            A_exp_top_tile = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            A_exp_top_tile = torch.maximum(
+                A_exp_top_so_far, torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            )
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_tile = torch.maximum(A_exp_top_so_far, A_exp_top_tile)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
                 O[n, h, i] *= A_exp_top_factor[..., None]
             A_exp_top_so_far = A_exp_top_tile
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(2, h, i, j))
             torch.exp(A_exp, out=A_exp)
-            A_sum_tile = A_exp.sum(dim=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[n, h, i].baddbmm_(A_exp, V[n, h, j], beta=0 if first else 1)
@@ -287,6 +289,7 @@ def attention_alibi_lean_backward(
         S_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
         dS_sum = (O[n, h, i] * dO[n, h, i]).sum(dim=2)
         dK_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(1, h, i, d_k))
+        dslope_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, T), rows):
             S_part_2 = room(2, i, j)
             S_part_2.copy_(
@@ -329,8 +332,7 @@ def attention_alibi_lean_backward(
                 )[..., None] - torch.arange(j.start, j.stop, dtype=dtype, device=device)
             )
             # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
-            dslope_tile = torch.einsum("hij,ij->h", dS, dslope_part)
-            dslope_so_far = dslope_tile if first else dslope_so_far + dslope_tile
+            dslope_so_far = dslope_so_far + torch.einsum("hij,ij->h", dS, dslope_part)
         dQ[n, h, i] /= math.sqrt(d_k)
         dslope[part, h] += -dslope_so_far
 
@@ -352,7 +354,7 @@ _operator = Operator(
     "attention_alibi",
     attention_alibi_forward,
     attention_alibi_backward,
-    version="v57751a38",
+    version="v7cf19957",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "A", "O"),
@@ -383,7 +385,7 @@ _lean_operator = Operator(
     "attention_alibi_lean",
     attention_alibi_lean_forward,
     attention_alibi_lean_backward,
-    version="v7d41329d",
+    version="v82a535dd",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "slope", "O", "A_exp_top", "A_sum"),
