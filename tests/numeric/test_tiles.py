@@ -74,6 +74,18 @@ def test_with_tiles_the_number_of_threads_does_not_show_in_any_bit(
         np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.parametrize("causal", [True, False])
+def test_scratch_memory_is_the_same_for_every_length(causal: bool) -> None:
+    def scratch(length: int) -> int:
+        arrays = list(np.random.default_rng(0).standard_normal((4, 1, length, 8)).astype(np.float32))
+        known, space = functions("attention", "numpy"), workspace("numpy", threads=1)
+        _, saved = known["attention_lean_forward"](*arrays[:3], causal=causal, workspace=space)
+        known["attention_lean_backward"](arrays[3], saved, workspace=space)
+        return sum(piece.size for rooms in space.rooms.values() for room in rooms for piece in room.pieces.values())
+
+    assert scratch(3072) == scratch(6144) < 2**20
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Attention by hand, in float64.
 
