@@ -18,7 +18,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from codegen.backends.tables import TERNARY
+from codegen.backends.tables import MUL, TERNARY
 from codegen.calls import Calls, Target
 from codegen.errors import KernelError
 from codegen.loops import Loop
@@ -114,8 +114,13 @@ class BlockPrinter:
     def _tiled(self, tiling: Tiling) -> None:
         self._print(tiling.before)
         for statement in tiling.inside:
-            if statement.name in tiling.sums and statement.name in self.memory.slots:
-                self.calls.line(f"{statement.name} = {self._place(statement.name)}")
+            name, is_narrow = statement.name, not self.setting.is_wide(statement.axes)
+            if name in tiling.tops:
+                self.calls.line(f"{name} = {self.library.lowest}")
+            elif name in tiling.sums and is_narrow:
+                self.calls.line(f"{name} = {self.library.zeros.format(shape='')}")
+            elif name in tiling.sums and name in self.memory.slots:
+                self.calls.line(f"{name} = {self._place(name)}")
         self.first = fresh_name("first", self.taken)
         span, variable = self._visited(tiling.index), self.variables[tiling.index]
         self.calls.line(f"for {self.first}, {variable} in workspace.tiles({span}, {self.rows}):")
@@ -147,38 +152,42 @@ class BlockPrinter:
     def _gather(self, statement: Statement) -> None:
         """Lines that start a sum with the first tile, and add the others to it."""
         name, node, axes = statement.name, statement.node, statement.axes
-        whole, part = self._so_far(name), fresh_name(f"{name.removesuffix('_so_far')}_tile", self.taken)
         if not self.setting.is_wide(axes):
-            self.calls.line(f"{part} = {self.printer.laid_out(node, axes).text}")
-            self.calls.line(f"{name} = {part} if {self.first} else {name} + {part}")
+            self.calls.line(f"{name} = {name} + {self.printer.laid_out(node, axes).within(MUL)}")
             return
-        if isinstance(node, Contract) and node.axes != axes:
-            node = Contract(node.right, node.left, node.over)
-        factors = self.printer.matrices(node) if isinstance(node, Contract) and node.axes == axes else None
-        adding = self.library.adds_products.get(len(axes))
-        if factors is not None and adding is not None:
-            beta = f"0 if {self.first} else 1"
-            self.calls.line(adding.format(*(factor.text for factor in factors), out=whole, beta=beta))
+        whole = self._so_far(name)
+        adding = self._adding(node, axes, whole, f"0 if {self.first} else 1")
+        if adding:
+            self.calls.line(adding)
             return
         memory = f"{whole} if {self.first} else {self.calls.scratch(self.memory.parts[name], axes)}"
-        target = Target(memory, part)
+        target = Target(memory, fresh_name(f"{name.removesuffix('_so_far')}_tile", self.taken))
         self.calls.compute(node, axes, target)
         self.calls.line(f"if not {self.first}:")
         self.calls.line(f"    {whole} += {target.text}")
 
+    def _adding(self, node: Node, axes: Axes, whole: str, beta: str) -> str:
+        """One call that adds a product of matrices to beta times what is there; nothing where there is none."""
+        call = self.library.adds_products.get(len(axes))
+        if call is None or not isinstance(node, Contract):
+            return ""
+        turned = Contract(node.right, node.left, node.over)
+        node = node if node.axes == axes else turned
+        factors = self.printer.matrices(node) if node.axes == axes else None
+        return call.format(*(factor.text for factor in factors), out=whole, beta=beta) if factors is not None else ""
+
     def _maximum(self, statement: Statement, top: Top) -> None:
         """Lines that compare a maximum with that of the tiles before, and bring the sums to the new one."""
         name, axes = statement.name, statement.axes
-        part = fresh_name(f"{name.removesuffix('_so_far')}_tile", self.taken)
-        self.calls.line(f"{part} = {self.printer.laid_out(statement.node, axes).text}")
-        larger = self.library.larger
+        found = self.library.larger.format(name, self.printer.laid_out(statement.node, axes).text)
         if not top.sums:
-            self.calls.line(f"{name} = {part} if {self.first} else {larger.format(name, part)}")
+            self.calls.line(f"{name} = {found}")
             return
+        part = fresh_name(f"{name.removesuffix('_so_far')}_tile", self.taken)
+        self.calls.line(f"{part} = {found}")
         self.calls.line(f"if not {self.first}:")
         self.calls.depth += 1
         self._comment(f"by {MERGE}")
-        self.calls.line(f"{part} = {larger.format(name, part)}")
         values = [Read(which, axes) for which in (name, part)]
         raised: list[Node] = list(values) if top.is_finite else [Map("finite", (value,)) for value in values]
         factor = Map("exp", (Map("sub", (raised[0], raised[1])),))
@@ -216,6 +225,10 @@ class BlockPrinter:
         whole = f"{statement.name}[{', '.join(shown)}]"
         if not memory:
             self.calls.line(f"{whole} += {self.printer.laid_out(node, order).text}")
+            return
+        adding = self._adding(node, order, whole, "1")
+        if adding:
+            self.calls.line(adding)
             return
         target = Target(memory, f"{statement.name}_block")
         self.calls.compute(node, order, target)

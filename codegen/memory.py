@@ -46,9 +46,9 @@ def allocated(
         name = _inherited(statement, setting)
         is_dead = name in where and lives[name][1] == place and statement.name not in lasting
         is_dead = is_dead and not (place in span and (name in lasting or where[name] < span.start))
-        if is_dead and name not in setting.kept and setting.is_wide(statement.axes):
-            if statements[where[name]].axes == statement.axes:
-                heirs[name] = statement.name
+        is_dead = is_dead and name not in setting.kept and setting.is_wide(statement.axes)
+        if is_dead and statements[where[name]].axes == statement.axes:
+            heirs[name] = statement.name
     memory, slots, parts = Memory(), dict[str, int](), dict[str, int]()
     used: list[list[Interval]] = []
     for statement in statements:

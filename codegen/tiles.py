@@ -110,9 +110,8 @@ def tiled(statements: Sequence[Statement], index: Index, setting: Setting, taken
     if not any(isinstance(totals[name], Contract) for name in sums):
         return None  # nothing that is computed by tiles is used up by tiles
     early = {name for s in inside for name in _seen(s.node)} & {*late, *totals}
-    plain = Tiling(
-        index, first, inside, last, frozenset(sums), {n: Top(n, "", (), False) for n in totals.keys() - sums}
-    )
+    tops = {name: Top(name, "", (), False) for name in totals if name not in sums}
+    plain = Tiling(index, first, inside, last, frozenset(sums), tops)
     found = _online(plain, early, setting.kept, names) if early else plain
     if found is not None:
         taken |= names

@@ -183,6 +183,7 @@ class Library:
     fill_where: str
     empty: str
     larger: str
+    lowest: str  # a number that is no larger than any
     adds_products: Mapping[int, str]  # by number of axes, a call that adds a product to beta times what is there
     has: frozenset[str]
     runtime: Mapping[str, str]
@@ -223,6 +224,7 @@ LIBRARIES: dict[str, Library] = {
         fill_where="np.copyto({out}, {value}, where={where})",
         empty="workspace.empty(({shape}), dtype)",
         larger="np.maximum({0}, {1})",
+        lowest="np.full((), -math.inf, dtype)",
         adds_products={},
         has=frozenset(),
         runtime={
@@ -236,6 +238,8 @@ LIBRARIES: dict[str, Library] = {
             "kind": "dtype",
             "dtype_type": "np.dtype",
             "memory": "memory_numpy.py.jinja",
+            "tile": "2**17",
+            "flat": "2048",
             "kind_arguments": "dtype",
             "kind_signature": "dtype: np.dtype",
             "piece_size": "piece.size",
@@ -285,6 +289,7 @@ LIBRARIES: dict[str, Library] = {
         fill_where="{out}.masked_fill_({where}, {value})",
         empty="workspace.empty(({shape}), dtype, device)",
         larger="torch.maximum({0}, {1})",
+        lowest="torch.full((), -math.inf, dtype=dtype, device=device)",
         adds_products={2: "{out}.addmm_({0}, {1}, beta={beta})", 3: "{out}.baddbmm_({0}, {1}, beta={beta})"},
         has=frozenset({"operators", "erf", "erfc", "logistic", "softplus"}),
         runtime={
@@ -298,6 +303,8 @@ LIBRARIES: dict[str, Library] = {
             "kind": "(dtype, device)",
             "dtype_type": "torch.dtype",
             "memory": "memory_torch.py.jinja",
+            "tile": "2**18",  # products of low matrices are slower than with NumPy, sums of them cost no pass
+            "flat": "1024",
             "kind_arguments": "dtype, device",
             "kind_signature": "dtype: torch.dtype, device: torch.device",
             "piece_size": "piece.numel()",

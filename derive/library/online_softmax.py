@@ -55,6 +55,10 @@ l2 = blocks.define("l2", [], Sum(iverson(j >= cut) * exp(s[j] - m_2), j))
 M = blocks.define("M", [], Max(m_1, m_2))
 x = blocks.define("x", [c], merged((m_1, x1[c]), (m_2, x2[c]))[1])
 l = blocks.define("l", [], merged((m_1, l1), (m_2, l2))[1])
+blocks.claim(
+    "online-tile", x1[c] * exp(m_1 - m_2) + Sum(iverson(j >= cut) * exp(s[j] - m_2) * v[j, c], j),
+    Sum(exp(s[j] - m_2) * v[j, c], j), name="what was gathered is brought to a new scale, the next tile is added",
+)  # fmt: skip
 blocks.claim("online-lse", M + log(l), logsumexp(s[j], over=j), name="scale and sum give the logsumexp of all keys")
 blocks.steps(
     "online",

@@ -84,6 +84,7 @@ def attention_forward(
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
+        A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
@@ -97,8 +98,7 @@ def attention_forward(
                     0,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
-            A_sum_tile = A_exp[b, i, j].sum(axis=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp[b, i, j].sum(axis=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp[b, i, j], V[b, j], out=O[b, i] if first else room(1, b, i, d_v))
@@ -219,6 +219,8 @@ def attention_lean_forward(
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
+        A_exp_top_so_far = np.full((), -math.inf, dtype)
+        A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
@@ -231,10 +233,11 @@ def attention_lean_forward(
                     -math.inf,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
-            A_exp_top_tile = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            A_exp_top_tile = np.maximum(
+                A_exp_top_so_far, np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            )
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_tile = np.maximum(A_exp_top_so_far, A_exp_top_tile)
                 A_exp_top_factor = np.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
                 O[b, i] *= A_exp_top_factor[..., None]
@@ -242,8 +245,7 @@ def attention_lean_forward(
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, b, i, j))
             np.exp(A_exp, out=A_exp)
-            A_sum_tile = A_exp.sum(axis=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[b, j], out=O[b, i] if first else room(2, b, i, d_v))
@@ -257,6 +259,7 @@ def attention_lean_forward(
         """The rows i of a block, for some b. No row maximum is needed."""
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         A_exp_top[b, i] = 0
+        A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
@@ -270,8 +273,7 @@ def attention_lean_forward(
                     0,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
-            A_sum_tile = A_exp.sum(axis=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[b, j], out=O[b, i] if first else room(2, b, i, d_v))

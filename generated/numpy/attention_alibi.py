@@ -126,6 +126,7 @@ def attention_alibi_backward(
         dO_divided = np.divide(dO[n, h, i], A_sum[n, h, i][..., None], out=room(0, h, i, d_v))
         dS_part = np.einsum("hic,hic->hi", O[n, h, i], dO[n, h, i]) / A_sum[n, h, i]
         dK_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(1, h, i, d_k))
+        dslope_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, T), rows):
             # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
             #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c]); dA[n,h,i,j] =
@@ -151,8 +152,7 @@ def attention_alibi_backward(
                 out=room(3, i, j),
             )
             # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
-            dslope_tile = np.einsum("hij,ij->h", dS, dslope_part)
-            dslope_so_far = dslope_tile if first else dslope_so_far + dslope_tile
+            dslope_so_far = dslope_so_far + np.einsum("hij,ij->h", dS, dslope_part)
         dQ[n, h, i] /= math.sqrt(d_k)
         dslope[part, h] += -dslope_so_far
 
@@ -206,6 +206,8 @@ def attention_alibi_lean_forward(
     def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h."""
         S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, n, h, i, d_k))
+        A_exp_top_so_far = np.full((), -math.inf, dtype)
+        A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             S_part_3 = np.subtract(
                 np.arange(i.start, i.stop, dtype=dtype)[..., None],
@@ -225,10 +227,11 @@ def attention_alibi_lean_forward(
                     -math.inf,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
-            A_exp_top_tile = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            A_exp_top_tile = np.maximum(
+                A_exp_top_so_far, np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            )
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_tile = np.maximum(A_exp_top_so_far, A_exp_top_tile)
                 A_exp_top_factor = np.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
                 O[n, h, i] *= A_exp_top_factor[..., None]
@@ -236,8 +239,7 @@ def attention_alibi_lean_forward(
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, n, h, i, j))
             np.exp(A_exp, out=A_exp)
-            A_sum_tile = A_exp.sum(axis=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n, h, j], out=O[n, h, i] if first else room(2, n, h, i, d_v))
@@ -285,6 +287,7 @@ def attention_alibi_lean_backward(
         dO_divided = np.divide(dO[n, h, i], A_sum[n, h, i][..., None], out=room(1, h, i, d_v))
         dS_part = np.einsum("hic,hic->hi", O[n, h, i], dO[n, h, i]) / A_sum[n, h, i]
         dK_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(2, h, i, d_k))
+        dslope_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, T), rows):
             S_part_2 = np.subtract(
                 np.arange(i.start, i.stop, dtype=dtype)[..., None],
@@ -325,8 +328,7 @@ def attention_alibi_lean_backward(
                 out=room(4, i, j),
             )
             # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
-            dslope_tile = np.einsum("hij,ij->h", dS, dslope_part)
-            dslope_so_far = dslope_tile if first else dslope_so_far + dslope_tile
+            dslope_so_far = dslope_so_far + np.einsum("hij,ij->h", dS, dslope_part)
         dQ[n, h, i] /= math.sqrt(d_k)
         dslope[part, h] += -dslope_so_far
 

@@ -145,6 +145,7 @@ def attention_block_forward(
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
+        A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
@@ -158,8 +159,7 @@ def attention_block_forward(
                     0,
                     where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
-            A_sum_tile = A_exp[n_2, h, i_2, j].sum(axis=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp[n_2, h, i_2, j].sum(axis=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(
@@ -405,6 +405,8 @@ def attention_block_lean_forward(
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h."""
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
+        A_exp_top = np.full((), -math.inf, dtype)
+        A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
@@ -417,10 +419,11 @@ def attention_block_lean_forward(
                     -math.inf,
                     where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
-            A_exp_top_tile = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            A_exp_top_tile = np.maximum(
+                A_exp_top, np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            )
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_tile = np.maximum(A_exp_top, A_exp_top_tile)
                 A_exp_top_factor = np.exp(A_exp_top - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
                 O[n_2, h, i_2] *= A_exp_top_factor[..., None]
@@ -428,8 +431,7 @@ def attention_block_lean_forward(
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, n_2, h, i_2, j))
             np.exp(A_exp, out=A_exp)
-            A_sum_tile = A_exp.sum(axis=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
@@ -441,6 +443,7 @@ def attention_block_lean_forward(
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
+        A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
@@ -454,8 +457,7 @@ def attention_block_lean_forward(
                     0,
                     where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
-            A_sum_tile = A_exp.sum(axis=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))

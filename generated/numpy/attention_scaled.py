@@ -94,6 +94,7 @@ def attention_scaled_forward(
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
         S_part = np.multiply(scale, Q[b, i], out=room(0, b, i, d_k))
+        A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = scale*Sum_a(K[b,j,a]*Q[b,i,a])
             #     by scale*Sum_a(K[b,j,a]*Q[b,i,a]) = Sum_a(K[b,j,a]*Q[b,i,a]*scale)
@@ -108,8 +109,7 @@ def attention_scaled_forward(
                     0,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
-            A_sum_tile = A_exp[b, i, j].sum(axis=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp[b, i, j].sum(axis=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp[b, i, j], V[b, j], out=O[b, i] if first else room(1, b, i, d_v))

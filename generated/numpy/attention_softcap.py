@@ -93,6 +93,7 @@ def attention_softcap_forward(
     def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
         U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
+        A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
@@ -106,8 +107,7 @@ def attention_softcap_forward(
             np.exp(S, out=A_exp[n, i, j])
             if causal:
                 np.copyto(A_exp[n, i, j], 0, where=np.arange(i.start, i.stop)[:, None] < np.arange(j.start, j.stop))
-            A_sum_tile = A_exp[n, i, j].sum(axis=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp[n, i, j].sum(axis=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp[n, i, j], V[n, j], out=O[n, i] if first else room(1, n, i, d_v))
@@ -237,6 +237,8 @@ def attention_softcap_lean_forward(
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
+        A_exp_top_so_far = np.full((), -math.inf, dtype)
+        A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
@@ -254,10 +256,11 @@ def attention_softcap_lean_forward(
                     -math.inf,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
-            A_exp_top_tile = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            A_exp_top_tile = np.maximum(
+                A_exp_top_so_far, np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            )
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_tile = np.maximum(A_exp_top_so_far, A_exp_top_tile)
                 A_exp_top_factor = np.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
                 O[n, i] *= A_exp_top_factor[..., None]
@@ -265,8 +268,7 @@ def attention_softcap_lean_forward(
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, n, i, j))
             np.exp(A_exp, out=A_exp)
-            A_sum_tile = A_exp.sum(axis=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n, j], out=O[n, i] if first else room(2, n, i, d_v))
@@ -280,6 +282,7 @@ def attention_softcap_lean_forward(
         """The rows i of a block, for some n. No row maximum is needed."""
         U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         A_exp_top[n, i] = 0
+        A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
@@ -298,8 +301,7 @@ def attention_softcap_lean_forward(
                     0,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
-            A_sum_tile = A_exp.sum(axis=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n, j], out=O[n, i] if first else room(2, n, i, d_v))

@@ -103,6 +103,7 @@ def self_attention_forward(
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
+        A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
             #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
@@ -116,8 +117,7 @@ def self_attention_forward(
                     0,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
-            A_sum_tile = A_exp[n, g, r, i, j].sum(axis=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp[n, g, r, i, j].sum(axis=-1)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i] if first else room(1, n, g, i, D))
@@ -312,6 +312,8 @@ def self_attention_lean_forward(
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
+        A_exp_top = np.full((), -math.inf, dtype)
+        A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
             #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
@@ -324,10 +326,11 @@ def self_attention_lean_forward(
                     -math.inf,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
-            A_exp_top_tile = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            A_exp_top_tile = np.maximum(
+                A_exp_top, np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+            )
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_tile = np.maximum(A_exp_top, A_exp_top_tile)
                 A_exp_top_factor = np.exp(A_exp_top - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
                 O[n, g, r, i] *= A_exp_top_factor[..., None]
@@ -335,8 +338,7 @@ def self_attention_lean_forward(
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, n, g, i, j))
             np.exp(A_exp, out=A_exp)
-            A_sum_tile = A_exp.sum(axis=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, D))
@@ -348,6 +350,7 @@ def self_attention_lean_forward(
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
+        A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
             #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
@@ -361,8 +364,7 @@ def self_attention_lean_forward(
                     0,
                     where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
                 )
-            A_sum_tile = A_exp.sum(axis=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, D))

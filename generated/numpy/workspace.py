@@ -23,11 +23,13 @@ from typing import Any
 import numpy as np
 
 BLOCK = 2**18  # entries of a block: a few of them fit in the cache
-PRODUCT = 2**16  # likewise, of a stack of blocks between products of matrices, and of a tile
+STACK = 2**16  # likewise, of a stack of blocks between products of matrices, or a low one of them
 ROWS = 1, 2048  # rows of a block, at least and at most, however short they are
 MATRIX = 128, 512  # likewise, of one that is a factor of matrix products, which are slow if they are low
-TILED = 128, 256  # likewise, of one that is cut into tiles as well, or ends where its rows do
-TILE = 512  # columns, at least, of a tile
+TILED = 128, 256  # likewise, of one that is computed by tiles of its columns
+TILE = 2**17  # entries of a tile
+COLUMNS = 512  # of a tile, at least: products of narrower matrices are slow
+FLAT = 2048  # columns up to which blocks of tiles are low, so that less of them lies beyond a diagonal
 PARTS = 4  # in which sums over blocks are gathered, at least, where the outer sizes are smaller
 SMALL = 2**17  # entries of all blocks together below which a second thread costs more than it saves
 ALONE = -1  # entries of all blocks together up to which operations share the cores, not blocks
@@ -95,9 +97,9 @@ class Workspace:
         """
         if self.given_rows is not None:
             return self.given_rows
-        least, most, entries = (*TILED, PRODUCT) if tiles else (*(MATRIX if matrices else ROWS), BLOCK)
-        wanted = max(least, min(most, entries // max(1, columns)))
-        if tiles and columns > BLOCK // most:
+        least, most = TILED if tiles else MATRIX if matrices else ROWS
+        wanted = max(least, min(most, (STACK if tiles else BLOCK) // max(1, columns)))
+        if tiles and columns > FLAT:
             wanted = most
         return 1 << (min(wanted, size).bit_length() - 1) if size > wanted else max(1, size)
 
@@ -106,7 +108,7 @@ class Workspace:
 
         There is always a first one, which starts the sums over the columns; it may be empty.
         """
-        most = self.given_columns if self.given_columns is not None else max(TILE, PRODUCT // rows)
+        most = self.given_columns if self.given_columns is not None else max(COLUMNS, TILE // rows)
         count = max(1, -(-(span.stop - span.start) // most))
         width = -(-(span.stop - span.start) // count)
         for number in range(count):
@@ -142,7 +144,7 @@ class Workspace:
         together = math.prod(lots)
         total = together * math.prod(own) * math.prod(shared) * size * columns
         alone = total <= ALONE and not (lots and together == 1)
-        fits = (4 * BLOCK if alone else PRODUCT if matrices else BLOCK) // max(1, rows * columns)
+        fits = (4 * BLOCK if alone else STACK if matrices else BLOCK) // max(1, rows * columns)
         stacks = stacked(lots, fits if alone else min(-(-together // PARTS), fits))
         inner: list[tuple[Any, ...]] = list(itertools.product(*map(range, shared), spans))
         count = parts if parts is not None else max(1, len(inner))

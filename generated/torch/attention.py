@@ -87,6 +87,7 @@ def attention_forward(
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
+        A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
@@ -101,8 +102,7 @@ def attention_forward(
                     ),
                     0,
                 )
-            A_sum_tile = A_exp[b, i, j].sum(dim=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp[b, i, j].sum(dim=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[b, i].baddbmm_(A_exp[b, i, j], V[b, j], beta=0 if first else 1)
@@ -170,12 +170,10 @@ def attention_backward(
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, b, d_k, j))
-            dK[part, b, :, j] += dK_block
+            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[b, i, j], out=room(2, b, d_v, j))
-            dV[part, b, :, j] += dV_block
+            dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[b, i, j], beta=1)
         dQ[b, i] /= math.sqrt(d_k)
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
@@ -224,6 +222,8 @@ def attention_lean_forward(
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
+        A_exp_top_so_far = torch.full((), -math.inf, dtype=dtype, device=device)
+        A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
@@ -237,10 +237,11 @@ def attention_lean_forward(
                     ),
                     -math.inf,
                 )
-            A_exp_top_tile = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            A_exp_top_tile = torch.maximum(
+                A_exp_top_so_far, torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            )
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_tile = torch.maximum(A_exp_top_so_far, A_exp_top_tile)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
                 O[b, i] *= A_exp_top_factor[..., None]
@@ -248,8 +249,7 @@ def attention_lean_forward(
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, b, i, j))
             torch.exp(A_exp, out=A_exp)
-            A_sum_tile = A_exp.sum(dim=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[b, i].baddbmm_(A_exp, V[b, j], beta=0 if first else 1)
@@ -261,6 +261,7 @@ def attention_lean_forward(
         """The rows i of a block, for some b. No row maximum is needed."""
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         A_exp_top[b, i] = 0
+        A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
@@ -275,8 +276,7 @@ def attention_lean_forward(
                     ),
                     0,
                 )
-            A_sum_tile = A_exp.sum(dim=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[b, i].baddbmm_(A_exp, V[b, j], beta=0 if first else 1)
@@ -361,12 +361,10 @@ def attention_lean_backward(
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(5, b, d_k, j))
-            dK[part, b, :, j] += dK_block
+            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(4, b, d_v, j))
-            dV[part, b, :, j] += dV_block
+            dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp, beta=1)
         dQ[b, i] /= math.sqrt(d_k)
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
@@ -381,7 +379,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
-    version="vd73cbe87",
+    version="v588f0672",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -414,7 +412,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
-    version="v1c2f87bb",
+    version="v8ebd0c7e",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

@@ -132,6 +132,7 @@ def attention_alibi_backward(
         dO_divided = torch.div(dO[n, h, i], A_sum[n, h, i][..., None], out=room(0, h, i, d_v))
         dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=2) / A_sum[n, h, i]
         dK_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(1, h, i, d_k))
+        dslope_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, T), rows):
             # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
             #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c]); dA[n,h,i,j] =
@@ -143,12 +144,10 @@ def attention_alibi_backward(
             dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, h, d_k, j))
-            dK[part, n, h, :, j] += dK_block
+            dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
             # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, h, i, j], out=room(3, h, d_v, j))
-            dV[part, n, h, :, j] += dV_block
+            dV[part, n, h, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[n, h, i, j], beta=1)
             dslope_part = room(3, i, j)
             dslope_part.copy_(
                 torch.arange(
@@ -156,8 +155,7 @@ def attention_alibi_backward(
                 )[..., None] - torch.arange(j.start, j.stop, dtype=dtype, device=device)
             )
             # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
-            dslope_tile = torch.einsum("hij,ij->h", dS, dslope_part)
-            dslope_so_far = dslope_tile if first else dslope_so_far + dslope_tile
+            dslope_so_far = dslope_so_far + torch.einsum("hij,ij->h", dS, dslope_part)
         dQ[n, h, i] /= math.sqrt(d_k)
         dslope[part, h] += -dslope_so_far
 
@@ -214,6 +212,8 @@ def attention_alibi_lean_forward(
     def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h."""
         S_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, n, h, i, d_k))
+        A_exp_top_so_far = torch.full((), -math.inf, dtype=dtype, device=device)
+        A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             S_part_3 = room(1, i, j)
             S_part_3.copy_(
@@ -236,10 +236,11 @@ def attention_alibi_lean_forward(
                     ),
                     -math.inf,
                 )
-            A_exp_top_tile = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            A_exp_top_tile = torch.maximum(
+                A_exp_top_so_far, torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            )
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_tile = torch.maximum(A_exp_top_so_far, A_exp_top_tile)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
                 O[n, h, i] *= A_exp_top_factor[..., None]
@@ -247,8 +248,7 @@ def attention_alibi_lean_forward(
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, h, i, j))
             torch.exp(A_exp, out=A_exp)
-            A_sum_tile = A_exp.sum(dim=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp, V[n, h, j], out=O[n, h, i] if first else room(2, n, h, i, d_v))
@@ -297,6 +297,7 @@ def attention_alibi_lean_backward(
         dO_divided = torch.div(dO[n, h, i], A_sum[n, h, i][..., None], out=room(1, h, i, d_v))
         dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=2) / A_sum[n, h, i]
         dK_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(2, h, i, d_k))
+        dslope_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, T), rows):
             S_part_2 = room(3, i, j)
             S_part_2.copy_(
@@ -328,12 +329,10 @@ def attention_alibi_lean_backward(
             dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(5, h, d_k, j))
-            dK[part, n, h, :, j] += dK_block
+            dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
             # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(5, h, d_v, j))
-            dV[part, n, h, :, j] += dV_block
+            dV[part, n, h, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp, beta=1)
             dslope_part = room(4, i, j)
             dslope_part.copy_(
                 torch.arange(
@@ -341,8 +340,7 @@ def attention_alibi_lean_backward(
                 )[..., None] - torch.arange(j.start, j.stop, dtype=dtype, device=device)
             )
             # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
-            dslope_tile = torch.einsum("hij,ij->h", dS, dslope_part)
-            dslope_so_far = dslope_tile if first else dslope_so_far + dslope_tile
+            dslope_so_far = dslope_so_far + torch.einsum("hij,ij->h", dS, dslope_part)
         dQ[n, h, i] /= math.sqrt(d_k)
         dslope[part, h] += -dslope_so_far
 
@@ -364,7 +362,7 @@ _operator = Operator(
     "attention_alibi",
     attention_alibi_forward,
     attention_alibi_backward,
-    version="vcdc6f9cc",
+    version="v10ed1b6b",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -395,7 +393,7 @@ _lean_operator = Operator(
     "attention_alibi_lean",
     attention_alibi_lean_forward,
     attention_alibi_lean_backward,
-    version="v1165e22e",
+    version="vbf157de8",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "slope", "O", "A_sum", "A_exp_top"),

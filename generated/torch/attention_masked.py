@@ -81,6 +81,7 @@ def attention_masked_forward(
     def S_block_unshifted(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h. No row maximum is needed."""
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
+        A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
@@ -88,8 +89,7 @@ def attention_masked_forward(
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             torch.exp(S, out=A_exp[b, h, i, j])
             A_exp[b, h, i, j].masked_fill_(mask[b, i, j][:, None] <= 0, 0)
-            A_sum_tile = A_exp[b, h, i, j].sum(dim=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp[b, h, i, j].sum(dim=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp[b, h, i, j], V[b, h, j], out=O[b, h, i] if first else room(1, b, h, i, d_v))
@@ -218,16 +218,19 @@ def attention_masked_lean_forward(
     def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h."""
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
+        A_exp_top_so_far = torch.full((), -math.inf, dtype=dtype, device=device)
+        A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
             S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, b, h, i, j))
             A_masked = S
             A_masked.masked_fill_(mask[b, i, j][:, None] <= 0, -math.inf)
-            A_exp_top_tile = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            A_exp_top_tile = torch.maximum(
+                A_exp_top_so_far, torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            )
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_tile = torch.maximum(A_exp_top_so_far, A_exp_top_tile)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
                 O[b, h, i] *= A_exp_top_factor[..., None]
@@ -235,8 +238,7 @@ def attention_masked_lean_forward(
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, b, h, i, j))
             torch.exp(A_exp, out=A_exp)
-            A_sum_tile = A_exp.sum(dim=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, b, h, i, d_v))
@@ -250,6 +252,7 @@ def attention_masked_lean_forward(
         """The rows i of a block, for some b, h. No row maximum is needed."""
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         A_exp_top[b, h, i] = 0
+        A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
@@ -257,8 +260,7 @@ def attention_masked_lean_forward(
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             A_exp = torch.exp(S, out=room(1, b, h, i, j))
             A_exp.masked_fill_(mask[b, i, j][:, None] <= 0, 0)
-            A_sum_tile = A_exp.sum(dim=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, b, h, i, d_v))
@@ -360,7 +362,7 @@ _operator = Operator(
     "attention_masked",
     attention_masked_forward,
     attention_masked_backward,
-    version="vecbbb158",
+    version="v29c763b9",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -391,7 +393,7 @@ _lean_operator = Operator(
     "attention_masked_lean",
     attention_masked_lean_forward,
     attention_masked_lean_backward,
-    version="vda609cda",
+    version="v18dd94af",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=(

@@ -97,6 +97,7 @@ def attention_scaled_forward(
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
         S_part = torch.mul(Q[b, i], scale, out=room(0, b, i, d_k))
+        A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = scale*Sum_a(K[b,j,a]*Q[b,i,a])
             #     by scale*Sum_a(K[b,j,a]*Q[b,i,a]) = Sum_a(K[b,j,a]*Q[b,i,a]*scale)
@@ -112,8 +113,7 @@ def attention_scaled_forward(
                     ),
                     0,
                 )
-            A_sum_tile = A_exp[b, i, j].sum(dim=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp[b, i, j].sum(dim=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[b, i].baddbmm_(A_exp[b, i, j], V[b, j], beta=0 if first else 1)
@@ -181,12 +181,10 @@ def attention_scaled_backward(
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = scale*Sum_i(Q[b,i,a]*dS[b,i,j])
             #     by scale*Sum_i(Q[b,i,a]*dS[b,i,j]) = Sum_i(Q[b,i,a]*dS[b,i,j]*scale)
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, b, d_k, j))
-            dK[part, b, :, j] += dK_block
+            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[b, i, j], out=room(2, b, d_v, j))
-            dV[part, b, :, j] += dV_block
+            dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[b, i, j], beta=1)
         torch.mul(dQ[b, i], scale, out=dQ[b, i])
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
@@ -201,7 +199,7 @@ _operator = Operator(
     "attention_scaled",
     attention_scaled_forward,
     attention_scaled_backward,
-    version="v50a05f5d",
+    version="vcb4e58d0",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "mask: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     options=("float scale", "bool causal"),

@@ -95,6 +95,7 @@ def attention_window_forward(
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
         S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
+        A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
@@ -117,8 +118,7 @@ def attention_window_forward(
                     ) >= window,
                     0,
                 )
-            A_sum_tile = A_exp[n, i, j].sum(dim=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp[n, i, j].sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[n, i].baddbmm_(A_exp[n, i, j], V[n, j], beta=0 if first else 1)
@@ -186,12 +186,10 @@ def attention_window_backward(
             dQ[n, i].baddbmm_(dS, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, n, d_k, j))
-            dK[part, n, :, j] += dK_block
+            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, i, j], out=room(2, n, d_v, j))
-            dV[part, n, :, j] += dV_block
+            dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[n, i, j], beta=1)
         dQ[n, i] /= math.sqrt(d_k)
 
     workspace.sweep(dS_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N,), matrices=True)
@@ -240,6 +238,8 @@ def attention_window_lean_forward(
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
         S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
+        A_exp_top_so_far = torch.full((), -math.inf, dtype=dtype, device=device)
+        A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
@@ -261,10 +261,11 @@ def attention_window_lean_forward(
                     ) >= window,
                     -math.inf,
                 )
-            A_exp_top_tile = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            A_exp_top_tile = torch.maximum(
+                A_exp_top_so_far, torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            )
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_tile = torch.maximum(A_exp_top_so_far, A_exp_top_tile)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
                 O[n, i] *= A_exp_top_factor[..., None]
@@ -272,8 +273,7 @@ def attention_window_lean_forward(
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, i, j))
             torch.exp(A_exp, out=A_exp)
-            A_sum_tile = A_exp.sum(dim=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[n, i].baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
@@ -285,6 +285,7 @@ def attention_window_lean_forward(
         """The rows i of a block, for some n. No row maximum is needed."""
         S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         A_exp_top[n, i] = 0
+        A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
@@ -307,8 +308,7 @@ def attention_window_lean_forward(
                     ) >= window,
                     0,
                 )
-            A_sum_tile = A_exp.sum(dim=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[n, i].baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
@@ -401,12 +401,10 @@ def attention_window_lean_backward(
             dQ[n, i].baddbmm_(dS, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(5, n, d_k, j))
-            dK[part, n, :, j] += dK_block
+            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(4, n, d_v, j))
-            dV[part, n, :, j] += dV_block
+            dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp, beta=1)
         dQ[n, i] /= math.sqrt(d_k)
 
     workspace.sweep(S_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N,), matrices=True)
@@ -421,7 +419,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
-    version="v54606cd1",
+    version="vf02833e5",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -454,7 +452,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
-    version="va3f041cb",
+    version="v07fe272b",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

@@ -121,13 +121,11 @@ def relu_layer_backward(
         # dx[row,c] = Sum_i(W_1[i,c]*dz[row,i])
         torch.matmul(dz, W_1, out=dx[row])
         # dW_1[i,c] = Sum_row(dz[row,i]*x[row,c])
-        dW_1_block = torch.matmul(dz.T, x[row], out=room(1, Hidden, C_in))
-        dW_1[part] += dW_1_block
+        dW_1[part].addmm_(dz.T, x[row], beta=1)
         # db_1[i] = Sum_row(dz[row,i])
         db_1[part] += dz.sum(dim=0)
         # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
-        dW_2_block = torch.matmul(dy[row].T, hidden[row], out=room(0, C_out, Hidden))
-        dW_2[part] += dW_2_block
+        dW_2[part].addmm_(dy[row].T, hidden[row], beta=1)
 
     workspace.sweep(dhidden_block, N, rows, (), (), Hidden, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -247,13 +245,11 @@ def relu_layer_lean_backward(
         # dx[row,c] = Sum_i(W_1[i,c]*dz[row,i])
         torch.matmul(dz, W_1, out=dx[row])
         # dW_1[i,c] = Sum_row(dz[row,i]*x[row,c])
-        dW_1_block = torch.matmul(dz.T, x[row], out=room(0, Hidden, C_in))
-        dW_1[part] += dW_1_block
+        dW_1[part].addmm_(dz.T, x[row], beta=1)
         # db_1[i] = Sum_row(dz[row,i])
         db_1[part] += dz.sum(dim=0)
         # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
-        dW_2_block = torch.matmul(dy[row].T, hidden, out=room(0, C_out, Hidden))
-        dW_2[part] += dW_2_block
+        dW_2[part].addmm_(dy[row].T, hidden, beta=1)
 
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -272,7 +268,7 @@ _operator = Operator(
     "relu_layer",
     relu_layer_forward,
     relu_layer_backward,
-    version="ve1cf8385",
+    version="v19fdd311",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "W_2", "z", "hidden"),
@@ -306,7 +302,7 @@ _lean_operator = Operator(
     "relu_layer_lean",
     relu_layer_lean_forward,
     relu_layer_lean_backward,
-    version="v2ecbc3e8",
+    version="v65593c8f",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "b_1", "W_2"),

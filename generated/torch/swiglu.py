@@ -124,14 +124,11 @@ def swiglu_backward(
         part_part = torch.matmul(du, W_u, out=room(4, n, C))
         dx[n] += part_part
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
-        dW_g_block = torch.matmul(dg.T, x[n], out=room(0, F, C))
-        dW_g[part] += dW_g_block
+        dW_g[part].addmm_(dg.T, x[n], beta=1)
         # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
-        dW_u_block = torch.matmul(du.T, x[n], out=room(0, F, C))
-        dW_u[part] += dW_u_block
+        dW_u[part].addmm_(du.T, x[n], beta=1)
         # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_d_block = torch.matmul(dy[n].T, h[n], out=room(0, C, F))
-        dW_d[part] += dW_d_block
+        dW_d[part].addmm_(dy[n].T, h[n], beta=1)
 
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_g = dW_g[0] if parts == 1 else dW_g.sum(dim=0)
@@ -251,14 +248,11 @@ def swiglu_lean_backward(
         part_part = torch.matmul(du, W_u, out=room(8, n, C))
         dx[n] += part_part
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
-        dW_g_block = torch.matmul(dg.T, x[n], out=room(0, F, C))
-        dW_g[part] += dW_g_block
+        dW_g[part].addmm_(dg.T, x[n], beta=1)
         # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
-        dW_u_block = torch.matmul(du.T, x[n], out=room(0, F, C))
-        dW_u[part] += dW_u_block
+        dW_u[part].addmm_(du.T, x[n], beta=1)
         # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_d_block = torch.matmul(dy[n].T, h, out=room(0, C, F))
-        dW_d[part] += dW_d_block
+        dW_d[part].addmm_(dy[n].T, h, beta=1)
 
     workspace.sweep(g_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_g = dW_g[0] if parts == 1 else dW_g.sum(dim=0)
@@ -273,7 +267,7 @@ _operator = Operator(
     "swiglu",
     swiglu_forward,
     swiglu_backward,
-    version="vd0510653",
+    version="v73d06210",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d", "g", "u", "a", "h"),
@@ -303,7 +297,7 @@ _lean_operator = Operator(
     "swiglu_lean",
     swiglu_lean_forward,
     swiglu_lean_backward,
-    version="v4cb6bd87",
+    version="v77e6153c",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d"),

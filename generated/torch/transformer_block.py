@@ -174,6 +174,7 @@ def transformer_block_forward(
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
+        A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
@@ -188,8 +189,7 @@ def transformer_block_forward(
                     ),
                     0,
                 )
-            A_sum_tile = A_exp[n_2, h, i_2, j].sum(dim=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp[n_2, h, i_2, j].sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(
@@ -399,13 +399,11 @@ def transformer_block_backward(
         # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
         torch.matmul(dq, W_1, out=dz_2[n, i])
         # dW_1[f,c] = Sum_n,i(dq[n,i,f]*z_2[n,i,c])
-        dW_1_block = torch.matmul(dq.T, z_2[n, i], out=room(0, F, C))
-        dW_1[part] += dW_1_block
+        dW_1[part].addmm_(dq.T, z_2[n, i], beta=1)
         # db_1[f] = Sum_n,i(dq[n,i,f])
         db_1[part] += dq.sum(dim=0)
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
-        dW_2_block = torch.matmul(dy[n, i].T, g[n, i], out=room(0, C, F))
-        dW_2[part] += dW_2_block
+        dW_2[part].addmm_(dy[n, i].T, g[n, i], beta=1)
 
     workspace.sweep(dg_block, T, rows, (), (N,), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -667,6 +665,8 @@ def transformer_block_lean_forward(
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h."""
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
+        A_exp_top = torch.full((), -math.inf, dtype=dtype, device=device)
+        A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
@@ -680,10 +680,9 @@ def transformer_block_lean_forward(
                     ),
                     -math.inf,
                 )
-            A_exp_top_tile = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
+            A_exp_top_tile = torch.maximum(A_exp_top, torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min))
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_tile = torch.maximum(A_exp_top, A_exp_top_tile)
                 A_exp_top_factor = torch.exp(A_exp_top - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
                 O[n_2, h, i_2] *= A_exp_top_factor[..., None]
@@ -691,8 +690,7 @@ def transformer_block_lean_forward(
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n_2, h, i_2, j))
             torch.exp(A_exp, out=A_exp)
-            A_sum_tile = A_exp.sum(dim=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
@@ -704,6 +702,7 @@ def transformer_block_lean_forward(
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
+        A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
@@ -718,8 +717,7 @@ def transformer_block_lean_forward(
                     ),
                     0,
                 )
-            A_sum_tile = A_exp.sum(dim=-1)
-            A_sum_so_far = A_sum_tile if first else A_sum_so_far + A_sum_tile
+            A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
@@ -921,13 +919,11 @@ def transformer_block_lean_backward(
         # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
         torch.matmul(dq, W_1, out=dz_2[n, i])
         # dW_1[f,c] = Sum_n,i(dq[n,i,f]*z_2[n,i,c])
-        dW_1_block = torch.matmul(dq.T, z_2[n, i], out=room(0, F, C))
-        dW_1[part] += dW_1_block
+        dW_1[part].addmm_(dq.T, z_2[n, i], beta=1)
         # db_1[f] = Sum_n,i(dq[n,i,f])
         db_1[part] += dq.sum(dim=0)
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
-        dW_2_block = torch.matmul(dy[n, i].T, g, out=room(0, C, F))
-        dW_2[part] += dW_2_block
+        dW_2[part].addmm_(dy[n, i].T, g, beta=1)
 
     workspace.sweep(q_product_block, T, rows, (), (N,), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -1170,7 +1166,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="v5d86ca95",
+    version="vc8fcaa42",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1297,7 +1293,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="v402d177f",
+    version="v604253d4",
     arrays=(
         "x: N... T C",
         "gamma_1: C",

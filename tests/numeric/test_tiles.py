@@ -11,6 +11,11 @@ import numpy as np
 import pytest
 
 from codegen.array_library import array_library
+from codegen.checks import check_kernels
+from codegen.generate import render_all, write
+from derive.functions import logsumexp, softmax
+from derive.language import Sum, dims, index, leading_index, scalar, tensor
+from derive.program import Program
 
 from .test_blocks import BLOCKED, TARGETS, functions, results, workspace
 
@@ -67,6 +72,18 @@ def test_with_tiles_the_number_of_threads_does_not_show_in_any_bit(
     )
     for left, right in zip(one, other, strict=True):
         np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_scratch_memory_is_the_same_for_every_length(causal: bool) -> None:
+    def scratch(length: int) -> int:
+        arrays = list(np.random.default_rng(0).standard_normal((4, 1, length, 8)).astype(np.float32))
+        known, space = functions("attention", "numpy"), workspace("numpy", threads=1)
+        _, saved = known["attention_lean_forward"](*arrays[:3], causal=causal, workspace=space)
+        known["attention_lean_backward"](arrays[3], saved, workspace=space)
+        return sum(piece.size for rooms in space.rooms.values() for room in rooms for piece in room.pieces.values())
+
+    assert scratch(3072) == scratch(6144) < 2**20
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -186,3 +203,114 @@ def test_tiles_are_a_range_in_pieces(target: str, columns: int | None, size: int
 def test_a_workspace_refuses_what_is_no_number_of_columns() -> None:
     with pytest.raises(ValueError, match=r"columns: expected at least 1, found 0"):
         workspace("numpy", columns=0)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Derivations that no file of the library has: which of them can be cut, and that the cut does not show.
+
+N, T, S, d, e = dims("N T S d e")
+n, i, j, a, c = leading_index("n", N), index("i", T), index("j", S), index("a", d), index("c", e)
+Q, K, V, B = tensor("Q", N, T, d), tensor("K", N, S, d), tensor("V", N, S, e), tensor("B", T, S)
+
+
+def with_bias_and_scale() -> Program:
+    """No bound of the exponents is known, and the saved maximum may be -inf."""
+    program = Program("biased_rows", "attention with a bias", [Q, K, V, B])
+    s = program.define("s", [n, i, j], Sum(Q[n, i, a] * K[n, j, a], a) + B[i, j])
+    A = program.define("A", [n, i, j], softmax(s[n, i, j], over=j))
+    O = program.define("O", [n, i, c], Sum(A[n, i, j] * V[n, j, c], j))
+    program.kernel(O, wrt=[Q, K, V])
+    return program
+
+
+def with_its_normaliser() -> Program:
+    """The maximum is part of a result."""
+    program = Program("rows_and_scale", "attention and its logsumexp", [Q, K, V, B])
+    s = program.define("s", [n, i, j], Sum(Q[n, i, a] * K[n, j, a], a) + B[i, j])
+    A = program.define("A", [n, i, j], softmax(s[n, i, j], over=j))
+    O = program.define("O", [n, i, c], Sum(A[n, i, j] * V[n, j, c], j))
+    L = program.define("L", [n, i], logsumexp(s[n, i, j], over=j))
+    program.kernel(O, L)
+    return program
+
+
+def two_maxima() -> Program:
+    """Two running maxima in one loop."""
+    share = scalar("share", positive=True)
+    program = Program("two_rows", "difference of two attentions", [Q, K, V, B, share])
+    s = program.define("s", [n, i, j], Sum(Q[n, i, a] * K[n, j, a], a) + B[i, j])
+    t = program.define("t", [n, i, j], s[n, i, j] - 2 * B[i, j])
+    A = program.define("A", [n, i, j], softmax(s[n, i, j], over=j))
+    D = program.define("D", [n, i, j], softmax(t[n, i, j], over=j))
+    P = program.define("P", [n, i, c], Sum(A[n, i, j] * V[n, j, c], j))
+    R = program.define("R", [n, i, c], Sum(D[n, i, j] * V[n, j, c], j))
+    O = program.define("O", [n, i, c], P[n, i, c] - share * R[n, i, c])
+    program.kernel(O, wrt=[Q, K, V], defaults={share: 0.5})
+    return program
+
+
+def squares() -> Program:
+    """The square of an exponential is no multiple of it: forward, a block keeps its whole rows."""
+    program = Program("square_rows", "squares of probabilities", [Q, K, V])
+    s = program.define("s", [n, i, j], Sum(Q[n, i, a] * K[n, j, a], a))
+    A = program.define("A", [n, i, j], softmax(s[n, i, j], over=j))
+    O = program.define("O", [n, i, c], Sum(A[n, i, j] ** 2 * V[n, j, c], j))
+    program.kernel(O, wrt=[Q, K, V])
+    return program
+
+
+def beside_its_logits() -> Program:
+    """A sum of an exponential and something else has no scale."""
+    program = Program("mixed_rows", "probabilities and logits", [Q, K, V, B])
+    s = program.define("s", [n, i, j], Sum(Q[n, i, a] * K[n, j, a], a) + B[i, j])
+    A = program.define("A", [n, i, j], softmax(s[n, i, j], over=j))
+    O = program.define("O", [n, i, c], Sum((A[n, i, j] + s[n, i, j]) * V[n, j, c], j))
+    M = program.define("M", [n, i, c], Sum(s[n, i, j] * V[n, j, c], j))
+    program.kernel(O, M)
+    return program
+
+
+# What is cut: how many loops over tiles there are, and how many running maxima.
+UNSEEN = {
+    with_bias_and_scale: (3, 1), with_its_normaliser: (1, 1), two_maxima: (3, 2), squares: (2, 0),
+    beside_its_logits: (0, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("made", UNSEEN, ids=lambda made: made.__name__)
+def test_unseen_kernels_are_right_at_two_columns_a_tile(made: Any, target: str, tmp_path: Path) -> None:
+    if target == "torch":
+        pytest.importorskip("torch")
+    program = made()
+    write(render_all([program], [target]), tmp_path, [target])
+    source = (tmp_path / target / f"{program.name}.py").read_text()
+    assert (source.count("workspace.tiles"), source.count("_factor = ")) == UNSEEN[made]
+    space = tmp_path / target / "workspace.py"
+    text = space.read_text()
+    for constant, value in (("MATRIX", "2, 3"), ("TILE", "2"), ("COLUMNS", "2"), ("BLOCK", "6")):
+        (line,) = (line for line in text.splitlines() if line.startswith(f"{constant} = "))
+        text = text.replace(line, f"{constant} = {value}")
+    space.write_text(text)
+    results = list(check_kernels([program], target=target, folder=tmp_path))
+    assert results
+    assert all(result.ok for result in results), [result for result in results if not result.ok]
+
+
+def test_a_row_that_begins_with_infinite_logits(tmp_path: Path) -> None:
+    """Where a tile has nothing but -inf, the maximum so far counts as the least number."""
+    program = with_its_normaliser()
+    write(render_all([program], ["numpy"]), tmp_path / "infinite", ["numpy"])
+    (tmp_path / "infinite" / "__init__.py").touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        kernel = importlib.import_module("infinite.numpy.rows_and_scale").rows_and_scale
+        space = importlib.import_module("infinite.numpy.workspace").Workspace(columns=2)
+    q, k, v = np.random.default_rng(0).standard_normal((3, 6, 4))
+    bias = np.zeros((6, 6))
+    bias[1, :4], bias[2, 3:], bias[3, :5] = -np.inf, -np.inf, -np.inf
+    output, scale = kernel(q, k, v, bias, workspace=space)
+    logits = q @ k.T + bias
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    np.testing.assert_allclose(output, weights / weights.sum(-1, keepdims=True) @ v, rtol=1e-12)
+    np.testing.assert_allclose(scale, np.log(weights.sum(-1)) + logits.max(-1), rtol=1e-12)
