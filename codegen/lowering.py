@@ -16,6 +16,7 @@ from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, Rational, S
 from sympy.core.relational import Relational
 
 from codegen import contractions, exponentials
+from codegen.centring import Whole
 from codegen.context import ONE, ZERO, Context, quotient
 from codegen.errors import KernelError
 from codegen.guards import Weight
@@ -327,6 +328,6 @@ RULES: tuple[tuple[Any, Rule], ...] = (
     (KroneckerDelta, _delta),
     (Where, _where),
     (Largest, _largest),
-    (Weight, lambda node, context: lower(node.args[0], context)),
+    ((Weight, Whole), lambda node, context: lower(node.args[0], context)),
     (sympy.Function, _function),
 )

@@ -15,6 +15,7 @@ from typing import Any
 from sympy import Integer, S
 
 from codegen.backends.tables import RUNTIME_FUNCTIONS
+from codegen.centring import centred
 from codegen.context import Context
 from codegen.costs import typical_sizes
 from codegen.deferring import deferred
@@ -325,12 +326,15 @@ def _lowered(
     for definition in definitions:
         earlier = known[: names.index(definition.name)] if definition.name in names else known
         body = stable(definition.body, earlier)
-        if definition.name not in names:
+        reasons = [comment.because] if (comment := comments[definition.name]).because else []
+        if definition.name in names:
+            body, identities = centred(body, {other.symbol: other for other in earlier})
+            reasons += [f"{identity}, subtracted once more" for identity in identities]
+        else:
             body = without_value.settled(body)
         context = Context(
             program.name, frozenset(options), definition.indices, parts=parts, nonempty=nonempty, sizes=sizes
         )
-        comment = comments[definition.name]
         formula = comment.formula
         both = logsumexp_parts(body, context) if isinstance(body, Defined) else None
         if both is not None and definition.name in parts:
@@ -339,7 +343,7 @@ def _lowered(
             for name, node, text in zip(called, both, (f"{formula} = {' + '.join(called)}", ""), strict=True):
                 made.append(Statement(name, node, definition.indices, text))
         node = lower_definition(body, context)
-        made.append(Statement(definition.name, node, definition.indices, formula, comment.because))
+        made.append(Statement(definition.name, node, definition.indices, formula, "; ".join(reasons)))
     return [replace(statement, node=gathered(statement.node)) for statement in made]
 
 

@@ -90,8 +90,11 @@ def attention_block_forward(
         """The rows i of a block, for some n."""
         # mu[n,i] = mean(x[n,i,c], over=c)
         mu = x[n, i].sum(axis=-1) / C
+        xc_part = np.subtract(x[n, i], mu[..., None], out=xhat[n, i])
+        xc_part_2 = xc_part.sum(axis=-1) / C
         # xc[n,i,c] = -mu[n,i] + x[n,i,c]
-        xc = np.subtract(x[n, i], mu[..., None], out=xhat[n, i])
+        #     by Sum_c(-mu[n,i] + x[n,i,c]) = 0, subtracted once more
+        xc = np.subtract(xc_part, xc_part_2[..., None], out=xhat[n, i])
         # r[n,i] = 1/sqrt(mean(xc[n,i,c]**2, over=c) + eps)
         r[n, i] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc, xc) / C + eps)
         # xhat[n,i,c] = r[n,i]*xc[n,i,c]
@@ -360,8 +363,11 @@ def attention_block_lean_forward(
         """The rows i of a block, for some n."""
         # mu[n,i] = mean(x[n,i,c], over=c)
         mu = x[n, i].sum(axis=-1) / C
+        xc_part = np.subtract(x[n, i], mu[..., None], out=xhat[n, i])
+        xc_part_2 = xc_part.sum(axis=-1) / C
         # xc[n,i,c] = -mu[n,i] + x[n,i,c]
-        xc = np.subtract(x[n, i], mu[..., None], out=xhat[n, i])
+        #     by Sum_c(-mu[n,i] + x[n,i,c]) = 0, subtracted once more
+        xc = np.subtract(xc_part, xc_part_2[..., None], out=xhat[n, i])
         # r[n,i] = 1/sqrt(mean(xc[n,i,c]**2, over=c) + eps)
         r[n, i] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc, xc) / C + eps)
         # xhat[n,i,c] = r[n,i]*xc[n,i,c]

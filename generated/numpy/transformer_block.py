@@ -117,8 +117,11 @@ def transformer_block_forward(
         """The rows i of a block, for some n."""
         # mu_1[n,i] = mean(x[n,i,c], over=c)
         mu_1 = x[n, i].sum(axis=-1) / C
+        xc_1_part = np.subtract(x[n, i], mu_1[..., None], out=xhat_1[n, i])
+        xc_1_part_2 = xc_1_part.sum(axis=-1) / C
         # xc_1[n,i,c] = -mu_1[n,i] + x[n,i,c]
-        xc_1 = np.subtract(x[n, i], mu_1[..., None], out=xhat_1[n, i])
+        #     by Sum_c(-mu_1[n,i] + x[n,i,c]) = 0, subtracted once more
+        xc_1 = np.subtract(xc_1_part, xc_1_part_2[..., None], out=xhat_1[n, i])
         # r_1[n,i] = 1/sqrt(mean(xc_1[n,i,c]**2, over=c) + eps)
         r_1[n, i] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc_1, xc_1) / C + eps)
         # xhat_1[n,i,c] = r_1[n,i]*xc_1[n,i,c]
@@ -217,8 +220,11 @@ def transformer_block_forward(
         u = np.add(x[n_3, i_3], u_product, out=y[n_3, i_3])
         # mu_2[n,i] = mean(u[n,i,c], over=c)
         mu_2 = u.sum(axis=-1) / C
+        xc_2_part = np.subtract(u, mu_2[..., None], out=xhat_2[n_3, i_3])
+        xc_2_part_2 = xc_2_part.sum(axis=-1) / C
         # xc_2[n,i,c] = -mu_2[n,i] + u[n,i,c]
-        xc_2 = np.subtract(u, mu_2[..., None], out=xhat_2[n_3, i_3])
+        #     by Sum_c(-mu_2[n,i] + u[n,i,c]) = 0, subtracted once more
+        xc_2 = np.subtract(xc_2_part, xc_2_part_2[..., None], out=xhat_2[n_3, i_3])
         # r_2[n,i] = 1/sqrt(mean(xc_2[n,i,c]**2, over=c) + eps)
         r_2[n_3, i_3] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc_2, xc_2) / C + eps)
         # xhat_2[n,i,c] = r_2[n,i]*xc_2[n,i,c]
@@ -615,8 +621,11 @@ def transformer_block_lean_forward(
         """The rows i of a block, for some n."""
         # mu_1[n,i] = mean(x[n,i,c], over=c)
         mu_1 = x[n, i].sum(axis=-1) / C
+        xc_1_part = np.subtract(x[n, i], mu_1[..., None], out=xhat_1[n, i])
+        xc_1_part_2 = xc_1_part.sum(axis=-1) / C
         # xc_1[n,i,c] = -mu_1[n,i] + x[n,i,c]
-        xc_1 = np.subtract(x[n, i], mu_1[..., None], out=xhat_1[n, i])
+        #     by Sum_c(-mu_1[n,i] + x[n,i,c]) = 0, subtracted once more
+        xc_1 = np.subtract(xc_1_part, xc_1_part_2[..., None], out=xhat_1[n, i])
         # r_1[n,i] = 1/sqrt(mean(xc_1[n,i,c]**2, over=c) + eps)
         r_1[n, i] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc_1, xc_1) / C + eps)
         # xhat_1[n,i,c] = r_1[n,i]*xc_1[n,i,c]
@@ -711,8 +720,11 @@ def transformer_block_lean_forward(
         u = np.add(x[n_3, i_3], u_product, out=y[n_3, i_3])
         # mu_2[n,i] = mean(u[n,i,c], over=c)
         mu_2 = u.sum(axis=-1) / C
+        xc_2_part = np.subtract(u, mu_2[..., None], out=xhat_2[n_3, i_3])
+        xc_2_part_2 = xc_2_part.sum(axis=-1) / C
         # xc_2[n,i,c] = -mu_2[n,i] + u[n,i,c]
-        xc_2 = np.subtract(u, mu_2[..., None], out=xhat_2[n_3, i_3])
+        #     by Sum_c(-mu_2[n,i] + u[n,i,c]) = 0, subtracted once more
+        xc_2 = np.subtract(xc_2_part, xc_2_part_2[..., None], out=xhat_2[n_3, i_3])
         # r_2[n,i] = 1/sqrt(mean(xc_2[n,i,c]**2, over=c) + eps)
         r_2[n_3, i_3] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc_2, xc_2) / C + eps)
         # xhat_2[n,i,c] = r_2[n,i]*xc_2[n,i,c]

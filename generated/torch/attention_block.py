@@ -92,8 +92,11 @@ def attention_block_forward(
         """The rows i of a block, for some n."""
         # mu[n,i] = mean(x[n,i,c], over=c)
         mu = x[n, i].sum(dim=-1) / C
+        xc_part = torch.sub(x[n, i], mu[..., None], out=xhat[n, i])
+        xc_part_2 = xc_part.sum(dim=-1) / C
         # xc[n,i,c] = -mu[n,i] + x[n,i,c]
-        xc = torch.sub(x[n, i], mu[..., None], out=xhat[n, i])
+        #     by Sum_c(-mu[n,i] + x[n,i,c]) = 0, subtracted once more
+        xc = torch.sub(xc_part, xc_part_2[..., None], out=xhat[n, i])
         # r[n,i] = 1/sqrt(mean(xc[n,i,c]**2, over=c) + eps)
         r[n, i] = 1 / torch.sqrt((xc * xc).sum(dim=2) / C + eps)
         # xhat[n,i,c] = r[n,i]*xc[n,i,c]
@@ -368,8 +371,11 @@ def attention_block_lean_forward(
         """The rows i of a block, for some n."""
         # mu[n,i] = mean(x[n,i,c], over=c)
         mu = x[n, i].sum(dim=-1) / C
+        xc_part = torch.sub(x[n, i], mu[..., None], out=xhat[n, i])
+        xc_part_2 = xc_part.sum(dim=-1) / C
         # xc[n,i,c] = -mu[n,i] + x[n,i,c]
-        xc = torch.sub(x[n, i], mu[..., None], out=xhat[n, i])
+        #     by Sum_c(-mu[n,i] + x[n,i,c]) = 0, subtracted once more
+        xc = torch.sub(xc_part, xc_part_2[..., None], out=xhat[n, i])
         # r[n,i] = 1/sqrt(mean(xc[n,i,c]**2, over=c) + eps)
         r[n, i] = 1 / torch.sqrt((xc * xc).sum(dim=2) / C + eps)
         # xhat[n,i,c] = r[n,i]*xc[n,i,c]
@@ -678,7 +684,7 @@ _operator = Operator(
     "attention_block",
     attention_block_forward,
     attention_block_backward,
-    version="v23eef5ec",
+    version="v71d934d1",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),
@@ -759,7 +765,7 @@ _lean_operator = Operator(
     "attention_block_lean",
     attention_block_lean_forward,
     attention_block_lean_backward,
-    version="vd5c8afb0",
+    version="v3748ed1b",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),

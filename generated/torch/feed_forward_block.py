@@ -85,12 +85,15 @@ def feed_forward_block_forward(
     h = workspace.empty((N, F), dtype, device)
     y = workspace.empty((N, C), dtype, device)
 
-    def xc_block(room: Room, part: int, n: slice) -> None:
+    def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # mu[n] = mean(x[n,c], over=c)
         mu = x[n].sum(dim=-1) / C
+        xc_part = torch.sub(x[n], mu[..., None], out=xhat[n])
+        xc_part_2 = xc_part.sum(dim=-1) / C
         # xc[n,c] = -mu[n] + x[n,c]
-        xc = torch.sub(x[n], mu[..., None], out=xhat[n])
+        #     by Sum_c(-mu[n] + x[n,c]) = 0, subtracted once more
+        xc = torch.sub(xc_part, xc_part_2[..., None], out=xhat[n])
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
         r[n] = 1 / torch.sqrt((xc * xc).sum(dim=1) / C + eps)
         # xhat[n,c] = r[n]*xc[n,c]
@@ -110,7 +113,7 @@ def feed_forward_block_forward(
         torch.add(x[n], y[n], out=y[n])
         y[n] += b_2
 
-    workspace.sweep(xc_block, N, rows, (), (), C, dtype, device)
+    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
     saved = (leading, types, C, F, N, gamma, W_1, W_2, r, xhat, z, u, Phi, h)
     return restore(y, leading, bound.type), saved
 
@@ -268,12 +271,15 @@ def feed_forward_block_lean_forward(
     xhat = workspace.empty((N, C), dtype, device)
     z = workspace.empty((N, C), dtype, device)
 
-    def xc_block(room: Room, part: int, n: slice) -> None:
+    def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # mu[n] = mean(x[n,c], over=c)
         mu = x[n].sum(dim=-1) / C
+        xc_part = torch.sub(x[n], mu[..., None], out=xhat[n])
+        xc_part_2 = xc_part.sum(dim=-1) / C
         # xc[n,c] = -mu[n] + x[n,c]
-        xc = torch.sub(x[n], mu[..., None], out=xhat[n])
+        #     by Sum_c(-mu[n] + x[n,c]) = 0, subtracted once more
+        xc = torch.sub(xc_part, xc_part_2[..., None], out=xhat[n])
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
         r[n] = 1 / torch.sqrt((xc * xc).sum(dim=1) / C + eps)
         # xhat[n,c] = r[n]*xc[n,c]
@@ -282,7 +288,7 @@ def feed_forward_block_lean_forward(
         torch.mul(gamma, xhat[n], out=z[n])
         z[n] += beta
 
-    workspace.sweep(xc_block, N, rows, (), (), C, dtype, device)
+    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
     rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype, device)
 
@@ -419,7 +425,7 @@ _operator = Operator(
     "feed_forward_block",
     feed_forward_block_forward,
     feed_forward_block_backward,
-    version="vf1de4171",
+    version="vf6d0ddb3",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),
@@ -465,7 +471,7 @@ _lean_operator = Operator(
     "feed_forward_block_lean",
     feed_forward_block_lean_forward,
     feed_forward_block_lean_backward,
-    version="ve3445dd4",
+    version="v52bea04f",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),

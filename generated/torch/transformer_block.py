@@ -119,8 +119,11 @@ def transformer_block_forward(
         """The rows i of a block, for some n."""
         # mu_1[n,i] = mean(x[n,i,c], over=c)
         mu_1 = x[n, i].sum(dim=-1) / C
+        xc_1_part = torch.sub(x[n, i], mu_1[..., None], out=xhat_1[n, i])
+        xc_1_part_2 = xc_1_part.sum(dim=-1) / C
         # xc_1[n,i,c] = -mu_1[n,i] + x[n,i,c]
-        xc_1 = torch.sub(x[n, i], mu_1[..., None], out=xhat_1[n, i])
+        #     by Sum_c(-mu_1[n,i] + x[n,i,c]) = 0, subtracted once more
+        xc_1 = torch.sub(xc_1_part, xc_1_part_2[..., None], out=xhat_1[n, i])
         # r_1[n,i] = 1/sqrt(mean(xc_1[n,i,c]**2, over=c) + eps)
         r_1[n, i] = 1 / torch.sqrt((xc_1 * xc_1).sum(dim=2) / C + eps)
         # xhat_1[n,i,c] = r_1[n,i]*xc_1[n,i,c]
@@ -221,8 +224,11 @@ def transformer_block_forward(
         u = torch.add(x[n_3, i_3], u_product, out=y[n_3, i_3])
         # mu_2[n,i] = mean(u[n,i,c], over=c)
         mu_2 = u.sum(dim=-1) / C
+        xc_2_part = torch.sub(u, mu_2[..., None], out=xhat_2[n_3, i_3])
+        xc_2_part_2 = xc_2_part.sum(dim=-1) / C
         # xc_2[n,i,c] = -mu_2[n,i] + u[n,i,c]
-        xc_2 = torch.sub(u, mu_2[..., None], out=xhat_2[n_3, i_3])
+        #     by Sum_c(-mu_2[n,i] + u[n,i,c]) = 0, subtracted once more
+        xc_2 = torch.sub(xc_2_part, xc_2_part_2[..., None], out=xhat_2[n_3, i_3])
         # r_2[n,i] = 1/sqrt(mean(xc_2[n,i,c]**2, over=c) + eps)
         r_2[n_3, i_3] = 1 / torch.sqrt((xc_2 * xc_2).sum(dim=2) / C + eps)
         # xhat_2[n,i,c] = r_2[n,i]*xc_2[n,i,c]
@@ -616,8 +622,11 @@ def transformer_block_lean_forward(
         """The rows i of a block, for some n."""
         # mu_1[n,i] = mean(x[n,i,c], over=c)
         mu_1 = x[n, i].sum(dim=-1) / C
+        xc_1_part = torch.sub(x[n, i], mu_1[..., None], out=xhat_1[n, i])
+        xc_1_part_2 = xc_1_part.sum(dim=-1) / C
         # xc_1[n,i,c] = -mu_1[n,i] + x[n,i,c]
-        xc_1 = torch.sub(x[n, i], mu_1[..., None], out=xhat_1[n, i])
+        #     by Sum_c(-mu_1[n,i] + x[n,i,c]) = 0, subtracted once more
+        xc_1 = torch.sub(xc_1_part, xc_1_part_2[..., None], out=xhat_1[n, i])
         # r_1[n,i] = 1/sqrt(mean(xc_1[n,i,c]**2, over=c) + eps)
         r_1[n, i] = 1 / torch.sqrt((xc_1 * xc_1).sum(dim=2) / C + eps)
         # xhat_1[n,i,c] = r_1[n,i]*xc_1[n,i,c]
@@ -714,8 +723,11 @@ def transformer_block_lean_forward(
         u = torch.add(x[n_3, i_3], u_product, out=y[n_3, i_3])
         # mu_2[n,i] = mean(u[n,i,c], over=c)
         mu_2 = u.sum(dim=-1) / C
+        xc_2_part = torch.sub(u, mu_2[..., None], out=xhat_2[n_3, i_3])
+        xc_2_part_2 = xc_2_part.sum(dim=-1) / C
         # xc_2[n,i,c] = -mu_2[n,i] + u[n,i,c]
-        xc_2 = torch.sub(u, mu_2[..., None], out=xhat_2[n_3, i_3])
+        #     by Sum_c(-mu_2[n,i] + u[n,i,c]) = 0, subtracted once more
+        xc_2 = torch.sub(xc_2_part, xc_2_part_2[..., None], out=xhat_2[n_3, i_3])
         # r_2[n,i] = 1/sqrt(mean(xc_2[n,i,c]**2, over=c) + eps)
         r_2[n_3, i_3] = 1 / torch.sqrt((xc_2 * xc_2).sum(dim=2) / C + eps)
         # xhat_2[n,i,c] = r_2[n,i]*xc_2[n,i,c]
@@ -1113,7 +1125,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="v9f1d533f",
+    version="vff6a81b0",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1238,7 +1250,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="vee7f47da",
+    version="v6eef470e",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
