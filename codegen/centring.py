@@ -22,7 +22,7 @@ import sympy
 from sympy import Add, Expr, Indexed, Mul
 
 from codegen.guards import Definitions
-from derive.binders import all_names, free_indices, fresh_index, map_children, scope_of, substitute
+from derive.binders import all_names, free_indices, fresh_index, map_children, scope_of, substitute, unshadowed
 from derive.folding import same
 from derive.functions import unfold
 from derive.language import Index, Scalar
@@ -48,7 +48,7 @@ def centred(body: Expr, known: Definitions) -> tuple[Expr, tuple[str, ...]]:
         for difference, index_of in _differences(inner, known):
             total = _total(difference, index_of, bound)
             count = Mul(*(index.extent for index in index_of.values()))
-            reasons[f"{written(total)} = 0"] = None
+            reasons[f"{written(unshadowed(total))} = 0"] = None
             rest = Add(*(term for term in inner.args if term not in difference.args))
             return rest + Whole(difference) - total.replace(difference, Whole(difference)) / count
         return inner

@@ -32,7 +32,8 @@ from codegen.nodes import (
     Select,
     Size,
 )
-from codegen.stability import ErfComplement, Largest, Logistic, NormalCdf, Softplus
+from codegen.stability import ErfComplement, Largest, NormalCdf, Softplus
+from codegen.tails import ExpAt, Logistic, LogisticAt, LogisticSlope, LogisticSlopeAt
 from derive.binders import free_indices
 from derive.functions import Defined
 from derive.language import Dim, Flag, Index, Scalar, Tensor, Where, is_bracket
@@ -167,10 +168,24 @@ def _mul(node: Any, context: Context) -> Node:
             brackets = []
         else:
             above.append(lower(factor, context))
-    result = quotient(above, below)
+    result = quotient(_scaled_tails(above), below)
     if brackets:
         result = Select(lower_condition(sympy.And(*(b.args[0] for b in brackets)), context), result, ZERO)
     return result
+
+
+def _scaled_tails(factors: Sequence[Node]) -> list[Node]:
+    """The factors with x f(x) as one function: where f(x) is below the normal numbers, the product may be above."""
+    result = list(factors)
+    for tail in factors:
+        if isinstance(tail, Map) and tail.operation in SCALED and tail.operands[0] in result:
+            x = tail.operands[0]
+            result[result.index(tail)] = Map(SCALED[tail.operation], (x, *tail.operands))
+            result.remove(x)
+    return result
+
+
+SCALED = {"logistic": "scaled_logistic", "logistic_at": "scaled_logistic_at"}
 
 
 def _pow(node: Any, context: Context) -> Node:
@@ -219,10 +234,20 @@ def _function(node: Any, context: Context) -> Node:
     name = FUNCTIONS.get(type(node))
     if name is None:
         raise KernelError(f"{context.program}: {node}: the function {type(node).__name__} cannot be compiled")
+    if name in AT_POLYNOMIAL:
+        x, *coefficients = node.args
+        return Map(name, (lower(x, context), *(_in_digits(value, context) for value in coefficients)))
     values = [lower(argument, context) for argument in node.args]
     if name in STEEP:
         values = [tamed(argument, value, context) for argument, value in zip(node.args, values, strict=True)]
     return Map(name, tuple(values))
+
+
+def _in_digits(number: Expr, context: Context) -> Node:
+    """A number that is no fraction in the digits of double precision."""
+    if number.is_Rational:
+        return _number(number, context)
+    return Literal(-1 if number.is_negative else 1, 1, repr(float(abs(number).evalf(30))))
 
 
 FUNCTIONS: dict[type, str] = {
@@ -238,9 +263,14 @@ FUNCTIONS: dict[type, str] = {
     sympy.sign: "sign",
     Softplus: "softplus",
     Logistic: "logistic",
+    LogisticSlope: "logistic_slope",
+    ExpAt: "exp_at",
+    LogisticAt: "logistic_at",
+    LogisticSlopeAt: "logistic_slope_at",
     ErfComplement: "erfc",
     NormalCdf: "normal_cdf",
 }
+AT_POLYNOMIAL = frozenset({"exp_at", "logistic_at", "logistic_slope_at"})
 STEEP = frozenset({"log", "sinh", "cosh"})  # functions that warn at some finite argument
 
 

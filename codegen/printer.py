@@ -381,7 +381,8 @@ class Printer:
 
 def _literal(node: Literal) -> Text:
     if node.constant:
-        text = f"math.{ {'inf': 'inf', 'pi': 'pi', 'E': 'e'}[node.constant] }"
+        name = {"inf": "inf", "pi": "pi", "E": "e"}.get(node.constant)
+        text = f"math.{name}" if name is not None else node.constant
         return Text(f"-{text}" if node.numerator < 0 else text, UNARY if node.numerator < 0 else ATOM)
     if node.denominator == 1:
         return Text(str(node.numerator), ATOM if node.numerator >= 0 else UNARY)

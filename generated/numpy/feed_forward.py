@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, normal_cdf, restore
+from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore
 from .workspace import Room, Workspace
 
 
@@ -117,10 +117,9 @@ def feed_forward_backward(
         dh = np.matmul(dy[n], W_2, out=room(0, n, F))
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = np.square(u[n], out=room(1, n, F))
-        np.multiply(-0.5, du, out=du)
-        np.exp(du, out=du)
-        np.multiply(u[n], du, out=du)
+        du = room(1, n, F)
+        exp_at(u[n], (0, 0, -0.5, 0), out=du)
+        du *= u[n]
         np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), du, out=du)
         du += Phi[n]
         du *= dh
@@ -251,10 +250,9 @@ def feed_forward_lean_backward(
         dh = np.matmul(dy[n], W_2, out=room(3, n, F))
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = np.square(u, out=room(4, n, F))
-        np.multiply(-0.5, du, out=du)
-        np.exp(du, out=du)
-        np.multiply(u, du, out=du)
+        du = room(4, n, F)
+        exp_at(u, (0, 0, -0.5, 0), out=du)
+        du *= u
         np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), du, out=du)
         du += Phi
         du *= dh

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, normal_cdf, restore
+from .runtime import Array, Saved, bind, exp_at, incoming, normal_cdf, restore
 
 
 def gelu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -53,5 +53,5 @@ def gelu_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     dy = incoming("gelu_backward", "dy", dy, leading, (), like=x)
     # dx[n] = (sqrt(2)*x[n]*exp(-x[n]**2/2)/(2*sqrt(pi)) + Phi[n])*dy[n]   (N,)
     #     by dPhi written in
-    dx = (0.5 * math.sqrt(2) / math.sqrt(math.pi) * (x * np.exp(-0.5 * np.square(x))) + Phi) * dy
+    dx = (0.5 * math.sqrt(2) / math.sqrt(math.pi) * (exp_at(x, (0, 0, -0.5, 0)) * x) + Phi) * dy
     return restore(dx, leading, types["x"]),

@@ -55,7 +55,7 @@ def layer_norm_std_forward(
         xc_part = np.subtract(x[n], xc_part_part[..., None], out=xc[n])
         xc_part_2 = xc_part.sum(axis=-1) / C
         # xc[n,c] = -mean(x[n,c], over=c) + x[n,c]
-        #     by Sum_c(-Sum_c(x[n,c])/C + x[n,c]) = 0, subtracted once more
+        #     by Sum_c(-Sum_c_1(x[n,c_1])/C + x[n,c]) = 0, subtracted once more
         np.subtract(xc_part, xc_part_2[..., None], out=xc[n])
         # s[n] = sqrt(mean(xc[n,c]**2, over=c))
         s[n] = np.sqrt(np.einsum("nc,nc->n", xc[n], xc[n])) / math.sqrt(C)

@@ -29,7 +29,7 @@ def silu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     leading = bound.leading
     types = bound.types
     # y[n] = x[n]/(1 + exp(-x[n]))   (N,)
-    y = x * logistic(x)
+    y = logistic(x, times=x)
     saved = (leading, types, x, y)
     return restore(y, leading, bound.type), saved
 

@@ -62,8 +62,7 @@ def swiglu_forward(
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
         np.matmul(x[n], W_u.T, out=u[n])
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
-        logistic(g[n], out=a[n])
-        np.multiply(g[n], a[n], out=a[n])
+        logistic(g[n], times=g[n], out=a[n])
         # h[n,f] = a[n,f]*u[n,f]
         np.multiply(a[n], u[n], out=h[n])
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
@@ -178,8 +177,7 @@ def swiglu_lean_forward(
         u = np.matmul(x[n], W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
         a = room(2, n, F)
-        logistic(g, out=a)
-        np.multiply(g, a, out=a)
+        logistic(g, times=g, out=a)
         # h[n,f] = a[n,f]*u[n,f]
         h = np.multiply(a, u, out=room(2, n, F))
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
@@ -225,8 +223,7 @@ def swiglu_lean_backward(
         u = np.matmul(x[n], W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
         a = room(2, n, F)
-        logistic(g, out=a)
-        np.multiply(g, a, out=a)
+        logistic(g, times=g, out=a)
         # h[n,f] = a[n,f]*u[n,f]
         h = np.multiply(a, u, out=room(3, n, F))
         # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])

@@ -17,7 +17,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, incoming, normal_cdf, restore
+from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore
 from .workspace import Room, Workspace
 
 
@@ -120,10 +120,9 @@ def feed_forward_backward(
         dh = torch.matmul(dy[n], W_2, out=room(0, n, F))
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = torch.square(u[n], out=room(1, n, F))
-        torch.mul(du, -0.5, out=du)
-        torch.exp(du, out=du)
-        torch.mul(u[n], du, out=du)
+        du = room(1, n, F)
+        exp_at(u[n], (0, 0, -0.5, 0), out=du)
+        du *= u[n]
         torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
         du += Phi[n]
         du *= dh
@@ -256,10 +255,9 @@ def feed_forward_lean_backward(
         dh = torch.matmul(dy[n], W_2, out=room(3, n, F))
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = torch.square(u, out=room(4, n, F))
-        torch.mul(du, -0.5, out=du)
-        torch.exp(du, out=du)
-        torch.mul(u, du, out=du)
+        du = room(4, n, F)
+        exp_at(u, (0, 0, -0.5, 0), out=du)
+        du *= u
         torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
         du += Phi
         du *= dh
@@ -291,7 +289,7 @@ _operator = Operator(
     "feed_forward",
     feed_forward_forward,
     feed_forward_backward,
-    version="vce2c253e",
+    version="v0474ef06",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "W_2", "u", "Phi", "h"),
@@ -325,7 +323,7 @@ _lean_operator = Operator(
     "feed_forward_lean",
     feed_forward_lean_forward,
     feed_forward_lean_backward,
-    version="vcd02a616",
+    version="v26d4bc04",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "b_1", "W_2"),

@@ -25,7 +25,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, incoming, normal_cdf, restore
+from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore
 from .workspace import Room, Workspace
 
 
@@ -143,14 +143,15 @@ def feed_forward_block_backward(
     dtype = dy.dtype
     device = dy.device
     workspace = workspace or Workspace()
-    # db_2[c] = Sum_n(dy[n,c])   (C,)
-    db_2 = dy.sum(dim=0)
     rows = workspace.rows(N, F, matrices=True)
-    dz = workspace.empty((N, C), dtype, device)
+    du = workspace.empty((N, F), dtype, device)
+    dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
+    dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
+    dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
-    db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
     dW_2 = torch.zeros((parts, C, F), dtype=dtype, device=device)
+    db_2 = torch.zeros((parts, C), dtype=dtype, device=device)
 
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
@@ -158,56 +159,46 @@ def feed_forward_block_backward(
         dh = torch.matmul(dy[n], W_2, out=room(0, n, F))
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = torch.square(u[n], out=room(1, n, F))
-        torch.mul(du, -0.5, out=du)
-        torch.exp(du, out=du)
-        torch.mul(u[n], du, out=du)
-        torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
-        du += Phi[n]
-        du *= dh
+        exp_at(u[n], (0, 0, -0.5, 0), out=du[n])
+        du[n] *= u[n]
+        torch.mul(du[n], 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du[n])
+        du[n] += Phi[n]
+        du[n] *= dh
         # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
-        torch.matmul(du, W_1, out=dz[n])
-        # dW_1[f,c] = Sum_n(du[n,f]*z[n,c])
-        dW_1_block = torch.matmul(du.T, z[n], out=room(0, F, C))
-        dW_1[part] += dW_1_block
-        # db_1[f] = Sum_n(du[n,f])
-        db_1[part] += du.sum(dim=0)
-        # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_2_block = torch.matmul(dy[n].T, h[n], out=room(0, C, F))
-        dW_2[part] += dW_2_block
-
-    workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
-    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
-    db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
-    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
-    rows = workspace.rows(N, C)
-    dx = workspace.empty((N, C), dtype, device)
-    parts = workspace.parts(N, rows, (), ())
-    dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
-    dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
-
-    def dxhat_block(room: Room, part: int, n_2: slice) -> None:
-        """The rows n_2 of a block."""
+        dz = torch.matmul(du[n], W_1, out=room(0, n, C))
         # dxhat[n,c] = gamma[c]*dz[n,c]
-        dxhat = torch.mul(gamma, dz[n_2], out=room(0, n_2, C))
-        dx_part = (dxhat * xhat[n_2]).sum(dim=1) / C
+        dxhat = torch.mul(gamma, dz, out=room(1, n, C))
+        dx_part = (dxhat * xhat[n]).sum(dim=1) / C
         dx_part_2 = dxhat.sum(dim=-1) / C
         # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n] +
         #     dy[n,c]
         #     by dxc, dmu written in
-        torch.mul(dx_part[..., None], xhat[n_2], out=dx[n_2])
-        torch.sub(dxhat, dx[n_2], out=dx[n_2])
-        dx[n_2] -= dx_part_2[..., None]
-        torch.mul(r[n_2][..., None], dx[n_2], out=dx[n_2])
-        dx[n_2] += dy[n_2]
+        torch.mul(dx_part[..., None], xhat[n], out=dx[n])
+        torch.sub(dxhat, dx[n], out=dx[n])
+        dx[n] -= dx_part_2[..., None]
+        torch.mul(r[n][..., None], dx[n], out=dx[n])
+        dx[n] += dy[n]
         # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
-        dgamma[part] += (dz[n_2] * xhat[n_2]).sum(dim=0)
+        dgamma[part] += (dz * xhat[n]).sum(dim=0)
         # dbeta[c] = Sum_n(dz[n,c])
-        dbeta[part] += dz[n_2].sum(dim=0)
+        dbeta[part] += dz.sum(dim=0)
+        # dW_1[f,c] = Sum_n(du[n,f]*z[n,c])
+        dW_1_block = torch.matmul(du[n].T, z[n], out=room(0, F, C))
+        dW_1[part] += dW_1_block
+        # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
+        dW_2_block = torch.matmul(dy[n].T, h[n], out=room(0, C, F))
+        dW_2[part] += dW_2_block
+        # db_2[c] = Sum_n(dy[n,c])
+        db_2[part] += dy[n].sum(dim=0)
 
-    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
+    workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
+    db_2 = db_2[0] if parts == 1 else db_2.sum(dim=0)
+    # db_1[f] = Sum_n(du[n,f])   (F,)
+    db_1 = du.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dgamma, types["gamma"]),
@@ -360,10 +351,9 @@ def feed_forward_block_lean_backward(
         dh = torch.matmul(dy[n], W_2, out=room(3, n, F))
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = torch.square(u, out=room(4, n, F))
-        torch.mul(du, -0.5, out=du)
-        torch.exp(du, out=du)
-        torch.mul(u, du, out=du)
+        du = room(4, n, F)
+        exp_at(u, (0, 0, -0.5, 0), out=du)
+        du *= u
         torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
         du += Phi
         du *= dh
@@ -425,7 +415,7 @@ _operator = Operator(
     "feed_forward_block",
     feed_forward_block_forward,
     feed_forward_block_backward,
-    version="vf6d0ddb3",
+    version="vb3229a5f",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),
@@ -471,7 +461,7 @@ _lean_operator = Operator(
     "feed_forward_block_lean",
     feed_forward_block_lean_forward,
     feed_forward_block_lean_backward,
-    version="v52bea04f",
+    version="vc83f277b",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),

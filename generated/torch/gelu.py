@@ -15,7 +15,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, incoming, normal_cdf, restore
+from .runtime import Array, Saved, bind, exp_at, incoming, normal_cdf, restore
 
 
 def gelu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -54,7 +54,7 @@ def gelu_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     dy = incoming("gelu_backward", "dy", dy, leading, (), like=x)
     # dx[n] = (sqrt(2)*x[n]*exp(-x[n]**2/2)/(2*sqrt(pi)) + Phi[n])*dy[n]   (N,)
     #     by dPhi written in
-    dx = (0.5 * math.sqrt(2) / math.sqrt(math.pi) * (x * torch.exp(-0.5 * torch.square(x))) + Phi) * dy
+    dx = (0.5 * math.sqrt(2) / math.sqrt(math.pi) * (exp_at(x, (0, 0, -0.5, 0)) * x) + Phi) * dy
     return restore(dx, leading, types["x"]),
 
 
@@ -62,7 +62,7 @@ _operator = Operator(
     "gelu",
     gelu_forward,
     gelu_backward,
-    version="v1451f52f",
+    version="v25b78292",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x", "Phi"),

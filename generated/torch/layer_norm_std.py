@@ -57,7 +57,7 @@ def layer_norm_std_forward(
         xc_part = torch.sub(x[n], xc_part_part[..., None], out=xc[n])
         xc_part_2 = xc_part.sum(dim=-1) / C
         # xc[n,c] = -mean(x[n,c], over=c) + x[n,c]
-        #     by Sum_c(-Sum_c(x[n,c])/C + x[n,c]) = 0, subtracted once more
+        #     by Sum_c(-Sum_c_1(x[n,c_1])/C + x[n,c]) = 0, subtracted once more
         torch.sub(xc_part, xc_part_2[..., None], out=xc[n])
         # s[n] = sqrt(mean(xc[n,c]**2, over=c))
         s[n] = torch.sqrt((xc[n] * xc[n]).sum(dim=1)) / math.sqrt(C)
@@ -115,7 +115,7 @@ _operator = Operator(
     "layer_norm_std",
     layer_norm_std_forward,
     layer_norm_std_backward,
-    version="v9d6233c6",
+    version="v95ae94cb",
     arrays=("x: N... C",),
     outputs=("y: N... C",),
     options=("float eps",),
