@@ -115,11 +115,11 @@ def feed_forward_backward(
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = np.matmul(dy[n], W_2, out=room(0, n, F))
+        du_exp = room(1, n, F)
+        exp_at(u[n], (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = room(1, n, F)
-        exp_at(u[n], (0, 0, -0.5, 0), out=du)
-        du *= u[n]
+        du = np.multiply(du_exp, u[n], out=room(1, n, F))
         np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), du, out=du)
         du += Phi[n]
         du *= dh
@@ -248,11 +248,11 @@ def feed_forward_lean_backward(
         h = np.multiply(Phi, u, out=room(2, n, F))
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = np.matmul(dy[n], W_2, out=room(3, n, F))
+        du_exp = room(4, n, F)
+        exp_at(u, (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = room(4, n, F)
-        exp_at(u, (0, 0, -0.5, 0), out=du)
-        du *= u
+        du = np.multiply(du_exp, u, out=room(4, n, F))
         np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), du, out=du)
         du += Phi
         du *= dh

@@ -140,62 +140,70 @@ def feed_forward_block_backward(
     dy = incoming("feed_forward_block_backward", "dy", dy, leading, (C,), like=gamma)
     dtype = dy.dtype
     workspace = workspace or Workspace()
+    # db_2[c] = Sum_n(dy[n,c])   (C,)
+    db_2 = dy.sum(axis=0)
     rows = workspace.rows(N, F, matrices=True)
-    du = workspace.empty((N, F), dtype)
-    dx = workspace.empty((N, C), dtype)
+    dz = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
-    dgamma = np.zeros((parts, C), dtype)
-    dbeta = np.zeros((parts, C), dtype)
     dW_1 = np.zeros((parts, F, C), dtype)
+    db_1 = np.zeros((parts, F), dtype)
     dW_2 = np.zeros((parts, C, F), dtype)
-    db_2 = np.zeros((parts, C), dtype)
 
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = np.matmul(dy[n], W_2, out=room(0, n, F))
+        du_exp = room(1, n, F)
+        exp_at(u[n], (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        exp_at(u[n], (0, 0, -0.5, 0), out=du[n])
-        du[n] *= u[n]
-        np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), du[n], out=du[n])
-        du[n] += Phi[n]
-        du[n] *= dh
+        du = np.multiply(du_exp, u[n], out=room(1, n, F))
+        np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), du, out=du)
+        du += Phi[n]
+        du *= dh
         # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
-        dz = np.matmul(du[n], W_1, out=room(0, n, C))
+        np.matmul(du, W_1, out=dz[n])
+        # dW_1[f,c] = Sum_n(du[n,f]*z[n,c])
+        dW_1_block = np.matmul(du.T, z[n], out=room(0, F, C))
+        dW_1[part] += dW_1_block
+        # db_1[f] = Sum_n(du[n,f])
+        db_1[part] += du.sum(axis=0)
+        # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
+        dW_2_block = np.matmul(dy[n].T, h[n], out=room(0, C, F))
+        dW_2[part] += dW_2_block
+
+    workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts=parts)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
+    rows = workspace.rows(N, C)
+    dx = workspace.empty((N, C), dtype)
+    parts = workspace.parts(N, rows, (), ())
+    dgamma = np.zeros((parts, C), dtype)
+    dbeta = np.zeros((parts, C), dtype)
+
+    def dxhat_block(room: Room, part: int, n_2: slice) -> None:
+        """The rows n_2 of a block."""
         # dxhat[n,c] = gamma[c]*dz[n,c]
-        dxhat = np.multiply(gamma, dz, out=room(1, n, C))
-        dx_part = np.einsum("nc,nc->n", dxhat, xhat[n]) / C
+        dxhat = np.multiply(gamma, dz[n_2], out=room(0, n_2, C))
+        dx_part = np.einsum("nc,nc->n", dxhat, xhat[n_2]) / C
         dx_part_2 = dxhat.sum(axis=-1) / C
         # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n] +
         #     dy[n,c]
         #     by dxc, dmu written in
-        np.multiply(dx_part[..., None], xhat[n], out=dx[n])
-        np.subtract(dxhat, dx[n], out=dx[n])
-        dx[n] -= dx_part_2[..., None]
-        np.multiply(r[n][..., None], dx[n], out=dx[n])
-        dx[n] += dy[n]
+        np.multiply(dx_part[..., None], xhat[n_2], out=dx[n_2])
+        np.subtract(dxhat, dx[n_2], out=dx[n_2])
+        dx[n_2] -= dx_part_2[..., None]
+        np.multiply(r[n_2][..., None], dx[n_2], out=dx[n_2])
+        dx[n_2] += dy[n_2]
         # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
-        dgamma[part] += np.einsum("nc,nc->c", dz, xhat[n])
+        dgamma[part] += np.einsum("nc,nc->c", dz[n_2], xhat[n_2])
         # dbeta[c] = Sum_n(dz[n,c])
-        dbeta[part] += dz.sum(axis=0)
-        # dW_1[f,c] = Sum_n(du[n,f]*z[n,c])
-        dW_1_block = np.matmul(du[n].T, z[n], out=room(0, F, C))
-        dW_1[part] += dW_1_block
-        # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_2_block = np.matmul(dy[n].T, h[n], out=room(0, C, F))
-        dW_2[part] += dW_2_block
-        # db_2[c] = Sum_n(dy[n,c])
-        db_2[part] += dy[n].sum(axis=0)
+        dbeta[part] += dz[n_2].sum(axis=0)
 
-    workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts=parts)
+    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)
-    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
-    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
-    db_2 = db_2[0] if parts == 1 else db_2.sum(axis=0)
-    # db_1[f] = Sum_n(du[n,f])   (F,)
-    db_1 = du.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dgamma, types["gamma"]),
@@ -344,11 +352,11 @@ def feed_forward_block_lean_backward(
         h = np.multiply(Phi, u, out=room(2, n, F))
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = np.matmul(dy[n], W_2, out=room(3, n, F))
+        du_exp = room(4, n, F)
+        exp_at(u, (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = room(4, n, F)
-        exp_at(u, (0, 0, -0.5, 0), out=du)
-        du *= u
+        du = np.multiply(du_exp, u, out=room(4, n, F))
         np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), du, out=du)
         du += Phi
         du *= dh

@@ -357,98 +357,112 @@ def transformer_block_backward(
     dy = incoming("transformer_block_backward", "dy", dy, leading, (T, C), like=gamma_1)
     dtype = dy.dtype
     workspace = workspace or Workspace()
+    # db_2[c] = Sum_n,i(dy[n,i,c])   (C,)
+    db_2 = dy.sum(axis=(0, 1))
+    rows = workspace.rows(T, F, matrices=True)
+    dz_2 = workspace.empty((N, T, C), dtype)
+    parts = workspace.parts(T, rows, (), (N,))
+    dW_1 = np.zeros((parts, F, C), dtype)
+    db_1 = np.zeros((parts, F), dtype)
+    dW_2 = np.zeros((parts, C, F), dtype)
+
+    def dg_block(room: Room, part: int, n: int, i: slice) -> None:
+        """The rows i of a block, for one n."""
+        # dg[n,i,f] = Sum_c(W_2[c,f]*dy[n,i,c])
+        dg = np.matmul(dy[n, i], W_2, out=room(0, i, F))
+        dq_exp = room(1, i, F)
+        exp_at(q[n, i], (0, 0, -0.5, 0), out=dq_exp)
+        # dq[n,i,f] = (sqrt(2)*q[n,i,f]*exp(-q[n,i,f]**2/2)/(2*sqrt(pi)) + Phi[n,i,f])*dg[n,i,f]
+        #     by dPhi written in
+        dq = np.multiply(dq_exp, q[n, i], out=room(1, i, F))
+        np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), dq, out=dq)
+        dq += Phi[n, i]
+        dq *= dg
+        # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
+        np.matmul(dq, W_1, out=dz_2[n, i])
+        # dW_1[f,c] = Sum_n,i(dq[n,i,f]*z_2[n,i,c])
+        dW_1_block = np.matmul(dq.T, z_2[n, i], out=room(0, F, C))
+        dW_1[part] += dW_1_block
+        # db_1[f] = Sum_n,i(dq[n,i,f])
+        db_1[part] += dq.sum(axis=0)
+        # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
+        dW_2_block = np.matmul(dy[n, i].T, g[n, i], out=room(0, C, F))
+        dW_2[part] += dW_2_block
+
+    workspace.sweep(dg_block, T, rows, (), (N,), F, dtype, parts=parts)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
+    # dbeta_2[c] = Sum_n,i(dz_2[n,i,c])   (C,)
+    #     by Sum_n,i(dz_2[n,i,c]) = Sum_f(db_1[f]*W_1[f,c])
+    dbeta_2 = np.einsum("fc,f->c", W_1, db_1)
     rows = workspace.rows(T, H * D, matrices=True)
-    dq = workspace.empty((N, T, F), dtype)
     du = workspace.empty((N, T, C), dtype)
     dO = workspace.empty((N, H, T, D), dtype)
     parts = workspace.parts(T, rows, (), (N,))
     dW_O = np.zeros((parts, C, H, D), dtype)
     dgamma_2 = np.zeros((parts, C), dtype)
-    dW_1 = np.zeros((parts, F, C), dtype)
-    dW_2 = np.zeros((parts, C, F), dtype)
-    db_2 = np.zeros((parts, C), dtype)
 
-    def dO_block(room: Room, part: int, n: int, i: slice) -> None:
-        """The rows i of a block, for one n."""
-        # dg[n,i,f] = Sum_c(W_2[c,f]*dy[n,i,c])
-        dg = np.matmul(dy[n, i], W_2, out=room(0, i, F))
-        # dq[n,i,f] = (sqrt(2)*q[n,i,f]*exp(-q[n,i,f]**2/2)/(2*sqrt(pi)) + Phi[n,i,f])*dg[n,i,f]
-        #     by dPhi written in
-        exp_at(q[n, i], (0, 0, -0.5, 0), out=dq[n, i])
-        dq[n, i] *= q[n, i]
-        np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), dq[n, i], out=dq[n, i])
-        dq[n, i] += Phi[n, i]
-        dq[n, i] *= dg
-        # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
-        dz_2 = np.matmul(dq[n, i], W_1, out=room(0, i, C))
+    def dO_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
+        """The rows i_2 of a block, for one n_2."""
         # dxhat_2[n,i,c] = gamma_2[c]*dz_2[n,i,c]
-        dxhat_2 = np.multiply(gamma_2, dz_2, out=room(1, i, C))
-        du_part = np.einsum("ic,ic->i", dxhat_2, xhat_2[n, i]) / C
+        dxhat_2 = np.multiply(gamma_2, dz_2[n_2, i_2], out=room(0, i_2, C))
+        du_part = np.einsum("ic,ic->i", dxhat_2, xhat_2[n_2, i_2]) / C
         du_part_2 = dxhat_2.sum(axis=-1) / C
         # du[n,i,c] = (-Sum_c(dxhat_2[n,i,c])/C - xhat_2[n,i,c]*Sum_c_1(dxhat_2[n,i,c_1]*xhat_2[n,i,c_1])/C +
         #     dxhat_2[n,i,c])*r_2[n,i] + dy[n,i,c]
         #     by dxc_2, dmu_2 written in
-        np.multiply(du_part[..., None], xhat_2[n, i], out=du[n, i])
-        np.subtract(dxhat_2, du[n, i], out=du[n, i])
-        du[n, i] -= du_part_2[..., None]
-        np.multiply(r_2[n, i][..., None], du[n, i], out=du[n, i])
-        du[n, i] += dy[n, i]
+        np.multiply(du_part[..., None], xhat_2[n_2, i_2], out=du[n_2, i_2])
+        np.subtract(dxhat_2, du[n_2, i_2], out=du[n_2, i_2])
+        du[n_2, i_2] -= du_part_2[..., None]
+        np.multiply(r_2[n_2, i_2][..., None], du[n_2, i_2], out=du[n_2, i_2])
+        du[n_2, i_2] += dy[n_2, i_2]
         # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*du[n,i,c])
-        np.copyto(dO[n, :, i], (du[n, i] @ W_O.reshape(C, H * D)).reshape((i.stop - i.start), H, D).transpose(1, 0, 2))
-        # dW_O[c,h,a] = Sum_n,i(du[n,i,c]*O[n,h,i,a])
-        dW_O_block = room(1, C, H, D)
         np.copyto(
-            dW_O_block, (du[n, i].T @ O[n, :, i].transpose(1, 0, 2).reshape((i.stop - i.start), H * D)).reshape(C, H, D)
+            dO[n_2, :, i_2],
+            (du[n_2, i_2] @ W_O.reshape(C, H * D)).reshape((i_2.stop - i_2.start), H, D).transpose(1, 0, 2),
+        )
+        # dW_O[c,h,a] = Sum_n,i(du[n,i,c]*O[n,h,i,a])
+        dW_O_block = room(0, C, H, D)
+        np.copyto(
+            dW_O_block,
+            (
+                du[n_2, i_2].T @ O[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)
+            ).reshape(C, H, D),
         )
         dW_O[part] += dW_O_block
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
-        dgamma_2[part] += np.einsum("ic,ic->c", dz_2, xhat_2[n, i])
-        # dW_1[f,c] = Sum_n,i(dq[n,i,f]*z_2[n,i,c])
-        dW_1_block = np.matmul(dq[n, i].T, z_2[n, i], out=room(0, F, C))
-        dW_1[part] += dW_1_block
-        # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
-        dW_2_block = np.matmul(dy[n, i].T, g[n, i], out=room(0, C, F))
-        dW_2[part] += dW_2_block
-        # db_2[c] = Sum_n,i(dy[n,i,c])
-        db_2[part] += dy[n, i].sum(axis=0)
+        dgamma_2[part] += np.einsum("ic,ic->c", dz_2[n_2, i_2], xhat_2[n_2, i_2])
 
     workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, parts=parts)
     dW_O = dW_O[0] if parts == 1 else dW_O.sum(axis=0)
     dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(axis=0)
-    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
-    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
-    db_2 = db_2[0] if parts == 1 else db_2.sum(axis=0)
-    # db_1[f] = Sum_n,i(dq[n,i,f])   (F,)
-    db_1 = dq.sum(axis=(0, 1))
-    # dbeta_2[c] = Sum_n,i(dz_2[n,i,c])   (C,)
-    #     by Sum_n,i(dz_2[n,i,c]) = Sum_f(db_1[f]*W_1[f,c])
-    dbeta_2 = np.einsum("fc,f->c", W_1, db_1)
     dQ = workspace.empty((N, H, T, D), dtype)
     parts = workspace.parts(T, rows, (N, H), ())
     dV = np.zeros((parts, N, H, T, D), dtype)
     dK = np.zeros((parts, N, H, T, D), dtype)
 
-    def dA_block(room: Room, part: int, n_2: int, h: slice, i_2: slice) -> None:
-        """The rows i_2 of a block, for one n_2 and some h."""
-        j = slice(0, min(T, i_2.stop) if causal else T)
+    def dA_block(room: Room, part: int, n_3: int, h: slice, i_3: slice) -> None:
+        """The rows i_3 of a block, for one n_3 and some h."""
+        j = slice(0, min(T, i_3.stop) if causal else T)
         # dA[n,h,i,j] = Sum_a(V[n,h,j,a]*dO[n,h,i,a])
-        dA = np.matmul(dO[n_2, h, i_2], V[n_2, h, j].swapaxes(-1, -2), out=room(0, h, i_2, j))
-        dS_sum = np.einsum("hia,hia->hi", O[n_2, h, i_2], dO[n_2, h, i_2])
+        dA = np.matmul(dO[n_3, h, i_3], V[n_3, h, j].swapaxes(-1, -2), out=room(0, h, i_3, j))
+        dS_sum = np.einsum("hia,hia->hi", O[n_3, h, i_3], dO[n_3, h, i_3])
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a])
-        dS = np.subtract(dA, dS_sum[..., None], out=room(0, h, i_2, j))
-        dS *= A[n_2, h, i_2, j]
+        dS = np.subtract(dA, dS_sum[..., None], out=room(0, h, i_3, j))
+        dS *= A[n_3, h, i_3, j]
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-        dV_block = np.matmul(A[n_2, h, i_2, j].swapaxes(-1, -2), dO[n_2, h, i_2], out=room(1, h, j, D))
-        dV[part, n_2, h, j] += dV_block
-        dK_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(1, h, i_2, D))
+        dV_block = np.matmul(A[n_3, h, i_3, j].swapaxes(-1, -2), dO[n_3, h, i_3], out=room(1, h, j, D))
+        dV[part, n_3, h, j] += dV_block
+        dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(1, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
         dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, h, j, D))
-        dK[part, n_2, h, j] += dK_block
+        dK[part, n_3, h, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        np.matmul(dS, K[n_2, h, j], out=dQ[n_2, h, i_2])
-        dQ[n_2, h, i_2] /= math.sqrt(D)
+        np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
+        dQ[n_3, h, i_3] /= math.sqrt(D)
 
     workspace.sweep(dA_block, T, rows, (N,), (), T, dtype, parts=parts, lots=H)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
@@ -464,48 +478,48 @@ def transformer_block_backward(
     dbeta_1 = np.zeros((parts, C), dtype)
     dW_Q = np.zeros((parts, H, D, C), dtype)
 
-    def dz_1_product_block(room: Room, part: int, n_3: int, i_3: slice) -> None:
-        """The rows i_3 of a block, for one n_3."""
+    def dz_1_product_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
+        """The rows i_4 of a block, for one n_4."""
         dz_1_product = np.matmul(
-            dK[n_3, :, i_3].transpose(1, 0, 2).reshape((i_3.stop - i_3.start), H * D),
+            dK[n_4, :, i_4].transpose(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
             W_K.reshape(H * D, C),
-            out=room(0, i_3, C),
+            out=room(0, i_4, C),
         )
         dz_1_product_2 = np.matmul(
-            dQ[n_3, :, i_3].transpose(1, 0, 2).reshape((i_3.stop - i_3.start), H * D),
+            dQ[n_4, :, i_4].transpose(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
             W_Q.reshape(H * D, C),
-            out=room(1, i_3, C),
+            out=room(1, i_4, C),
         )
         dz_1_product_3 = np.matmul(
-            dV[n_3, :, i_3].transpose(1, 0, 2).reshape((i_3.stop - i_3.start), H * D),
+            dV[n_4, :, i_4].transpose(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
             W_V.reshape(H * D, C),
-            out=room(2, i_3, C),
+            out=room(2, i_4, C),
         )
         # dz_1[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
-        dz_1 = np.add(dz_1_product, dz_1_product_2, out=room(0, i_3, C))
+        dz_1 = np.add(dz_1_product, dz_1_product_2, out=room(0, i_4, C))
         dz_1 += dz_1_product_3
         # dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c]
-        dxhat_1 = np.multiply(gamma_1, dz_1, out=room(1, i_3, C))
-        dx_part = np.einsum("ic,ic->i", dxhat_1, xhat_1[n_3, i_3]) / C
+        dxhat_1 = np.multiply(gamma_1, dz_1, out=room(1, i_4, C))
+        dx_part = np.einsum("ic,ic->i", dxhat_1, xhat_1[n_4, i_4]) / C
         dx_part_2 = dxhat_1.sum(axis=-1) / C
         # dx[n,i,c] = (-Sum_c(dxhat_1[n,i,c])/C - xhat_1[n,i,c]*Sum_c_1(dxhat_1[n,i,c_1]*xhat_1[n,i,c_1])/C +
         #     dxhat_1[n,i,c])*r_1[n,i] + du[n,i,c]
         #     by dxc_1, dmu_1 written in
-        np.multiply(dx_part[..., None], xhat_1[n_3, i_3], out=dx[n_3, i_3])
-        np.subtract(dxhat_1, dx[n_3, i_3], out=dx[n_3, i_3])
-        dx[n_3, i_3] -= dx_part_2[..., None]
-        np.multiply(r_1[n_3, i_3][..., None], dx[n_3, i_3], out=dx[n_3, i_3])
-        dx[n_3, i_3] += du[n_3, i_3]
+        np.multiply(dx_part[..., None], xhat_1[n_4, i_4], out=dx[n_4, i_4])
+        np.subtract(dxhat_1, dx[n_4, i_4], out=dx[n_4, i_4])
+        dx[n_4, i_4] -= dx_part_2[..., None]
+        np.multiply(r_1[n_4, i_4][..., None], dx[n_4, i_4], out=dx[n_4, i_4])
+        dx[n_4, i_4] += du[n_4, i_4]
         # dgamma_1[c] = Sum_n,i(dz_1[n,i,c]*xhat_1[n,i,c])
-        dgamma_1[part] += np.einsum("ic,ic->c", dz_1, xhat_1[n_3, i_3])
+        dgamma_1[part] += np.einsum("ic,ic->c", dz_1, xhat_1[n_4, i_4])
         # dbeta_1[c] = Sum_n,i(dz_1[n,i,c])
         dbeta_1[part] += dz_1.sum(axis=0)
         # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
         dW_Q_block = room(0, H, D, C)
         np.copyto(
             dW_Q_block,
-            (dQ[n_3, :, i_3].swapaxes(-1, -2).reshape(H * D, (i_3.stop - i_3.start)) @ z_1[n_3, i_3]).reshape(H, D, C),
+            (dQ[n_4, :, i_4].swapaxes(-1, -2).reshape(H * D, (i_4.stop - i_4.start)) @ z_1[n_4, i_4]).reshape(H, D, C),
         )
         dW_Q[part] += dW_Q_block
 
@@ -854,11 +868,11 @@ def transformer_block_lean_backward(
         g = np.multiply(Phi, q, out=room(2, i, F))
         # dg[n,i,f] = Sum_c(W_2[c,f]*dy[n,i,c])
         dg = np.matmul(dy[n, i], W_2, out=room(3, i, F))
+        dq_exp = room(4, i, F)
+        exp_at(q, (0, 0, -0.5, 0), out=dq_exp)
         # dq[n,i,f] = (sqrt(2)*q[n,i,f]*exp(-q[n,i,f]**2/2)/(2*sqrt(pi)) + Phi[n,i,f])*dg[n,i,f]
         #     by dPhi written in
-        dq = room(4, i, F)
-        exp_at(q, (0, 0, -0.5, 0), out=dq)
-        dq *= q
+        dq = np.multiply(dq_exp, q, out=room(4, i, F))
         np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), dq, out=dq)
         dq += Phi
         dq *= dg

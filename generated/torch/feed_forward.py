@@ -118,11 +118,11 @@ def feed_forward_backward(
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = torch.matmul(dy[n], W_2, out=room(0, n, F))
+        du_exp = room(1, n, F)
+        exp_at(u[n], (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = room(1, n, F)
-        exp_at(u[n], (0, 0, -0.5, 0), out=du)
-        du *= u[n]
+        du = torch.mul(du_exp, u[n], out=room(1, n, F))
         torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
         du += Phi[n]
         du *= dh
@@ -253,11 +253,11 @@ def feed_forward_lean_backward(
         h = torch.mul(Phi, u, out=room(2, n, F))
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = torch.matmul(dy[n], W_2, out=room(3, n, F))
+        du_exp = room(4, n, F)
+        exp_at(u, (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = room(4, n, F)
-        exp_at(u, (0, 0, -0.5, 0), out=du)
-        du *= u
+        du = torch.mul(du_exp, u, out=room(4, n, F))
         torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
         du += Phi
         du *= dh
@@ -289,7 +289,7 @@ _operator = Operator(
     "feed_forward",
     feed_forward_forward,
     feed_forward_backward,
-    version="v0474ef06",
+    version="vee20a4f7",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "W_2", "u", "Phi", "h"),
@@ -323,7 +323,7 @@ _lean_operator = Operator(
     "feed_forward_lean",
     feed_forward_lean_forward,
     feed_forward_lean_backward,
-    version="v26d4bc04",
+    version="v8b8dd057",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "b_1", "W_2"),

@@ -143,62 +143,70 @@ def feed_forward_block_backward(
     dtype = dy.dtype
     device = dy.device
     workspace = workspace or Workspace()
+    # db_2[c] = Sum_n(dy[n,c])   (C,)
+    db_2 = dy.sum(dim=0)
     rows = workspace.rows(N, F, matrices=True)
-    du = workspace.empty((N, F), dtype, device)
-    dx = workspace.empty((N, C), dtype, device)
+    dz = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
-    dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
-    dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
+    db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
     dW_2 = torch.zeros((parts, C, F), dtype=dtype, device=device)
-    db_2 = torch.zeros((parts, C), dtype=dtype, device=device)
 
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = torch.matmul(dy[n], W_2, out=room(0, n, F))
+        du_exp = room(1, n, F)
+        exp_at(u[n], (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        exp_at(u[n], (0, 0, -0.5, 0), out=du[n])
-        du[n] *= u[n]
-        torch.mul(du[n], 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du[n])
-        du[n] += Phi[n]
-        du[n] *= dh
+        du = torch.mul(du_exp, u[n], out=room(1, n, F))
+        torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
+        du += Phi[n]
+        du *= dh
         # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
-        dz = torch.matmul(du[n], W_1, out=room(0, n, C))
+        torch.matmul(du, W_1, out=dz[n])
+        # dW_1[f,c] = Sum_n(du[n,f]*z[n,c])
+        dW_1_block = torch.matmul(du.T, z[n], out=room(0, F, C))
+        dW_1[part] += dW_1_block
+        # db_1[f] = Sum_n(du[n,f])
+        db_1[part] += du.sum(dim=0)
+        # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
+        dW_2_block = torch.matmul(dy[n].T, h[n], out=room(0, C, F))
+        dW_2[part] += dW_2_block
+
+    workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
+    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
+    db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
+    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
+    rows = workspace.rows(N, C)
+    dx = workspace.empty((N, C), dtype, device)
+    parts = workspace.parts(N, rows, (), ())
+    dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
+    dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
+
+    def dxhat_block(room: Room, part: int, n_2: slice) -> None:
+        """The rows n_2 of a block."""
         # dxhat[n,c] = gamma[c]*dz[n,c]
-        dxhat = torch.mul(gamma, dz, out=room(1, n, C))
-        dx_part = (dxhat * xhat[n]).sum(dim=1) / C
+        dxhat = torch.mul(gamma, dz[n_2], out=room(0, n_2, C))
+        dx_part = (dxhat * xhat[n_2]).sum(dim=1) / C
         dx_part_2 = dxhat.sum(dim=-1) / C
         # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n] +
         #     dy[n,c]
         #     by dxc, dmu written in
-        torch.mul(dx_part[..., None], xhat[n], out=dx[n])
-        torch.sub(dxhat, dx[n], out=dx[n])
-        dx[n] -= dx_part_2[..., None]
-        torch.mul(r[n][..., None], dx[n], out=dx[n])
-        dx[n] += dy[n]
+        torch.mul(dx_part[..., None], xhat[n_2], out=dx[n_2])
+        torch.sub(dxhat, dx[n_2], out=dx[n_2])
+        dx[n_2] -= dx_part_2[..., None]
+        torch.mul(r[n_2][..., None], dx[n_2], out=dx[n_2])
+        dx[n_2] += dy[n_2]
         # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
-        dgamma[part] += (dz * xhat[n]).sum(dim=0)
+        dgamma[part] += (dz[n_2] * xhat[n_2]).sum(dim=0)
         # dbeta[c] = Sum_n(dz[n,c])
-        dbeta[part] += dz.sum(dim=0)
-        # dW_1[f,c] = Sum_n(du[n,f]*z[n,c])
-        dW_1_block = torch.matmul(du[n].T, z[n], out=room(0, F, C))
-        dW_1[part] += dW_1_block
-        # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_2_block = torch.matmul(dy[n].T, h[n], out=room(0, C, F))
-        dW_2[part] += dW_2_block
-        # db_2[c] = Sum_n(dy[n,c])
-        db_2[part] += dy[n].sum(dim=0)
+        dbeta[part] += dz[n_2].sum(dim=0)
 
-    workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
+    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
-    dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
-    dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
-    db_2 = db_2[0] if parts == 1 else db_2.sum(dim=0)
-    # db_1[f] = Sum_n(du[n,f])   (F,)
-    db_1 = du.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dgamma, types["gamma"]),
@@ -349,11 +357,11 @@ def feed_forward_block_lean_backward(
         h = torch.mul(Phi, u, out=room(2, n, F))
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = torch.matmul(dy[n], W_2, out=room(3, n, F))
+        du_exp = room(4, n, F)
+        exp_at(u, (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = room(4, n, F)
-        exp_at(u, (0, 0, -0.5, 0), out=du)
-        du *= u
+        du = torch.mul(du_exp, u, out=room(4, n, F))
         torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
         du += Phi
         du *= dh
@@ -415,7 +423,7 @@ _operator = Operator(
     "feed_forward_block",
     feed_forward_block_forward,
     feed_forward_block_backward,
-    version="vb3229a5f",
+    version="v3443b215",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),
@@ -461,7 +469,7 @@ _lean_operator = Operator(
     "feed_forward_block_lean",
     feed_forward_block_lean_forward,
     feed_forward_block_lean_backward,
-    version="vc83f277b",
+    version="v68fd8b38",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -52,9 +52,10 @@ def gelu_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     """
     leading, types, x, Phi = saved
     dy = incoming("gelu_backward", "dy", dy, leading, (), like=x)
+    dx_exp = exp_at(x, (0, 0, -0.5, 0))
     # dx[n] = (sqrt(2)*x[n]*exp(-x[n]**2/2)/(2*sqrt(pi)) + Phi[n])*dy[n]   (N,)
     #     by dPhi written in
-    dx = (0.5 * math.sqrt(2) / math.sqrt(math.pi) * (exp_at(x, (0, 0, -0.5, 0)) * x) + Phi) * dy
+    dx = (0.5 * math.sqrt(2) / math.sqrt(math.pi) * (dx_exp * x) + Phi) * dy
     return restore(dx, leading, types["x"]),
 
 
@@ -62,7 +63,7 @@ _operator = Operator(
     "gelu",
     gelu_forward,
     gelu_backward,
-    version="v25b78292",
+    version="v212cc192",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x", "Phi"),
