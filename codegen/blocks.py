@@ -353,7 +353,7 @@ class BlockPrinter:
     # -- selections --------------------------------------------------------------------------------------------------
 
     def _select(self, node: Select, axes: Axes, target: Target) -> None:
-        if not node.no.is_host:
+        if not node.no.is_host or (node.condition.is_host and flagged(node.condition)[0] is None):
             self._call(self.library.copy, [self.printer.laid_out(node, axes).text], target)
             return
         if isinstance(node.yes, Read) and node.yes.axes == axes and self.memory.get(node.yes.name) == target.memory:

@@ -9,6 +9,7 @@ parts of it that need more than a rule; `lower_definition` in the last is where 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -17,9 +18,9 @@ from sympy.core.relational import Relational
 
 from codegen import contractions, exponentials
 from codegen.centring import Whole
-from codegen.context import ONE, ZERO, Context, quotient
+from codegen.context import MINUS_INFINITY, ONE, ZERO, Context, quotient
 from codegen.errors import KernelError
-from codegen.guards import Weight
+from codegen.guards import Finite, Weight
 from codegen.nodes import (
     Gather,
     Identity,
@@ -78,7 +79,9 @@ def _scalar(node: Any, context: Context) -> Node:
 
 
 def _entry(node: Any, context: Context) -> Node:
-    return _named_entry(str(node.base.name), node.indices, context)
+    entry = _named_entry(str(node.base.name), node.indices, context)
+    # An integer in a sum or product with the numbers of a kernel has their type; libraries would take a wider one.
+    return Map("as_number", (entry,)) if node.base.into is not None and not context.counting else entry
 
 
 def _named_entry(name: str, where: Sequence[Any], context: Context) -> Node:
@@ -90,7 +93,7 @@ def _named_entry(name: str, where: Sequence[Any], context: Context) -> Node:
 
 
 def _position(part: Any, context: Context) -> Node:
-    return Position(part) if isinstance(part, Index) else lower(part, context)
+    return Position(part) if isinstance(part, Index) else lower(part, replace(context, counting=True))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -324,6 +327,11 @@ def _where(node: Any, context: Context) -> Node:
     return Select(lower_condition(condition, context), *branches)
 
 
+def _finite(node: Any, context: Context) -> Node:
+    value = lower(node.args[0], context)
+    return Select(Map("ne", (value, MINUS_INFINITY)), value, ZERO)
+
+
 def _largest(node: Any, context: Context) -> Node:
     first, *rest = (lower(argument, context) for argument in node.args)
     for other in rest:
@@ -358,6 +366,7 @@ RULES: tuple[tuple[Any, Rule], ...] = (
     (KroneckerDelta, _delta),
     (Where, _where),
     (Largest, _largest),
+    (Finite, _finite),
     ((Weight, Whole), lambda node, context: lower(node.args[0], context)),
     (sympy.Function, _function),
 )

@@ -241,6 +241,9 @@ class Printer:
             masked = self._select(Select(condition, node.yes, node.no), target)
             plain = self.aligned(node.yes, target)
             return Text(f"{masked.within(TERNARY + 1)} if {option.name} else {plain.within(TERNARY + 1)}", TERNARY)
+        if node.condition.is_host:
+            chosen = [self.aligned(branch, target).within(TERNARY + 1) for branch in (node.yes, node.no)]
+            return Text(f"{chosen[0]} if {self._host(node.condition).within(TERNARY + 1)} else {chosen[1]}", TERNARY)
         condition_text = self.aligned(node.condition, target).text
         yes, no = self.aligned(node.yes, target).text, self.aligned(node.no, target).text
         if node.yes.is_host and node.no.is_host:

@@ -37,6 +37,7 @@ from codegen.stability import stable
 from codegen.tails import identities
 from codegen.trace import Told, needed, told, traced
 from codegen.variants import lean, rejoined
+from codegen.weights import divided, totals
 from derive.binders import substitute
 from derive.exceptional import NO_VALUE, masked_functions
 from derive.functions import Defined, unfold
@@ -322,7 +323,7 @@ def _lowered(
     made = []
     names = [other.name for other in known]
     nonempty = frozenset(least_sizes(definitions, known))
-    without_value = slopes(known, program)
+    without_value, sums_of_weights = slopes(known, program), totals(known)
     sizes = typical_sizes(program)
     outputs = program.request.outputs if program.request is not None else ()
     for definition in definitions:
@@ -337,6 +338,7 @@ def _lowered(
             reasons += [f"{zero}, subtracted once more" for zero in zeros]
         else:
             body = without_value.settled(body)
+        body = divided(body, sums_of_weights)
         context = Context(
             program.name, frozenset(options), definition.indices, parts=parts, nonempty=nonempty, sizes=sizes,
             in_full=definition.symbol in outputs and _is_exponential(body),

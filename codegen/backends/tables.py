@@ -98,6 +98,7 @@ NUMPY: dict[str, Spelling] = {
     "at_least_one": Spelling("np.maximum({0}, 1)", POSTFIX, (TERNARY,)),
     "positive": Spelling("np.maximum({0}, np.finfo(dtype).tiny)", POSTFIX, (TERNARY,)),
     "number": Spelling("float({0})", POSTFIX, (TERNARY,)),
+    "as_number": Spelling("{0}.astype(dtype)", POSTFIX, (POSTFIX,)),
 }
 
 
@@ -129,6 +130,7 @@ TORCH: dict[str, Spelling] = {
     "at_least_one": Spelling("torch.clamp({0}, min=1)", POSTFIX, (TERNARY,)),
     "positive": Spelling("torch.clamp({0}, min=torch.finfo(dtype).tiny)", POSTFIX, (TERNARY,)),
     "number": Spelling("float({0})", POSTFIX, (TERNARY,)),
+    "as_number": Spelling("{0}.to(dtype)", POSTFIX, (POSTFIX,)),
 }
 
 

@@ -71,7 +71,7 @@ def cross_entropy_weighted_forward(
         np.einsum(
             "n,n->", W_part, np.where(W_part != 0, np.where(W_part != 0, L_top, 0) - z[np.arange(N), target] + L_log, 0)
         )
-        / W
+        / np.where(W != 0, W, 1)
     )
     saved = (leading, types, N, V, z, target, w, L_top, L_log, W)
     return cast(loss, bound.type), saved
@@ -95,7 +95,7 @@ def cross_entropy_weighted_backward(
     dtype = dloss.dtype
     workspace = workspace or Workspace()
     # dL[n] = w[target[n]]*dloss/W   (N,)
-    dL = dloss / W * w[target]
+    dL = dloss / np.where(W != 0, W, 1) * w[target]
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype)
 
@@ -142,6 +142,7 @@ def cross_entropy_weighted_value_and_gradient(
     W_part = w[target]
     # W = Sum_n(w[target[n]])
     W = W_part.sum(axis=-1)
+    loss_masked = np.where(W != 0, W, 1)
     rows = workspace.rows(N, V)
     L_top = workspace.empty((N,), dtype)
     L_log_sum = workspace.empty((N,), dtype)
@@ -155,7 +156,7 @@ def cross_entropy_weighted_value_and_gradient(
         np.exp(L_log_exp, out=L_log_exp)
         L_log_sum[n] = L_log_exp.sum(axis=-1)
         # dL[n] = w[target[n]]*dloss/W
-        dL = W_part[n] / W
+        dL = W_part[n] / loss_masked
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - w[target[n]]*[v = target[n]]*dloss/W
         #     by w[target[n]]*dloss/W = dL[n]
         np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
@@ -168,6 +169,6 @@ def cross_entropy_weighted_value_and_gradient(
         np.einsum(
             "n,n->", W_part, np.where(W_part != 0, np.where(W_part != 0, L_top, 0) - z[np.arange(N), target] + L_log, 0)
         )
-        / W
+        / loss_masked
     )
     return cast(loss, bound.type), restore(dz, leading, bound.type)

@@ -71,7 +71,7 @@ def label_smoothing_forward(
     # hard[n] = -z[n,target[n]] + L[n]   (N,)
     hard = L_top - z[np.arange(N), target] + L_log
     # loss = Sum_n((1 - eps)*hard[n] + uniform[n]*eps)/N
-    loss = ((1 - eps) * hard + eps * uniform).sum(axis=-1) / N
+    loss = ((1 - eps) * hard + eps * (uniform if eps != 0 else 0)).sum(axis=-1) / N
     saved = (leading, types, N, V, eps, z, target, L_top, L_log)
     return cast(loss, bound.type), saved
 
@@ -174,5 +174,5 @@ def label_smoothing_value_and_gradient(
     # hard[n] = -z[n,target[n]] + L[n]   (N,)
     hard = L_top - z[np.arange(N), target] + L_log
     # loss = Sum_n((1 - eps)*hard[n] + uniform[n]*eps)/N
-    loss = ((1 - eps) * hard + eps * uniform).sum(axis=-1) / N
+    loss = ((1 - eps) * hard + eps * (uniform if eps != 0 else 0)).sum(axis=-1) / N
     return cast(loss, bound.type), restore(dz, leading, bound.type)

@@ -112,6 +112,7 @@ def ranking_loss_backward(
         ds[q][np.arange(q.stop - q.start), target[q]] -= dL[q] / tau
         dtau_masked = room(1, M, q)
         np.copyto(dtau_masked, s[q].T)
+        np.copyto(dtau_masked, 0, where=s[q].T == -math.inf)
         np.copyto(dtau_masked, 0, where=~((np.arange(M)[:, None] == target[q]) | (valid[q].T > 0)))
         dtau_exp = np.subtract(ds_part.T, Z_log[q], out=room(2, M, q))
         np.copyto(dtau_exp, -math.inf, where=~((np.arange(M)[:, None] == target[q]) | (valid[q].T > 0)))

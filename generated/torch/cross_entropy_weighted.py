@@ -75,7 +75,7 @@ def cross_entropy_weighted_forward(
                 W_part != 0, torch.where(W_part != 0, L_top, 0) - z[torch.arange(N, device=device), target] + L_log, 0
             )
         ).sum(dim=0)
-        / W
+        / torch.where(W != 0, W, 1)
     )
     saved = (leading, types, N, V, z, target, w, L_top, L_log, W)
     return cast(loss, bound.type), saved
@@ -100,7 +100,7 @@ def cross_entropy_weighted_backward(
     device = dloss.device
     workspace = workspace or Workspace()
     # dL[n] = w[target[n]]*dloss/W   (N,)
-    dL = dloss / W * w[target]
+    dL = dloss / torch.where(W != 0, W, 1) * w[target]
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
 
@@ -148,6 +148,7 @@ def cross_entropy_weighted_value_and_gradient(
     W_part = w[target]
     # W = Sum_n(w[target[n]])
     W = W_part.sum(dim=-1)
+    loss_masked = torch.where(W != 0, W, 1)
     rows = workspace.rows(N, V)
     L_top = workspace.empty((N,), dtype, device)
     L_log_sum = workspace.empty((N,), dtype, device)
@@ -161,7 +162,7 @@ def cross_entropy_weighted_value_and_gradient(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log_sum[n] = L_log_exp.sum(dim=-1)
         # dL[n] = w[target[n]]*dloss/W
-        dL = W_part[n] / W
+        dL = W_part[n] / loss_masked
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - w[target[n]]*[v = target[n]]*dloss/W
         #     by w[target[n]]*dloss/W = dL[n]
         torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
@@ -176,7 +177,7 @@ def cross_entropy_weighted_value_and_gradient(
                 W_part != 0, torch.where(W_part != 0, L_top, 0) - z[torch.arange(N, device=device), target] + L_log, 0
             )
         ).sum(dim=0)
-        / W
+        / loss_masked
     )
     return cast(loss, bound.type), restore(dz, leading, bound.type)
 
@@ -185,7 +186,7 @@ _operator = Operator(
     "cross_entropy_weighted",
     cross_entropy_weighted_forward,
     cross_entropy_weighted_backward,
-    version="vb68d6b0f",
+    version="v58b26cc9",
     arrays=("z: N... V", "target: N...", "w: V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "w", "L_top", "L_log", "W"),

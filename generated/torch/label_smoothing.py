@@ -73,7 +73,7 @@ def label_smoothing_forward(
     # hard[n] = -z[n,target[n]] + L[n]   (N,)
     hard = L_top - z[torch.arange(N, device=device), target] + L_log
     # loss = Sum_n((1 - eps)*hard[n] + uniform[n]*eps)/N
-    loss = ((1 - eps) * hard + eps * uniform).sum(dim=-1) / N
+    loss = ((1 - eps) * hard + eps * (uniform if eps != 0 else 0)).sum(dim=-1) / N
     saved = (leading, types, N, V, eps, z, target, L_top, L_log)
     return cast(loss, bound.type), saved
 
@@ -178,7 +178,7 @@ def label_smoothing_value_and_gradient(
     # hard[n] = -z[n,target[n]] + L[n]   (N,)
     hard = L_top - z[torch.arange(N, device=device), target] + L_log
     # loss = Sum_n((1 - eps)*hard[n] + uniform[n]*eps)/N
-    loss = ((1 - eps) * hard + eps * uniform).sum(dim=-1) / N
+    loss = ((1 - eps) * hard + eps * (uniform if eps != 0 else 0)).sum(dim=-1) / N
     return cast(loss, bound.type), restore(dz, leading, bound.type)
 
 
@@ -186,7 +186,7 @@ _operator = Operator(
     "label_smoothing",
     label_smoothing_forward,
     label_smoothing_backward,
-    version="v0f84c62a",
+    version="ve2827846",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float eps",),

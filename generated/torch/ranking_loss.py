@@ -119,6 +119,7 @@ def ranking_loss_backward(
         ds[q][torch.arange(q.stop - q.start, device=device), target[q]] -= dL[q] / tau
         dtau_masked = room(1, M, q)
         dtau_masked.copy_(s[q].T)
+        dtau_masked.masked_fill_(s[q].T == -math.inf, 0)
         dtau_masked.masked_fill_(~((torch.arange(M, device=device)[:, None] == target[q]) | (valid[q].T > 0)), 0)
         dtau_exp = torch.sub(ds_part.T, Z_log[q], out=room(2, M, q))
         dtau_exp.masked_fill_(~((torch.arange(M, device=device)[:, None] == target[q]) | (valid[q].T > 0)), -math.inf)
@@ -139,7 +140,7 @@ _operator = Operator(
     "ranking_loss",
     ranking_loss_forward,
     ranking_loss_backward,
-    version="vf87bd4ec",
+    version="ve1da2189",
     arrays=("s: N... M", "target: N...", "valid: N... M"),
     outputs=("L: N...",),
     options=("Tensor tau",),
