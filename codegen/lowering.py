@@ -33,8 +33,8 @@ from codegen.nodes import (
     Select,
     Size,
 )
-from codegen.stability import ErfComplement, Largest, NormalCdf, Softplus
-from codegen.tails import ExpAt, Logistic, LogisticAt, LogisticSlope, LogisticSlopeAt
+from codegen.stability import ErfComplement, Largest, Softplus
+from codegen.tails import ExpAt, Logistic, LogisticAt, LogisticSlope, LogisticSlopeAt, NormalCdf, ScaledCdf
 from derive.binders import free_indices
 from derive.functions import Defined
 from derive.language import Dim, Flag, Index, Scalar, Tensor, Where, is_bracket
@@ -89,10 +89,11 @@ def _named_entry(name: str, where: Sequence[Any], context: Context) -> Node:
         for index in where:
             size(index.extent, context)
         return Read(name, tuple(where))
-    return Gather(name, tuple(_position(part, context) for part in where))
+    return Gather(name, tuple(position(part, context) for part in where))
 
 
-def _position(part: Any, context: Context) -> Node:
+def position(part: Any, context: Context) -> Node:
+    """The node for a whole number: an index, or what stands in the place of one."""
     return Position(part) if isinstance(part, Index) else lower(part, replace(context, counting=True))
 
 
@@ -272,6 +273,7 @@ FUNCTIONS: dict[type, str] = {
     LogisticSlopeAt: "logistic_slope_at",
     ErfComplement: "erfc",
     NormalCdf: "normal_cdf",
+    ScaledCdf: "scaled_normal_cdf",
 }
 AT_POLYNOMIAL = frozenset({"exp_at", "logistic_at", "logistic_slope_at"})
 STEEP = frozenset({"log", "sinh", "cosh"})  # functions that warn at some finite argument
@@ -307,7 +309,7 @@ def lower_condition(node: Any, context: Context) -> Node:
             for s in node.args
         ]
         relation = node.reversed if ranks[0] > ranks[1] else node
-        return Map(COMPARISONS[type(relation)], tuple(_position(side, context) for side in relation.args))
+        return Map(COMPARISONS[type(relation)], tuple(position(side, context) for side in relation.args))
     raise KernelError(f"{context.program}: {node}: expected a condition")
 
 
@@ -345,7 +347,7 @@ def _delta(node: Any, context: Context) -> Node:
         size(row.extent, context)
         return Identity(row, column)
     sides = sorted(node.args[:2], key=lambda side: not free_indices(side))
-    return Select(Map("eq", tuple(_position(side, context) for side in sides)), ONE, ZERO)
+    return Select(Map("eq", tuple(position(side, context) for side in sides)), ONE, ZERO)
 
 
 Rule = Callable[[Any, Context], Node]

@@ -12,6 +12,9 @@ kernel computes in double precision: there the argument is exact to all that cou
 
     exp(-x^2/2)               = exp_at(x; 0, 0, -1/2, 0)
     sigma(c[1] x + c[3] x^3)  = sigma_at(x; 0, c[1], 0, c[3])
+
+And x sigma(x), or x Phi(x), is one function where both factors stand together: far out the product is a normal number
+where the tail is none.
 """
 
 from __future__ import annotations
@@ -41,6 +44,18 @@ class LogisticSlope(sympy.Function):
     """exp(-u)/(1 + exp(-u))^2, the derivative of the logistic function, kept as one elementwise function."""
 
     nargs = 1
+
+
+class NormalCdf(sympy.Function):
+    """(1 + erf(u/sqrt(2)))/2, kept as one elementwise function: u/sqrt(2) has an error that the tail magnifies."""
+
+    nargs = 1
+
+
+class ScaledCdf(sympy.Function):
+    """The product of u and the name of NormalCdf(u): it may be a normal number where that is none."""
+
+    nargs = 2
 
 
 class ExpAt(sympy.Function):
@@ -159,6 +174,25 @@ def at_polynomials(node: Any) -> Any:
     made = AT.get(type(inner))
     found = polynomial_in_one_entry(inner.args[0]) if made is not None else None
     return inner if made is None or found is None else made(*found)
+
+
+def scaled_cdf(node: Any, known: Definitions) -> Any:
+    """The expression with products of u and the name of a normal cdf of u as one function.
+
+    The name is there to be read, and costs nothing; only where it is too small has anything to be computed again.
+    """
+    inner = map_children(node, lambda part: scaled_cdf(part, known))
+    if not isinstance(inner, Mul):
+        return inner
+    for factor in inner.args:
+        definition = known.get(factor.base) if isinstance(factor, Indexed) else None
+        if definition is not None and isinstance(definition.body, NormalCdf):
+            names = dict(zip(definition.indices, factor.indices, strict=True))
+            argument = substitute(definition.body.args[0], names)
+            if argument in inner.args:
+                rest = [part for part in inner.args if part not in (factor, argument)]
+                return Mul(ScaledCdf(argument, factor), *rest)
+    return inner
 
 
 def _without_overflow(product: Mul) -> Expr:

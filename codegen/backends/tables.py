@@ -47,7 +47,7 @@ ARITHMETIC: dict[str, Spelling] = {
 # What an array library lacks, a function of the generated runtime.
 RUNTIME_FUNCTIONS = (
     "erf", "erfc", "exp_at", "exp_difference", "logistic", "logistic_at", "logistic_slope", "logistic_slope_at",
-    "normal_cdf", "softplus", "wide_sum",
+    "normal_cdf", "scaled_normal_cdf", "softplus", "wide_sum",
 )  # fmt: skip
 AT = "({1}, {2}, {3}, {4})"  # the coefficients of a polynomial in {0}
 # Passes over an array that one operation of these stands for, of which any other is one.
@@ -74,6 +74,7 @@ HOST: dict[str, Spelling] = {
 OWN: dict[str, Spelling] = {
     **{name: _call(name) for name in ("logistic", "logistic_slope", "normal_cdf")},
     "exp_difference": _call("exp_difference", 2),
+    "scaled_normal_cdf": _call("scaled_normal_cdf", 2),
     **{
         name: Spelling(f"{name}({{0}}, {AT})", POSTFIX, (TERNARY,) * 5)
         for name in ("exp_at", "logistic_at", "logistic_slope_at")

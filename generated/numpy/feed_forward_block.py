@@ -24,7 +24,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore
+from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
 from .workspace import Room, Workspace
 
 
@@ -105,7 +105,7 @@ def feed_forward_block_forward(
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         normal_cdf(u[n], out=Phi[n])
         # h[n,f] = Phi[n,f]*u[n,f]
-        np.multiply(Phi[n], u[n], out=h[n])
+        scaled_normal_cdf(u[n], Phi[n], out=h[n])
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
         np.matmul(h[n], W_2.T, out=y[n])
         np.add(x[n], y[n], out=y[n])
@@ -296,7 +296,8 @@ def feed_forward_block_lean_forward(
         Phi = room(1, n_2, F)
         normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = np.multiply(Phi, u, out=room(1, n_2, F))
+        h = room(0, n_2, F)
+        scaled_normal_cdf(u, Phi, out=h)
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
         np.matmul(h, W_2.T, out=y[n_2])
         np.add(x[n_2], y[n_2], out=y[n_2])
@@ -349,7 +350,8 @@ def feed_forward_block_lean_backward(
         Phi = room(1, n, F)
         normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = np.multiply(Phi, u, out=room(2, n, F))
+        h = room(2, n, F)
+        scaled_normal_cdf(u, Phi, out=h)
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = np.matmul(dy[n], W_2, out=room(3, n, F))
         du_exp = room(4, n, F)

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, exp_at, incoming, normal_cdf, restore
+from .runtime import Array, Saved, bind, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
 
 
 def gelu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -34,7 +34,7 @@ def gelu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     # Phi[n] = 1/2 + erf(sqrt(2)*x[n]/2)/2   (N,)
     Phi = normal_cdf(x)
     # y[n] = Phi[n]*x[n]   (N,)
-    y = Phi * x
+    y = scaled_normal_cdf(x, Phi)
     saved = (leading, types, x, Phi)
     return restore(y, leading, bound.type), saved
 

@@ -254,6 +254,16 @@ def normal_cdf(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     return _blockwise(_normal_cdf_block, 5, x, out)
 
 
+def scaled_normal_cdf(x: np.ndarray, known: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """The product of x and `known`, its normal cdf. Where that is below the normal numbers it is computed again."""
+    far = x < -12 if x.dtype == np.float32 and x.size and x.min() < -12 else None
+    values = x[far].astype(np.float64) if far is not None else None
+    result = np.multiply(x, known, out=out)
+    if values is not None:
+        result[far] = values * normal_cdf(values)
+    return result
+
+
 def logistic(x: np.ndarray, times: np.ndarray | None = None, out: np.ndarray | None = None) -> np.ndarray:
     """1 / (1 + exp(-x)) = exp(min(x, 0)) / (1 + exp(-|x|)) of each entry, multiplied by `times`.
 

@@ -37,7 +37,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore
+from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
 from .workspace import Room, Workspace, bounded
 
 
@@ -244,7 +244,7 @@ def transformer_block_forward(
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
         normal_cdf(q[n_3, i_3], out=Phi[n_3, i_3])
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
-        np.multiply(Phi[n_3, i_3], q[n_3, i_3], out=g[n_3, i_3])
+        scaled_normal_cdf(q[n_3, i_3], Phi[n_3, i_3], out=g[n_3, i_3])
         y_product = room(0, n_3, i_3, C)
         np.copyto(
             y_product,
@@ -744,8 +744,9 @@ def transformer_block_lean_forward(
         Phi = room(1, n_3, i_3, F)
         normal_cdf(q, out=Phi)
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
-        g = np.multiply(Phi, q, out=room(1, n_3, i_3, F))
-        y_product = room(0, n_3, i_3, C)
+        g = room(0, n_3, i_3, F)
+        scaled_normal_cdf(q, Phi, out=g)
+        y_product = room(1, n_3, i_3, C)
         np.copyto(
             y_product,
             (
@@ -865,7 +866,8 @@ def transformer_block_lean_backward(
         Phi = room(1, i, F)
         normal_cdf(q, out=Phi)
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
-        g = np.multiply(Phi, q, out=room(2, i, F))
+        g = room(2, i, F)
+        scaled_normal_cdf(q, Phi, out=g)
         # dg[n,i,f] = Sum_c(W_2[c,f]*dy[n,i,c])
         dg = np.matmul(dy[n, i], W_2, out=room(3, i, F))
         dq_exp = room(4, i, F)

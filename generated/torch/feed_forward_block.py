@@ -25,7 +25,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore
+from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
 from .workspace import Room, Workspace
 
 
@@ -107,7 +107,7 @@ def feed_forward_block_forward(
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         normal_cdf(u[n], out=Phi[n])
         # h[n,f] = Phi[n,f]*u[n,f]
-        torch.mul(Phi[n], u[n], out=h[n])
+        scaled_normal_cdf(u[n], Phi[n], out=h[n])
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
         torch.matmul(h[n], W_2.T, out=y[n])
         torch.add(x[n], y[n], out=y[n])
@@ -300,7 +300,8 @@ def feed_forward_block_lean_forward(
         Phi = room(1, n_2, F)
         normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = torch.mul(Phi, u, out=room(1, n_2, F))
+        h = room(0, n_2, F)
+        scaled_normal_cdf(u, Phi, out=h)
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
         torch.matmul(h, W_2.T, out=y[n_2])
         torch.add(x[n_2], y[n_2], out=y[n_2])
@@ -354,7 +355,8 @@ def feed_forward_block_lean_backward(
         Phi = room(1, n, F)
         normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = torch.mul(Phi, u, out=room(2, n, F))
+        h = room(2, n, F)
+        scaled_normal_cdf(u, Phi, out=h)
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = torch.matmul(dy[n], W_2, out=room(3, n, F))
         du_exp = room(4, n, F)
@@ -423,7 +425,7 @@ _operator = Operator(
     "feed_forward_block",
     feed_forward_block_forward,
     feed_forward_block_backward,
-    version="v3443b215",
+    version="vd6b5d175",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),
@@ -469,7 +471,7 @@ _lean_operator = Operator(
     "feed_forward_block_lean",
     feed_forward_block_lean_forward,
     feed_forward_block_lean_backward,
-    version="v68fd8b38",
+    version="v008f02d8",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),

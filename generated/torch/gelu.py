@@ -15,7 +15,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, exp_at, incoming, normal_cdf, restore
+from .runtime import Array, Saved, bind, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
 
 
 def gelu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -35,7 +35,7 @@ def gelu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     # Phi[n] = 1/2 + erf(sqrt(2)*x[n]/2)/2   (N,)
     Phi = normal_cdf(x)
     # y[n] = Phi[n]*x[n]   (N,)
-    y = Phi * x
+    y = scaled_normal_cdf(x, Phi)
     saved = (leading, types, x, Phi)
     return restore(y, leading, bound.type), saved
 
@@ -63,7 +63,7 @@ _operator = Operator(
     "gelu",
     gelu_forward,
     gelu_backward,
-    version="v212cc192",
+    version="vd4a1a3f6",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x", "Phi"),

@@ -185,6 +185,18 @@ def normal_cdf(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor
     return torch.erfc(u, out=out).mul_(change.mul_(0.5).add_(0.5))
 
 
+def scaled_normal_cdf(x: torch.Tensor, known: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """The product of x and `known`, its normal cdf.
+
+    Where that is below the normal numbers it is computed again, on the processor; other devices round what they have.
+    """
+    value = x * known
+    if x.dtype == torch.float32 and _reaches(x, -12):
+        far = x.double()
+        value = torch.where(x < -12, torch.erfc(far * -math.sqrt(0.5)).mul_(far).mul_(0.5).float(), value)
+    return _into(value, x, out)
+
+
 def logistic(
     x: torch.Tensor, times: torch.Tensor | None = None, out: torch.Tensor | None = None
 ) -> torch.Tensor:
@@ -193,9 +205,7 @@ def logistic(
     Where exp(-x) overflows, the function is below the normal numbers, and the product perhaps not: on the processor it
     is then computed in double precision. On other devices nobody looks at the entries, and it is 0 there.
     """
-    seen = x.device.type == "cpu" and not torch.compiler.is_compiling() and x.numel() > 0
-    deep = seen and float(x.amin()) < -80
-    value = _logistic(doubled(x)) if deep else torch.sigmoid(x)
+    value = _logistic(doubled(x)) if _reaches(x, -80) else torch.sigmoid(x)
     return _into(value if times is None else value.mul_(times), x, out)
 
 
@@ -238,6 +248,11 @@ def wide_sum(x: torch.Tensor, axis: int | tuple[int, ...]) -> torch.Tensor:
 def doubled(x: torch.Tensor) -> torch.Tensor:
     """The values in double precision where they are single, and the device has it."""
     return x.double() if x.dtype == torch.float32 and x.device.type != "mps" else x
+
+
+def _reaches(x: torch.Tensor, low: float) -> bool:
+    """Whether an entry is seen to be below a number: entries are looked at on the processor only."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling() and x.numel() > 0 and float(x.amin()) < low
 
 
 def _into(value: torch.Tensor, x: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:

@@ -38,7 +38,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, exp_at, incoming, largest, normal_cdf, restore
+from .runtime import Array, Saved, bind, cast, exp_at, incoming, largest, normal_cdf, restore, scaled_normal_cdf
 from .workspace import Room, Workspace, bounded
 
 
@@ -247,7 +247,7 @@ def transformer_block_forward(
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
         normal_cdf(q[n_3, i_3], out=Phi[n_3, i_3])
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
-        torch.mul(Phi[n_3, i_3], q[n_3, i_3], out=g[n_3, i_3])
+        scaled_normal_cdf(q[n_3, i_3], Phi[n_3, i_3], out=g[n_3, i_3])
         y_product = room(0, n_3, i_3, C)
         y_product.copy_(
             (
@@ -746,8 +746,9 @@ def transformer_block_lean_forward(
         Phi = room(1, n_3, i_3, F)
         normal_cdf(q, out=Phi)
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
-        g = torch.mul(Phi, q, out=room(1, n_3, i_3, F))
-        y_product = room(0, n_3, i_3, C)
+        g = room(0, n_3, i_3, F)
+        scaled_normal_cdf(q, Phi, out=g)
+        y_product = room(1, n_3, i_3, C)
         y_product.copy_(
             (
                 g.reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), F) @ W_2.T
@@ -867,7 +868,8 @@ def transformer_block_lean_backward(
         Phi = room(1, i, F)
         normal_cdf(q, out=Phi)
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
-        g = torch.mul(Phi, q, out=room(2, i, F))
+        g = room(2, i, F)
+        scaled_normal_cdf(q, Phi, out=g)
         # dg[n,i,f] = Sum_c(W_2[c,f]*dy[n,i,c])
         dg = torch.matmul(dy[n, i], W_2, out=room(3, i, F))
         dq_exp = room(4, i, F)
@@ -1123,7 +1125,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="v90434f14",
+    version="v865c5241",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1248,7 +1250,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="v7ac5e2a3",
+    version="va0a52501",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
