@@ -46,7 +46,7 @@ ARITHMETIC: dict[str, Spelling] = {
 
 # What an array library lacks, a function of the generated runtime.
 RUNTIME_FUNCTIONS = (
-    "erf", "erfc", "exp_at", "exp_difference", "logistic", "logistic_at", "logistic_slope", "logistic_slope_at",
+    "erf", "erfc", "exp_at", "exp_difference", "expit", "logistic_at", "logistic_slope", "logistic_slope_at",
     "normal_cdf", "scaled_normal_cdf", "softplus", "wide_sum",
 )  # fmt: skip
 AT = "({1}, {2}, {3}, {4})"  # the coefficients of a polynomial in {0}
@@ -72,14 +72,15 @@ HOST: dict[str, Spelling] = {
 
 # Functions of the runtime of both libraries.
 OWN: dict[str, Spelling] = {
-    **{name: _call(name) for name in ("logistic", "logistic_slope", "normal_cdf")},
+    "logistic": _call("expit"),  # not a name that a program may well have
+    **{name: _call(name) for name in ("logistic_slope", "normal_cdf")},
     "exp_difference": _call("exp_difference", 2),
     "scaled_normal_cdf": _call("scaled_normal_cdf", 2),
     **{
         name: Spelling(f"{name}({{0}}, {AT})", POSTFIX, (TERNARY,) * 5)
         for name in ("exp_at", "logistic_at", "logistic_slope_at")
     },
-    "scaled_logistic": Spelling("logistic({1}, times={0})", POSTFIX, (TERNARY,) * 2),
+    "scaled_logistic": Spelling("expit({1}, times={0})", POSTFIX, (TERNARY,) * 2),
     "scaled_logistic_at": Spelling(
         "logistic_at({1}, ({2}, {3}, {4}, {5}), times={0})", POSTFIX, (TERNARY,) * 6
     ),

@@ -264,7 +264,7 @@ def scaled_normal_cdf(x: np.ndarray, known: np.ndarray, out: np.ndarray | None =
     return result
 
 
-def logistic(x: np.ndarray, times: np.ndarray | None = None, out: np.ndarray | None = None) -> np.ndarray:
+def expit(x: np.ndarray, times: np.ndarray | None = None, out: np.ndarray | None = None) -> np.ndarray:
     """1 / (1 + exp(-x)) = exp(min(x, 0)) / (1 + exp(-|x|)) of each entry, multiplied by `times`.
 
     Error below 3 units in the last place, and below 4 with the product.

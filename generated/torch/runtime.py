@@ -197,7 +197,7 @@ def scaled_normal_cdf(x: torch.Tensor, known: torch.Tensor, out: torch.Tensor | 
     return _into(value, x, out)
 
 
-def logistic(
+def expit(
     x: torch.Tensor, times: torch.Tensor | None = None, out: torch.Tensor | None = None
 ) -> torch.Tensor:
     """1 / (1 + exp(-x)) of each entry, multiplied by `times`, in `out` if that is given.

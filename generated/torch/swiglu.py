@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, incoming, logistic, restore
+from .runtime import Array, Saved, bind, cast, expit, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -64,7 +64,7 @@ def swiglu_forward(
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
         torch.matmul(x[n], W_u.T, out=u[n])
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
-        logistic(g[n], times=g[n], out=a[n])
+        expit(g[n], times=g[n], out=a[n])
         # h[n,f] = a[n,f]*u[n,f]
         torch.mul(a[n], u[n], out=h[n])
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
@@ -112,10 +112,10 @@ def swiglu_backward(
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
         #     by da written in
         dg = torch.neg(g[n], out=room(2, n, F))
-        logistic(dg, out=dg)
+        expit(dg, out=dg)
         torch.mul(a[n], dg, out=dg)
         dg_part = room(3, n, F)
-        logistic(g[n], out=dg_part)
+        expit(g[n], out=dg_part)
         dg += dg_part
         dg *= dh
         dg *= u[n]
@@ -183,7 +183,7 @@ def swiglu_lean_forward(
         u = torch.matmul(x[n], W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
         a = room(2, n, F)
-        logistic(g, times=g, out=a)
+        expit(g, times=g, out=a)
         # h[n,f] = a[n,f]*u[n,f]
         h = torch.mul(a, u, out=room(2, n, F))
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
@@ -230,7 +230,7 @@ def swiglu_lean_backward(
         u = torch.matmul(x[n], W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
         a = room(2, n, F)
-        logistic(g, times=g, out=a)
+        expit(g, times=g, out=a)
         # h[n,f] = a[n,f]*u[n,f]
         h = torch.mul(a, u, out=room(3, n, F))
         # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])
@@ -240,10 +240,10 @@ def swiglu_lean_backward(
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
         #     by da written in
         dg = torch.neg(g, out=room(6, n, F))
-        logistic(dg, out=dg)
+        expit(dg, out=dg)
         torch.mul(a, dg, out=dg)
         dg_part = room(7, n, F)
-        logistic(g, out=dg_part)
+        expit(g, out=dg_part)
         dg += dg_part
         dg *= dh
         dg *= u
@@ -274,7 +274,7 @@ _operator = Operator(
     "swiglu",
     swiglu_forward,
     swiglu_backward,
-    version="v2f52d269",
+    version="v8e334d36",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d", "g", "u", "a", "h"),
@@ -304,7 +304,7 @@ _lean_operator = Operator(
     "swiglu_lean",
     swiglu_lean_forward,
     swiglu_lean_backward,
-    version="v539b1af1",
+    version="vbe71ffd0",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d"),
