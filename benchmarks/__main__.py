@@ -1,8 +1,9 @@
 """`python -m benchmarks NAME [--quick] [--json]`: the table of benchmarks, and how a result is shown.
 
 A benchmark is a module with `measure(quick, note)`, which returns rows: `benchmarks.timing.Row` or a class with further
-fields, the same for all. The fields are the columns, but for those that no row has anything in. `note` takes a sentence about the measurement, such as a peer that is not installed. Modules are
-imported when they are run, so that none pays for the imports of another.
+fields, the same for all. The fields are the columns, but for those that no row has anything in. `note` takes a sentence
+about the measurement, such as a peer that is not installed. Modules are imported when they are run, so that none pays
+for the imports of another.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ RATE = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class Pace(Row):
-    """A step of ours and theirs, also in tokens per second; the ratio is the median over rounds of their time / ours."""
+    """A step of ours and theirs, also in tokens per second; the ratio is the median over rounds of their time/ours."""
 
     tokens_per_s: float
     peer_tokens_per_s: float

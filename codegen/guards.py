@@ -6,9 +6,9 @@ Part of `codegen.stability`. One rule, an identity wherever both sides have a va
 
 So x exp(x/t - s) is 0 for an x of -inf. The weight of a sum of logarithms may be a number of the caller's, such as the
 share of a term that is switched off. A logarithm is also whatever stands in log space, such as a logit less the
-logsumexp of its row: a logit of -inf with a
-weight of 0 adds 0. Arrays are computed everywhere and selected from afterwards, so log(y) is selected by its argument,
-log(y where x != 0, else 1): log(0) is not met on the way, and no warning is raised.
+logsumexp of its row: a logit of -inf with a weight of 0 adds 0. Arrays are computed everywhere and selected from
+afterwards, so log(y) is selected by its argument, log(y where x != 0, else 1): log(0) is not met on the way, and no
+warning is raised.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _is_logarithm(node: Any, known: Definitions, others: Sequence[Expr]) -> bool
 
 
 def _grows_with(node: Expr, exponent: Expr | None) -> bool:
-    """Whether an exponent has among its terms a multiple of the expression, and is not itself it: x beside exp(x/t - s)."""
+    """Whether an exponent, not the expression itself, has a multiple of it among its terms: x beside exp(x/t - s)."""
     terms = Add.make_args(exponent) if exponent is not None else ()
     return node != exponent and any(node in Mul.make_args(term) for term in terms)
 

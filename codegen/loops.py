@@ -20,8 +20,8 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from codegen.costs import Sizes, entries
 from codegen.backends.tables import PASSES
+from codegen.costs import Sizes, entries
 from codegen.nodes import (
     Axes,
     Contract,

@@ -113,7 +113,9 @@ def _contracted(left: Node, right: Node, over: Axes) -> Node:
 
 COMPARISONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
 LABELS = {
-    "exp": "exp", "exp_at": "exp", "exp_difference": "exp", "max": "top", "sum": "sum", "wide sum": "sum", "prod": "prod",
+    **dict.fromkeys(["exp", "exp_at", "exp_difference"], "exp"),
+    **dict.fromkeys(["sum", "wide sum"], "sum"),
+    "max": "top", "prod": "prod",
     **dict.fromkeys([*sorted(COMPARISONS), "or", "and", "not"], "mask"),
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Exponential tails: where a function is small, it is computed as something small, from an argument that is not rounded.
+"""Exponential tails: what is small is computed as something small, from an argument that is not rounded.
 
 Part of `codegen.stability`, before its rules and after them. First, where a tail is the rest of a difference, as for
 every u at which tanh(u) is close to -1, it becomes a function of its own:
@@ -141,7 +141,9 @@ def _rewritten(node: Any, known: Definitions, cancelling: set[Expr]) -> Any:
             argument = _inside(bare, known)
             assert argument is not None
             sign = S.One if term.as_coeff_Mul()[0] == number else S.NegativeOne
-            tail = 2 * number * Logistic(2 * sign * argument) if power == 1 else 4 * number * LogisticSlope(2 * argument)
+            tail = (
+                2 * number * Logistic(2 * sign * argument) if power == 1 else 4 * number * LogisticSlope(2 * argument)
+            )
             return inner - number - term + tail
     return inner
 

@@ -1,9 +1,9 @@
 """Sums of weights that may all be 0: what is divided by one is 0 then, the policy for an empty set.
 
-Beside `codegen.stability`, for statements and adjoints. A weighted mean Sum(w x) / Sum(w) has no value where every weight
-is 0, and 0/0 in floating point also where all weights underflow. The sum is taken as 1 there,
+Beside `codegen.stability`, for statements and adjoints. A weighted mean Sum(w x) / Sum(w) has no value where every
+weight is 0, and 0/0 in floating point also where all weights underflow. The sum is taken as 1 there,
 
-    1 / u  =  1 / (u where u != 0, else 1)        for u = Sum(w ...) with w >= 0, by which the statement divides w's sums
+    1 / u  =  1 / (u where u != 0, else 1)     for u = Sum(w ...) with w >= 0, by which the statement divides w's sums
 
 an identity wherever the left side has a value. A condition among the weights says that itself, and needs no rule
 (`codegen.lowering`).

@@ -81,9 +81,7 @@ OWN: dict[str, Spelling] = {
         for name in ("exp_at", "logistic_at", "logistic_slope_at")
     },
     "scaled_logistic": Spelling("expit({1}, times={0})", POSTFIX, (TERNARY,) * 2),
-    "scaled_logistic_at": Spelling(
-        "logistic_at({1}, ({2}, {3}, {4}, {5}), times={0})", POSTFIX, (TERNARY,) * 6
-    ),
+    "scaled_logistic_at": Spelling("logistic_at({1}, ({2}, {3}, {4}, {5}), times={0})", POSTFIX, (TERNARY,) * 6),
 }
 OWN_INTO = {name: f"{spelling.text[:-1]}, out={{out}})" for name, spelling in OWN.items()}
 

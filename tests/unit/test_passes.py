@@ -121,7 +121,9 @@ def test_a_question_that_exceeds_its_budget_is_not_answered(monkeypatch: pytest.
     monkeypatch.setattr(constants, "proof_of", give_up)
     stages = traced(LIBRARY["distillation"]).backward
     asked = final("distillation")
-    assert {definition.name for definition in stages[-1].definitions} >= set(asked)  # no less is computed, nothing fails
+    assert {definition.name for definition in stages[-1].definitions} >= set(
+        asked
+    )  # no less is computed, nothing fails
 
 
 def test_a_sum_that_an_empty_index_set_would_change_is_no_constant() -> None:
