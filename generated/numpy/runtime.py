@@ -258,7 +258,7 @@ def scaled_normal_cdf(x: np.ndarray, known: np.ndarray, out: np.ndarray | None =
     """The product of x and `known`, its normal cdf. Where that is below the normal numbers it is computed again."""
     far = x < -12 if x.dtype == np.float32 and x.size and x.min() < -12 else None
     values = x[far].astype(np.float64) if far is not None else None
-    result = np.multiply(x, known, out=out)
+    result: np.ndarray = np.multiply(x, known, out=out)
     if values is not None:
         result[far] = values * normal_cdf(values)
     return result
@@ -301,7 +301,7 @@ def logistic_at(
     """The logistic function of such a polynomial, multiplied by `times`."""
 
     def block(x: np.ndarray, out: np.ndarray, scratch: np.ndarray, times: np.ndarray | None = None) -> None:
-        value = _logistic(_polynomial(x, terms))
+        value = (_logistic_of_single if x.dtype == np.float32 else _logistic)(_polynomial(x, terms))
         np.copyto(out, value if times is None else np.multiply(value, times, out=value), casting="same_kind")
 
     return _blockwise(block, 0, x, out, times)
@@ -319,9 +319,10 @@ def logistic_slope_at(x: np.ndarray, terms: tuple[float, ...], out: np.ndarray |
 def exp_difference(x: np.ndarray, top: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """exp(x - top), with the difference in double precision where x is single: exp magnifies its rounding."""
     if x.dtype != np.float32:
-        result = np.subtract(x, top, out=out)
-        return np.exp(result, out=result)
-    value = np.subtract(x, top, dtype=np.float64)
+        result: np.ndarray = np.subtract(x, top, out=out)
+        np.exp(result, out=result)
+        return result
+    value: np.ndarray = np.subtract(x, top, dtype=np.float64)
     np.exp(value, out=value)
     if out is None:
         return value.astype(x.dtype)
@@ -370,7 +371,7 @@ def _logistic_block(
 ) -> None:
     if x.dtype == np.float32 and x.min() < -80:
         # Below the normal numbers, and the product perhaps above.
-        wide = _logistic(x.astype(np.float64))
+        wide = _logistic_of_single(x.astype(np.float64))
         np.copyto(out, wide if times is None else np.multiply(wide, times, out=wide), casting="same_kind")
         return
     below, value = scratch
@@ -387,6 +388,16 @@ def _logistic_block(
         np.multiply(value, times, out=out)
 
 
+def _logistic_of_single(x: np.ndarray) -> np.ndarray:
+    """The logistic function over double precision, for results in single, where 1e-308 is 0."""
+    value: np.ndarray = np.maximum(x, -708)
+    np.negative(value, out=value)
+    np.exp(value, out=value)
+    value += 1
+    np.divide(1, value, out=value)
+    return value
+
+
 def _logistic(x: np.ndarray) -> np.ndarray:
     """The logistic function, with one exponential."""
     small = np.exp(-np.abs(x))
@@ -397,7 +408,7 @@ def _logistic(x: np.ndarray) -> np.ndarray:
 
 
 def _logistic_slope(x: np.ndarray) -> np.ndarray:
-    small = np.exp(-np.abs(x))
+    small: np.ndarray = np.exp(-np.abs(x))
     above = small + 1
     above *= above
     small /= above
