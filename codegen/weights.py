@@ -25,6 +25,8 @@ from derive.language import Scalar, Where, is_bracket
 from derive.normal.signs import reasons_nonnegative
 from derive.program import Definition
 
+LEVELS = 2  # of definitions that are looked into for the sign of a weight
+
 
 def totals(definitions: Sequence[Definition]) -> frozenset[Any]:
     """The symbols of the definitions that are sums of weights, where another one divides what has these weights."""
@@ -32,9 +34,9 @@ def totals(definitions: Sequence[Definition]) -> frozenset[Any]:
     found = set()
     for definition in definitions:
         body = unfold(definition.body)
-        if isinstance(body, sympy.Sum) and _is_weight(body.function, bodies):
+        if isinstance(body, sympy.Sum):
             weights = [part for part in Mul.make_args(body.function) if isinstance(part, Indexed)]
-            if any(_divides(other, definition, weights) for other in definitions):
+            if any(_divides(other, definition, weights) for other in definitions) and _is_weight(body.function, bodies):
                 found.add(definition.symbol)
     return frozenset(found)
 
@@ -52,16 +54,16 @@ def _is_weight(summand: Expr, bodies: dict[Any, Definition]) -> bool:
     """Whether a summand is never negative, seen with the definitions that it reads, and may be 0."""
     if any(is_bracket(part) for part in Mul.make_args(summand)):
         return False
-    return reasons_nonnegative(_written_in(summand, bodies)) is not None
+    return reasons_nonnegative(_written_in(summand, bodies, LEVELS)) is not None
 
 
-def _written_in(node: Any, bodies: dict[Any, Definition]) -> Any:
-    definition = bodies.get(_symbol(node))
+def _written_in(node: Any, bodies: dict[Any, Definition], levels: int) -> Any:
+    definition = bodies.get(_symbol(node)) if levels else None
     if definition is not None:
         where = node.indices if isinstance(node, Indexed) else ()
         body = substitute(unfold(definition.body), dict(zip(definition.indices, where, strict=True)))
-        return _written_in(body, bodies)
-    return map_children(node, lambda part: _written_in(part, bodies))
+        return _written_in(body, bodies, levels - 1)
+    return map_children(node, lambda part: _written_in(part, bodies, levels))
 
 
 def _divides(other: Definition, total: Definition, weights: Sequence[Expr]) -> bool:
