@@ -1,8 +1,9 @@
 """`python -m benchmarks NAME [--quick] [--json]`: the table of benchmarks, and how a result is shown.
 
-A benchmark is a module with `measure(quick, note)`, which returns rows: frozen dataclasses, all of one class, whose
-fields are the columns. `note` takes a sentence about the measurement, such as a peer that is not installed. Modules are
-imported when they are run, so that none pays for the imports of another.
+A benchmark is a module with `measure(quick, note)`, which returns rows: `benchmarks.timing.Row` or a class with further
+fields, the same for all. The fields are the columns, but for those that no row has anything in. `note` takes a sentence
+about the measurement, such as a peer that is not installed. Modules are imported when they are run, so that none pays
+for the imports of another.
 """
 
 from __future__ import annotations
@@ -105,15 +106,16 @@ def command(benchmark: Benchmark) -> click.Command:
 
 
 def table(title: str, rows: Sequence[Any]) -> Table:
-    """The rows for people: a column for each field, what repeats the row above left blank."""
+    """The rows for people: a column for each field that some row has, what repeats the row above left blank."""
     names = [field.name for field in fields(rows[0])] if rows else []
+    names = [name for name in names if any(getattr(row, name) is not None for row in rows)]
     shown = Table(*(name.replace("_", " ") for name in names), title=title)
     above: tuple[str, ...] = ()
     for row in rows:
         cells = tuple(cell(getattr(row, name)) for name in names)
         repeated = 0
         while above and isinstance(getattr(row, names[repeated]), str) and cells[repeated] == above[repeated]:
-            repeated += 1
+            repeated += 1  # up to a number; every class of rows has one
         shown.add_row(*("",) * repeated, *cells[repeated:])
         above = cells
     return shown

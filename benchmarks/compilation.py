@@ -13,18 +13,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.timing import Note
+from benchmarks.timing import Note, Row
 
 CHAINS = (1, 2, 4, 8, 16)
 QUICK_CHAINS = (1, 2, 4)
+TARGETS = "numpy, torch"
 LIMIT = 30.0  # seconds for the library
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Seconds of processor time for a stage; `definitions` counts those of the statement and of its gradient."""
+@dataclass(frozen=True, kw_only=True)
+class Cost(Row):
+    """Seconds of processor time for a stage; `definitions` counts those of the statement and of its gradient.
 
-    case: str
+    The target is both: what is derived and planned is planned for all.
+    """
+
     stage: str
     definitions: int
     seconds: float
@@ -91,7 +94,16 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 def row(case: str, stage: str, count: int, seconds: float, limit: float | None = None) -> Cost:
     """The row for a stage."""
-    return Cost(case, stage, count, round(seconds, 3), round(1000 * seconds / count, 3), limit)
+    return Cost(
+        case,
+        TARGETS,
+        ours_ms=round(1000 * seconds, 1),
+        stage=stage,
+        definitions=count,
+        seconds=round(seconds, 3),
+        ms_per_definition=round(1000 * seconds / count, 3),
+        limit_s=limit,
+    )
 
 
 def definitions(program: Any) -> int:

@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks import references
 from benchmarks.extremes import KERNELS, Kernel
 from benchmarks.kernels import there_and_back
-from benchmarks.timing import Note, as_numpy
+from benchmarks.timing import Note, Row, as_numpy
 
 PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
 LIMIT = 4.0  # for errors of both kinds, in float32
@@ -33,15 +33,14 @@ RIVAL = "torch's own"
 TYPES = ("float32", "float64")
 
 
-@dataclass(frozen=True)
-class Error:
+@dataclass(frozen=True, kw_only=True)
+class Error(Row):
     """The largest error of one result on one kind of inputs."""
 
     kernel: str
     result: str
     inputs: str
     type: str
-    target: str
     error: float
     unit: str
     limit: float | None = None
@@ -80,14 +79,15 @@ def errors_of(kernel: Kernel, targets: Sequence[str], quick: bool, types: Sequen
                 for name, one, other in zip(kernel.results, found, wanted, strict=True):
                     distance = references.units if name in kernel.by_entry else references.of_the_row
                     yield Error(
-                        kernel.title,
-                        name,
-                        label,
-                        kind,
+                        f"{kernel.title}: {name}, {label}, {kind}",
                         target,
-                        float(f"{distance(as_numpy(one), other):.3g}"),
-                        "ulp" if name in kernel.by_entry else "eps of the row",
-                        LIMIT if target != RIVAL and kernel.limit(name, label, kind) else None,
+                        kernel=kernel.title,
+                        result=name,
+                        inputs=label,
+                        type=kind,
+                        error=float(f"{distance(as_numpy(one), other):.3g}"),
+                        unit="ulp" if name in kernel.by_entry else "eps of the row",
+                        limit=LIMIT if target != RIVAL and kernel.limit(name, label, kind) else None,
                     )
 
 

@@ -100,7 +100,12 @@ def layer_norm(x: Any, gamma: Any, beta: Any, dy: Any, eps: float, axis: int = -
     xhat = centred * r
     g = dy * gamma
     dx = r * (g - _mean(g, axis) - xhat * _mean(g * xhat, axis))
-    return gamma * xhat + beta, dx, (dy * xhat).sum(axis=0), dy.sum(axis=0)
+    return gamma * xhat + beta, dx, _over_rows(dy * xhat), _over_rows(dy)
+
+
+def _over_rows(terms: Any) -> Exact:
+    """The sum over the rows; its size is that of the largest term, for all of the largest entry may cancel."""
+    return Exact(terms.sum(axis=0), abs(terms).max(axis=0))
 
 
 def batch_norm(x: Any, gamma: Any, beta: Any, dy: Any, eps: float) -> Results:
@@ -112,7 +117,7 @@ def rms_norm(x: Any, gamma: Any, dy: Any, eps: float) -> Results:
     """The values y = gamma x r with r = 1 / sqrt(mean x^2 + eps)."""
     r = 1 / sqrt(_mean(x**2) + mpmath.mpf(eps))
     xhat, g = x * r, dy * gamma
-    return gamma * xhat, r * (g - xhat * _mean(g * xhat)), (dy * xhat).sum(axis=0)
+    return gamma * xhat, r * (g - xhat * _mean(g * xhat)), _over_rows(dy * xhat)
 
 
 def gelu(x: Any, dy: Any) -> Results:

@@ -36,14 +36,17 @@ ROUNDS = (3, 25)  # at least, at most
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison: their time divided by ours, and both, in milliseconds."""
+    """One comparison: their time divided by ours, and both, in milliseconds; None where there is no peer or no time.
+
+    The rows of every benchmark begin so; what else one measures are further fields.
+    """
 
     case: str
     target: str
-    peer: str
-    ratio: float
-    ours_ms: float
-    peer_ms: float
+    peer: str | None = None
+    ratio: float | None = None
+    ours_ms: float | None = None
+    peer_ms: float | None = None
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ class Calls:
     # -- selections --------------------------------------------------------------------------------------------------
 
     def _select(self, node: Select, axes: Axes, target: Target) -> None:
-        if not node.no.is_host:
+        if not node.no.is_host or (node.condition.is_host and flagged(node.condition)[0] is None):
             self._call(self.library.copy, [self.printer.laid_out(node, axes).text], target)
             return
         if isinstance(node.yes, Read) and node.yes.axes == axes and self.place(node.yes.name) == target.memory:

@@ -14,6 +14,7 @@ from sympy import Expr, Mul, S
 from codegen.networks import Term, components, names_in
 from codegen.rewriting import Changes, Setting
 from derive.binders import free_indices, node_count, unshadowed
+from derive.errors import BudgetExceededError
 from derive.exceptional import empty_index_sets
 from derive.gradient import inline
 from derive.language import Index
@@ -48,7 +49,10 @@ def _sum(body: Expr, scope: Sequence[Index]) -> Expr:
 def constant(total: Expr, setting: Setting) -> Expr | None:
     """0 or 1 where the sum is that for all sizes and inputs, else None."""
     if total not in setting.constants:
-        setting.constants[total] = _decided(total, setting.program)
+        try:
+            setting.constants[total] = _decided(total, setting.program)
+        except BudgetExceededError:  # not known, and no less right for it: the sum stays as it stands
+            setting.constants[total] = None
     return setting.constants[total]
 
 

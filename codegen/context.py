@@ -27,7 +27,8 @@ class Context:
     `domain` are conditions of the expression at hand, `around` those from outside the sums that it stands in. `parts`
     names the two parts of each defined logsumexp: its maximum, and the logarithm of the scaled sum. `nonempty` are the
     sizes that are never 0, `sizes` typical values for those that have one. With `finite_tops`, a named maximum is taken
-    as the least number where it is -inf.
+    as the least number where it is -inf. With `in_full`, shares are the result itself, and wanted to the last
+    place. Where the context is `counting`, integers are positions, or compared with such.
     """
 
     program: str
@@ -39,6 +40,8 @@ class Context:
     nonempty: frozenset[str] = frozenset()
     sizes: Mapping[str, int] = field(default_factory=dict)
     finite_tops: bool = False
+    in_full: bool = False
+    counting: bool = False
 
     def within(self, condition: Any) -> Context:
         """The context where, in addition, a condition holds."""

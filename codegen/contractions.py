@@ -16,6 +16,7 @@ from sympy import Add, Expr, Indexed, Mul, Pow, S
 from codegen import lowering
 from codegen.context import ONE, ZERO, Context, multiplied, quotient
 from codegen.errors import KernelError
+from codegen.guards import Finite
 from codegen.networks import opened_sums
 from codegen.nodes import Axes, Contract, Map, Node, Reduce, Select
 from codegen.ordering import cheapest, scaled_place
@@ -82,7 +83,7 @@ def _sum_factors(body: Expr, over: Axes, context: Context) -> list[Node]:
             continue
         if power == 2 and isinstance(base, (Indexed, Add)):
             nodes += [lowering.lower(base, inside)] * 2
-        elif isinstance(factor, (Indexed, sympy.Sum, Add)) and free_indices(factor) & set(over):
+        elif isinstance(factor, (Indexed, sympy.Sum, Add, Finite)) and free_indices(factor) & set(over):
             nodes.append(lowering.lower(factor, inside))
         else:
             plain.append(factor)

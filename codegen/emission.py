@@ -27,6 +27,7 @@ from codegen.sweeps import Step, Sweep, options_of, steps, sweep_lines
 from codegen.wrapping import wrapped
 from derive.language import Flag, Tensor
 from derive.program import Program
+from derive.writing import written_definition
 
 TEMPLATES = Path(__file__).parent / "templates"
 WIDTH = 116
@@ -99,7 +100,7 @@ def kernel_text(kernel: Kernel, target: str) -> str:
     return environment().get_template("kernel.py.jinja").render(
         title=_sentence(program.title or program.name),
         name=program.name,
-        formulas=[line for statement in kernel.forward.statements for line in _wrapped(statement.formula)],
+        formulas=[line for formula in _formulas(kernel) for line in _wrapped(formula)],
         hypotheses=[*kernel.hypotheses, *(f"{size} >= {least}: {why}" for size, (least, why) in kernel.needs.items())],
         digest=statement_digest(program),
         needs_math="math" in words,
@@ -370,6 +371,15 @@ def _restored(parameter: Parameter, kind: str) -> str:
 
 def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:].rstrip('.')}."
+
+
+def _formulas(kernel: Kernel) -> list[str]:
+    """The formulas of the forward routine, and before them the definitions that they read and that are not computed."""
+    said = [statement.formula for statement in kernel.forward.statements if statement.formula]
+    words = {word for formula in said for word in re.findall(r"\w+", formula)}
+    computed = {statement.name for statement in kernel.forward.statements}
+    needed = [d for d in kernel.program.definitions if d.name in words and d.name not in computed]
+    return [*(written_definition(definition.left, definition.body) for definition in needed), *said]
 
 
 def _wrapped(formula: str) -> list[str]:

@@ -73,13 +73,26 @@ def _scaled_sum(body: Expr, index: Index, condition: Any, context: Context) -> t
     value = lowering.lower(body, context)
     if condition == sympy.true and not partly:
         top: Node = Reduce("max", value, (index,))
-        shifted = Map("exp", (Map("sub", (value, top)),))
-        return shifted, Reduce("sum", shifted, (index,))
+        return _exp_and_sum(value, top, index, context)
     if condition != sympy.true:
         value = Select(lowering.lower_condition(condition, context), value, MINUS_INFINITY)
     top = Reduce("max", value, (index,))
-    shifted = Map("exp", (Map("sub", (value, Map("finite", (top,)))),))
-    return shifted, Map("at_least_one", (Reduce("sum", shifted, (index,)),))
+    shifted, total = _exp_and_sum(value, Map("finite", (top,)), index, context)
+    return shifted, Map("at_least_one", (total,))
+
+
+def _exp_and_sum(value: Node, top: Node, index: Index, context: Context) -> tuple[Node, Node]:
+    """exp(value - top) and its sum over the index.
+
+    The difference is rounded, and exp makes of it a relative error |value - top| times as large. Within a kernel that
+    is no matter: what comes out is a mean, whose error is that of its largest terms. A result that consists of the
+    shares is computed with a difference and a sum of twice the digits.
+    """
+    if context.in_full:
+        shifted = Map("exp_difference", (value, top))
+        return shifted, Reduce("wide sum", shifted, (index,))
+    shifted = Map("exp", (Map("sub", (value, top)),))
+    return shifted, Reduce("sum", shifted, (index,))
 
 
 def lower_logsumexp(node: Any, context: Context) -> Node:

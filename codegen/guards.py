@@ -4,9 +4,11 @@ Part of `codegen.stability`. One rule, an identity wherever both sides have a va
 
     x g = x (g where x != 0, else 0)        where g is a logarithm, or a sum with one, and x varies at least as g does
 
-A logarithm is also whatever stands in log space, such as a logit less the logsumexp of its row: a logit of -inf with a
-weight of 0 adds 0. Arrays are computed everywhere and selected from afterwards, so log(y) is selected by its argument,
-log(y where x != 0, else 1): log(0) is not met on the way, and no warning is raised.
+So x exp(x/t - s) is 0 for an x of -inf. The weight of a sum of logarithms may be a number of the caller's, such as the
+share of a term that is switched off. A logarithm is also whatever stands in log space, such as a logit less the
+logsumexp of its row: a logit of -inf with a weight of 0 adds 0. Arrays are computed everywhere and selected from
+afterwards, so log(y) is selected by its argument, log(y where x != 0, else 1): log(0) is not met on the way, and no
+warning is raised.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from sympy import Add, Expr, Indexed, Mul, Ne, Pow, S
 
 from derive.binders import free_indices, map_children, substitute
 from derive.functions import Defined
-from derive.language import Where, is_bracket
+from derive.language import Scalar, Where, is_bracket
 from derive.program import Definition
 
 Definitions = Mapping[Any, Definition]  # the definition of each name known so far, its body stable
@@ -27,6 +29,12 @@ Definitions = Mapping[Any, Definition]  # the definition of each name known so f
 
 class Weight(sympy.Function):
     """The number itself, but nothing is known of it: a positive number, or an exponential, has its limit at 0."""
+
+    nargs = 1
+
+
+class Finite(sympy.Function):
+    """The number itself, or 0 where it is -inf: what multiplies it is 0 there, as exp(x) is beside x."""
 
     nargs = 1
 
@@ -55,9 +63,14 @@ def _weighted(product: Expr, known: Definitions) -> Expr:
     for place, factor in enumerate(factors):
         others = [*factors[:place], *factors[place + 1 :]]
         varies = free_indices(factor)
-        if not varies or not _is_logarithmic(factor, known, others):
+        if isinstance(factor, Indexed) and any(_grows_with(factor, exponent_of(f, known)) for f in others):
+            factors[place] = Finite(factor)
+            continue
+        if not varies or not (_is_logarithmic(factor, known, others) or _is_sum_of_logarithms(factor, known)):
             continue
         weights = [f for f in others if free_indices(f) >= varies and _may_vanish(f) and not _is_logarithmic(f, known)]
+        if not weights and _is_sum_of_logarithms(factor, known):
+            weights = [f for f in others if isinstance(f, Scalar) and not f.is_positive]
         if weights:
             factors[place] = _selected(factor, Ne(Weight(Mul(*weights)), 0), known, others)
     return Mul(*factors)
@@ -72,7 +85,7 @@ def _selected(node: Any, counts: Any, known: Definitions, others: Sequence[Expr]
     """The expression with each of its logarithms selected by itself: the difference of two infinities is no number."""
     if isinstance(node, sympy.log):
         return sympy.log(Where(counts, node.args[0], S.One))
-    if _is_logarithm(node, known, others):
+    if _is_logarithm(node, known, others) or _is_sum_of_logarithms(node, known):
         return Where(counts, node, S.Zero)
     parts = [_selected(part, counts, known, others) for part in _terms(node)]
     return node.func(*parts, *node.args[len(parts) :]) if parts else node
@@ -100,6 +113,19 @@ def _is_logarithm(node: Any, known: Definitions, others: Sequence[Expr]) -> bool
         return any(_is_logsumexp(factor, known) for term in node.args for factor in Mul.make_args(term))
     definition = known.get(node.base if isinstance(node, Indexed) else node)
     return definition is not None and _is_logarithmic(definition.body, known)
+
+
+def _grows_with(node: Expr, exponent: Expr | None) -> bool:
+    """Whether an exponent, not the expression itself, has a multiple of it among its terms: x beside exp(x/t - s)."""
+    terms = Add.make_args(exponent) if exponent is not None else ()
+    return node != exponent and any(node in Mul.make_args(term) for term in terms)
+
+
+def _is_sum_of_logarithms(node: Any, known: Definitions) -> bool:
+    """Whether an expression is the name of a sum of logarithms, which is infinite where one of them is."""
+    definition = known.get(node.base) if isinstance(node, Indexed) else None
+    parts = Mul.make_args(definition.body) if definition is not None else ()
+    return any(isinstance(part, sympy.Sum) and _is_logarithmic(part.function, known) for part in parts)
 
 
 def _is_logsumexp(node: Any, known: Definitions) -> bool:

@@ -20,6 +20,7 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from codegen.backends.tables import PASSES
 from codegen.costs import Sizes, entries
 from codegen.nodes import (
     Axes,
@@ -137,7 +138,7 @@ def _domains(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes)
         if sum(isinstance(index.extent, Dim) for index in axes) >= 2:
             layout.setdefault(frozenset(axes), axes)
             if isinstance(node, (Map, Select)):
-                passes[frozenset(axes)] = passes.get(frozenset(axes), 0) + 1
+                passes[frozenset(axes)] = passes.get(frozenset(axes), 0) + PASSES.get(getattr(node, "operation", ""), 1)
     local = collections.Counter(frozenset(statement.axes) for statement in statements if statement.name not in kept)
     for statement in statements:  # the order in which a value is laid out counts, not the one in which it is made
         layout[frozenset(statement.axes)] = statement.axes

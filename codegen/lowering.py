@@ -9,6 +9,7 @@ parts of it that need more than a rule; `lower_definition` in the last is where 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -16,9 +17,10 @@ from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, Rational, S
 from sympy.core.relational import Relational
 
 from codegen import contractions, exponentials
-from codegen.context import ONE, ZERO, Context, quotient
+from codegen.centring import Whole
+from codegen.context import MINUS_INFINITY, ONE, ZERO, Context, quotient
 from codegen.errors import KernelError
-from codegen.guards import Weight
+from codegen.guards import Finite, Weight
 from codegen.nodes import (
     Gather,
     Identity,
@@ -31,7 +33,8 @@ from codegen.nodes import (
     Select,
     Size,
 )
-from codegen.stability import ErfComplement, Largest, Logistic, NormalCdf, Softplus
+from codegen.stability import ErfComplement, Largest, Softplus
+from codegen.tails import ExpAt, Logistic, LogisticAt, LogisticSlope, LogisticSlopeAt, NormalCdf, ScaledCdf
 from derive.binders import free_indices
 from derive.functions import Defined
 from derive.language import Dim, Flag, Index, Scalar, Tensor, Where, is_bracket
@@ -76,7 +79,9 @@ def _scalar(node: Any, context: Context) -> Node:
 
 
 def _entry(node: Any, context: Context) -> Node:
-    return _named_entry(str(node.base.name), node.indices, context)
+    entry = _named_entry(str(node.base.name), node.indices, context)
+    # An integer in a sum or product with the numbers of a kernel has their type; libraries would take a wider one.
+    return Map("as_number", (entry,)) if node.base.into is not None and not context.counting else entry
 
 
 def _named_entry(name: str, where: Sequence[Any], context: Context) -> Node:
@@ -84,11 +89,12 @@ def _named_entry(name: str, where: Sequence[Any], context: Context) -> Node:
         for index in where:
             size(index.extent, context)
         return Read(name, tuple(where))
-    return Gather(name, tuple(_position(part, context) for part in where))
+    return Gather(name, tuple(position(part, context) for part in where))
 
 
-def _position(part: Any, context: Context) -> Node:
-    return Position(part) if isinstance(part, Index) else lower(part, context)
+def position(part: Any, context: Context) -> Node:
+    """The node for a whole number: an index, or what stands in the place of one."""
+    return Position(part) if isinstance(part, Index) else lower(part, replace(context, counting=True))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -166,10 +172,24 @@ def _mul(node: Any, context: Context) -> Node:
             brackets = []
         else:
             above.append(lower(factor, context))
-    result = quotient(above, below)
+    result = quotient(_scaled_tails(above), below)
     if brackets:
         result = Select(lower_condition(sympy.And(*(b.args[0] for b in brackets)), context), result, ZERO)
     return result
+
+
+def _scaled_tails(factors: Sequence[Node]) -> list[Node]:
+    """The factors with x f(x) as one function: where f(x) is below the normal numbers, the product may be above."""
+    result = list(factors)
+    for tail in factors:
+        if isinstance(tail, Map) and tail.operation in SCALED and tail.operands[0] in result:
+            x = tail.operands[0]
+            result[result.index(tail)] = Map(SCALED[tail.operation], (x, *tail.operands))
+            result.remove(x)
+    return result
+
+
+SCALED = {"logistic": "scaled_logistic", "logistic_at": "scaled_logistic_at"}
 
 
 def _pow(node: Any, context: Context) -> Node:
@@ -218,10 +238,20 @@ def _function(node: Any, context: Context) -> Node:
     name = FUNCTIONS.get(type(node))
     if name is None:
         raise KernelError(f"{context.program}: {node}: the function {type(node).__name__} cannot be compiled")
+    if name in AT_POLYNOMIAL:
+        x, *coefficients = node.args
+        return Map(name, (lower(x, context), *(_in_digits(value, context) for value in coefficients)))
     values = [lower(argument, context) for argument in node.args]
     if name in STEEP:
         values = [tamed(argument, value, context) for argument, value in zip(node.args, values, strict=True)]
     return Map(name, tuple(values))
+
+
+def _in_digits(number: Expr, context: Context) -> Node:
+    """A number that is no fraction in the digits of double precision."""
+    if number.is_Rational:
+        return _number(number, context)
+    return Literal(-1 if number.is_negative else 1, 1, repr(float(abs(number).evalf(30))))
 
 
 FUNCTIONS: dict[type, str] = {
@@ -237,9 +267,15 @@ FUNCTIONS: dict[type, str] = {
     sympy.sign: "sign",
     Softplus: "softplus",
     Logistic: "logistic",
+    LogisticSlope: "logistic_slope",
+    ExpAt: "exp_at",
+    LogisticAt: "logistic_at",
+    LogisticSlopeAt: "logistic_slope_at",
     ErfComplement: "erfc",
     NormalCdf: "normal_cdf",
+    ScaledCdf: "scaled_normal_cdf",
 }
+AT_POLYNOMIAL = frozenset({"exp_at", "logistic_at", "logistic_slope_at"})
 STEEP = frozenset({"log", "sinh", "cosh"})  # functions that warn at some finite argument
 
 
@@ -273,7 +309,7 @@ def lower_condition(node: Any, context: Context) -> Node:
             for s in node.args
         ]
         relation = node.reversed if ranks[0] > ranks[1] else node
-        return Map(COMPARISONS[type(relation)], tuple(_position(side, context) for side in relation.args))
+        return Map(COMPARISONS[type(relation)], tuple(position(side, context) for side in relation.args))
     raise KernelError(f"{context.program}: {node}: expected a condition")
 
 
@@ -293,6 +329,11 @@ def _where(node: Any, context: Context) -> Node:
     return Select(lower_condition(condition, context), *branches)
 
 
+def _finite(node: Any, context: Context) -> Node:
+    value = lower(node.args[0], context)
+    return Select(Map("ne", (value, MINUS_INFINITY)), value, ZERO)
+
+
 def _largest(node: Any, context: Context) -> Node:
     first, *rest = (lower(argument, context) for argument in node.args)
     for other in rest:
@@ -306,7 +347,7 @@ def _delta(node: Any, context: Context) -> Node:
         size(row.extent, context)
         return Identity(row, column)
     sides = sorted(node.args[:2], key=lambda side: not free_indices(side))
-    return Select(Map("eq", tuple(_position(side, context) for side in sides)), ONE, ZERO)
+    return Select(Map("eq", tuple(position(side, context) for side in sides)), ONE, ZERO)
 
 
 Rule = Callable[[Any, Context], Node]
@@ -327,6 +368,7 @@ RULES: tuple[tuple[Any, Rule], ...] = (
     (KroneckerDelta, _delta),
     (Where, _where),
     (Largest, _largest),
-    (Weight, lambda node, context: lower(node.args[0], context)),
+    (Finite, _finite),
+    ((Weight, Whole), lambda node, context: lower(node.args[0], context)),
     (sympy.Function, _function),
 )

@@ -63,7 +63,7 @@ class HostLeaf(Node):
 
 @dataclass(frozen=True)
 class Literal(HostLeaf):
-    """A rational number, numerator / denominator, or a named constant."""
+    """A rational number, or a constant, by name or in digits, with the sign of the numerator."""
 
     numerator: int
     denominator: int = 1

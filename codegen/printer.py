@@ -241,6 +241,9 @@ class Printer:
             masked = self._select(Select(condition, node.yes, node.no), target)
             plain = self.aligned(node.yes, target)
             return Text(f"{masked.within(TERNARY + 1)} if {option.name} else {plain.within(TERNARY + 1)}", TERNARY)
+        if node.condition.is_host:
+            chosen = [self.aligned(branch, target).within(TERNARY + 1) for branch in (node.yes, node.no)]
+            return Text(f"{chosen[0]} if {self._host(node.condition).within(TERNARY + 1)} else {chosen[1]}", TERNARY)
         condition_text = self.aligned(node.condition, target).text
         yes, no = self.aligned(node.yes, target).text, self.aligned(node.no, target).text
         if node.yes.is_host and node.no.is_host:
@@ -381,7 +384,8 @@ class Printer:
 
 def _literal(node: Literal) -> Text:
     if node.constant:
-        text = f"math.{ {'inf': 'inf', 'pi': 'pi', 'E': 'e'}[node.constant] }"
+        name = {"inf": "inf", "pi": "pi", "E": "e"}.get(node.constant)
+        text = f"math.{name}" if name is not None else node.constant
         return Text(f"-{text}" if node.numerator < 0 else text, UNARY if node.numerator < 0 else ATOM)
     if node.denominator == 1:
         return Text(str(node.numerator), ATOM if node.numerator >= 0 else UNARY)

@@ -77,6 +77,6 @@ def _scatter(term: Expr, delta: KroneckerDelta, base: Node | None, context: Cont
     kept = free_indices(source)
     value = lowering.lower(contracted_sum(rest, [index for index in scope if index not in kept]), context)
     positions = tuple(
-        lowering.lower(source, context) if index == target else Position(index) for index in context.order
+        lowering.position(source, context) if index == target else Position(index) for index in context.order
     )
     return Scatter(context.order, positions, value, base)

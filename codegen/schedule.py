@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from sympy import Integer, S
+from sympy import Integer, Mul, S, exp
 
 from codegen.backends.tables import RUNTIME_FUNCTIONS
+from codegen.centring import centred
 from codegen.context import Context
 from codegen.costs import typical_sizes
 from codegen.deferring import deferred
@@ -33,12 +34,14 @@ from codegen.sharing import Statement, fresh_name, hoisted, read_later, reads, s
 from codegen.shifts import unshifted
 from codegen.slopes import SLOPE_AT_ZERO, slopes
 from codegen.stability import stable
+from codegen.tails import identities
 from codegen.trace import Told, needed, told, traced
 from codegen.unnormalised import unnormalised
 from codegen.variants import lean, rejoined
+from codegen.weights import divided, totals
 from derive.binders import substitute
 from derive.exceptional import NO_VALUE, masked_functions
-from derive.functions import Defined
+from derive.functions import Defined, unfold
 from derive.language import Dim, Flag, Index, Scalar, Tensor
 from derive.program import Definition, Name, Program
 
@@ -324,17 +327,26 @@ def _lowered(
     made = []
     names = [other.name for other in known]
     nonempty = frozenset(least_sizes(definitions, known))
-    without_value = slopes(known, program)
+    without_value, sums_of_weights = slopes(known, program), totals(known)
     sizes = typical_sizes(program)
+    outputs = program.request.outputs if program.request is not None else ()
     for definition in definitions:
         earlier = known[: names.index(definition.name)] if definition.name in names else known
         body = stable(definition.body, earlier)
-        if definition.name not in names:
-            body = without_value.settled(body)
-        context = Context(
-            program.name, frozenset(options), definition.indices, parts=parts, nonempty=nonempty, sizes=sizes
-        )
         comment = comments[definition.name]
+        named = {other.symbol: other for other in earlier}
+        reasons = [comment.because] if comment.because else []
+        reasons += identities(unfold(definition.body), named)
+        if definition.name in names:
+            body, zeros = centred(body, named)
+            reasons += [f"{zero}, subtracted once more" for zero in zeros]
+        else:
+            body = without_value.settled(body)
+        body = divided(body, sums_of_weights)
+        context = Context(
+            program.name, frozenset(options), definition.indices, parts=parts, nonempty=nonempty, sizes=sizes,
+            in_full=definition.symbol in outputs and _is_exponential(body),
+        )  # fmt: skip
         formula = comment.formula
         both = logsumexp_parts(body, context) if isinstance(body, Defined) else None
         if both is not None and definition.name in parts:
@@ -343,8 +355,12 @@ def _lowered(
             for name, node, text in zip(called, both, (f"{formula} = {' + '.join(called)}", ""), strict=True):
                 made.append(Statement(name, node, definition.indices, text))
         node = lower_definition(body, context)
-        made.append(Statement(definition.name, node, definition.indices, formula, comment.because))
+        made.append(Statement(definition.name, node, definition.indices, formula, "; ".join(reasons)))
     return [replace(statement, node=gathered(statement.node)) for statement in made]
+
+
+def _is_exponential(body: Any) -> bool:
+    return any(isinstance(factor, exp) for factor in Mul.make_args(body))
 
 
 def _parts(program: Program) -> dict[str, tuple[str, str]]:

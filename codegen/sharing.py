@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from codegen.backends.tables import PASSES
 from codegen.nodes import (
     Axes,
     Contract,
@@ -94,7 +95,7 @@ def _reduced(operation: str, operand: Node, over: Axes) -> Node:
     for index in over:
         if index not in left and operation != "max":
             extent = Size(index.extent) if isinstance(index.extent, Dim) else Literal(int(index.extent))
-            result = Map("mul", (extent, result)) if operation == "sum" else Map("power", (result, extent))
+            result = Map("power", (result, extent)) if operation == "prod" else Map("mul", (extent, result))
     return result
 
 
@@ -111,9 +112,12 @@ def _contracted(left: Node, right: Node, over: Axes) -> Node:
 
 
 COMPARISONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
-LABELS = {"exp": "exp", "max": "top", "sum": "sum", "prod": "prod"} | dict.fromkeys(
-    [*sorted(COMPARISONS), "or", "and", "not"], "mask"
-)
+LABELS = {
+    **dict.fromkeys(["exp", "exp_at", "exp_difference"], "exp"),
+    **dict.fromkeys(["sum", "wide sum"], "sum"),
+    "max": "top", "prod": "prod",
+    **dict.fromkeys([*sorted(COMPARISONS), "or", "and", "not"], "mask"),
+}  # fmt: skip
 
 
 def hoisted(statements: Sequence[Statement]) -> list[Statement]:
@@ -159,6 +163,8 @@ def _wants_name(node: Node) -> bool:
     """Whether a value is too much to read inside another expression: a product that regroups axes, a mask."""
     if isinstance(node, Contract):
         return len(node.left_only) > 1 or len(node.right_only) > 1
+    if isinstance(node, Map) and node.operation in PASSES:
+        return len(node.operands) > 2  # a call that has a polynomial among its arguments
     return isinstance(node, Map) and node.operation in COMPARISONS and len(node.axes) > 1
 
 

@@ -20,7 +20,8 @@ replays them):
 After them an exponential is only ever taken of a difference such as S - logsumexp(S), which is at most 0. The kernel
 for logsumexp subtracts the row's maximum; softplus is the elementwise case. Nothing is recognised by name: a
 statement that spells out exp(s)/Sum(exp(s)) gets what `softmax` gets. What a definition already holds is read from it,
-exp(y) for y = s - logsumexp(s). At last `codegen.guards` sees to it that 0 log 0 is 0.
+exp(y) for y = s - logsumexp(s). At last `codegen.guards` sees to it that 0 log 0 is 0, and `codegen.tails` to what is
+small.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ import sympy
 from sympy import Add, Expr, Indexed, Mul, S
 
 from codegen.guards import Definitions, exponent_of, guarded
+from codegen.tails import Logistic, NormalCdf, at_polynomials, scaled_cdf, without_tanh
 from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
 from derive.folding import same, unify
 from derive.functions import Defined, unfold
@@ -48,20 +50,8 @@ class Softplus(sympy.Function):
     nargs = 1
 
 
-class Logistic(sympy.Function):
-    """1/(1 + exp(-u)), kept as one elementwise function: as an exponential it would have the error of the exponent."""
-
-    nargs = 1
-
-
 class ErfComplement(sympy.Function):
     """1 - erf(u), kept as one elementwise function; SymPy's own turns erfc(-u) back into 2 - erfc(u)."""
-
-    nargs = 1
-
-
-class NormalCdf(sympy.Function):
-    """(1 + erf(u/sqrt(2)))/2, kept as one elementwise function: u/sqrt(2) has an error that the tail magnifies."""
 
     nargs = 1
 
@@ -79,8 +69,8 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     """
     by_name = {definition.symbol: definition for definition in known}
     in_full = {definition.symbol: _spelled(definition) for definition in known}
-    rewritten = _read_exponents(_rewrite(unfold(expression), by_name), in_full)
-    return _logistic(guarded(rewritten, in_full))
+    rewritten = _read_exponents(_rewrite(without_tanh(unfold(expression), by_name), by_name), in_full)
+    return scaled_cdf(at_polynomials(_logistic(guarded(rewritten, in_full))), in_full)
 
 
 @lru_cache(maxsize=2_000)

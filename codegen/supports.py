@@ -91,7 +91,7 @@ def vanishes(node: Node, known: Supports) -> Conjuncts:
 
 def _of_map(node: Map, known: Supports) -> Conjuncts:
     operation, operands = node.operation, node.operands
-    if operation == "exp":
+    if operation in ("exp", "exp_difference"):
         return is_bottom(operands[0], known)
     if operation == "mul":
         return vanishes(operands[0], known) | vanishes(operands[1], known)

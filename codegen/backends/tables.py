@@ -45,7 +45,13 @@ ARITHMETIC: dict[str, Spelling] = {
 }
 
 # What an array library lacks, a function of the generated runtime.
-RUNTIME_FUNCTIONS = ("erf", "erfc", "logistic", "normal_cdf", "softplus")
+RUNTIME_FUNCTIONS = (
+    "erf", "erfc", "exp_at", "exp_difference", "expit", "logistic_at", "logistic_slope", "logistic_slope_at",
+    "normal_cdf", "scaled_normal_cdf", "softplus", "wide_sum",
+)  # fmt: skip
+AT = "({1}, {2}, {3}, {4})"  # the coefficients of a polynomial in {0}
+# Passes over an array that one operation of these stands for, of which any other is one.
+PASSES = {"exp_at": 3, "exp_difference": 2, "logistic_at": 4, "logistic_slope_at": 4, "scaled_logistic_at": 5}
 
 HOST: dict[str, Spelling] = {
     **ARITHMETIC,
@@ -59,9 +65,25 @@ HOST: dict[str, Spelling] = {
     },
     "softplus": Spelling("(max({0}, 0) + math.log1p(math.exp(-abs({0}))))", ATOM, (TERNARY,)),
     "logistic": Spelling("(math.exp(min({0}, 0)) / (1 + math.exp(-abs({0}))))", ATOM, (TERNARY,)),
+    "logistic_slope": Spelling("(math.exp(-abs({0})) / (1 + math.exp(-abs({0})))**2)", ATOM, (TERNARY,)),
     "normal_cdf": Spelling("(0.5 * math.erfc(-math.sqrt(0.5) * {0}))", ATOM, (UNARY,)),
     "sign": Spelling("math.copysign(1.0, {0})", POSTFIX, (TERNARY,)),
 }
+
+# Functions of the runtime of both libraries.
+OWN: dict[str, Spelling] = {
+    "logistic": _call("expit"),  # not a name that a program may well have
+    **{name: _call(name) for name in ("logistic_slope", "normal_cdf")},
+    "exp_difference": _call("exp_difference", 2),
+    "scaled_normal_cdf": _call("scaled_normal_cdf", 2),
+    **{
+        name: Spelling(f"{name}({{0}}, {AT})", POSTFIX, (TERNARY,) * 5)
+        for name in ("exp_at", "logistic_at", "logistic_slope_at")
+    },
+    "scaled_logistic": Spelling("expit({1}, times={0})", POSTFIX, (TERNARY,) * 2),
+    "scaled_logistic_at": Spelling("logistic_at({1}, ({2}, {3}, {4}, {5}), times={0})", POSTFIX, (TERNARY,) * 6),
+}
+OWN_INTO = {name: f"{spelling.text[:-1]}, out={{out}})" for name, spelling in OWN.items()}
 
 NUMPY: dict[str, Spelling] = {
     **ARITHMETIC,
@@ -70,11 +92,13 @@ NUMPY: dict[str, Spelling] = {
         for name in ("sqrt", "square", "exp", "log", "tanh", "sinh", "cosh", "sin", "cos", "sign")
     },
     "atan": _call("np.arctan"),
-    **{name: _call(name) for name in ("erf", "erfc", "normal_cdf", "logistic", "softplus")},
+    **OWN,
+    **{name: _call(name) for name in ("erf", "erfc", "softplus")},
     "finite": Spelling("np.maximum({0}, np.finfo(dtype).min)", POSTFIX, (TERNARY,)),
     "at_least_one": Spelling("np.maximum({0}, 1)", POSTFIX, (TERNARY,)),
     "positive": Spelling("np.maximum({0}, smallest(dtype))", POSTFIX, (TERNARY,)),
     "number": Spelling("float({0})", POSTFIX, (TERNARY,)),
+    "as_number": Spelling("{0}.astype(dtype)", POSTFIX, (POSTFIX,)),
 }
 
 
@@ -99,14 +123,14 @@ TORCH: dict[str, Spelling] = {
             "atan",
         )
     },
-    "logistic": _call("torch.sigmoid"),
+    **OWN,
     # torch.nn.functional.softplus(x) is x above 20: not to float64.
     "softplus": Spelling(f"torch.logaddexp({{0}}, {NUMBER_ZERO})", POSTFIX, (TERNARY,)),
-    "normal_cdf": _call("normal_cdf"),
     "finite": Spelling("torch.clamp({0}, min=torch.finfo(dtype).min)", POSTFIX, (TERNARY,)),
     "at_least_one": Spelling("torch.clamp({0}, min=1)", POSTFIX, (TERNARY,)),
     "positive": Spelling("torch.clamp({0}, min=smallest(dtype))", POSTFIX, (TERNARY,)),
     "number": Spelling("float({0})", POSTFIX, (TERNARY,)),
+    "as_number": Spelling("{0}.to(dtype)", POSTFIX, (POSTFIX,)),
 }
 
 
@@ -127,7 +151,8 @@ NUMPY_INTO = {
             ("atan", "arctan"),
         )
     },
-    **{name: f"{name}({{0}}, out={{out}})" for name in ("erf", "erfc", "normal_cdf", "logistic", "softplus")},
+    **OWN_INTO,
+    **{name: f"{name}({{0}}, out={{out}})" for name in ("erf", "erfc", "softplus")},
     "finite": "np.maximum({0}, np.finfo(dtype).min, out={out})",
     "at_least_one": "np.maximum({0}, 1, out={out})",
     "positive": "np.maximum({0}, smallest(dtype), out={out})",
@@ -142,9 +167,8 @@ TORCH_INTO = {
             "neg", "exp", "log", "sqrt", "square", "tanh", "sin", "cos", "sinh", "cosh", "sign", "atan", "erf", "erfc",
         )
     },
-    "logistic": "torch.sigmoid({0}, out={out})",
+    **OWN_INTO,
     "softplus": f"torch.logaddexp({{0}}, {NUMBER_ZERO}, out={{out}})",
-    "normal_cdf": "normal_cdf({0}, out={out})",
     "finite": "torch.clamp({0}, min=torch.finfo(dtype).min, out={out})",
     "at_least_one": "torch.clamp({0}, min=1, out={out})",
     "positive": "torch.clamp({0}, min=smallest(dtype), out={out})",
@@ -197,6 +221,7 @@ LIBRARIES: dict[str, Library] = {
         permute="transpose",
         reductions={
             "sum": "{operand}.sum(axis={axis})",
+            "wide sum": "wide_sum({operand}, {axis})",
             "prod": "{operand}.prod(axis={axis})",
             "max": "{operand}.max(axis={axis})",
             "max of any": "{operand}.max(axis={axis}, initial=-math.inf)",
@@ -262,6 +287,7 @@ LIBRARIES: dict[str, Library] = {
         permute="permute",
         reductions={
             "sum": "{operand}.sum(dim={axis})",
+            "wide sum": "wide_sum({operand}, {axis})",
             "prod": "{operand}.prod(dim={axis})",
             "max": "{operand}.amax(dim={axis})",
             "max of any": "largest({operand}, {axis})",
@@ -291,7 +317,7 @@ LIBRARIES: dict[str, Library] = {
         larger="torch.maximum({0}, {1})",
         lowest="torch.full((), -math.inf, dtype=dtype, device=device)",
         adds_products={2: "{out}.addmm_({0}, {1}, beta={beta})", 3: "{out}.baddbmm_({0}, {1}, beta={beta})"},
-        has=frozenset({"operators", "erf", "erfc", "logistic", "softplus"}),
+        has=frozenset({"operators", "erf", "erfc", "softplus"}),
         runtime={
             "title": "PyTorch",
             "library": "torch",

@@ -49,8 +49,10 @@ def batch_norm_forward(
     types = bound.types
     # mu[c] = mean(x[n,c], over=n)   (C,)
     mu = x.sum(axis=0) / N
+    xc_part = x - mu
     # xc[n,c] = -mu[c] + x[n,c]   (N, C)
-    xc = x - mu
+    #     by Sum_n(-mu[c] + x[n,c]) = 0, subtracted once more
+    xc = xc_part - xc_part.sum(axis=0) / N
     # r[c] = 1/sqrt(mean(xc[n,c]**2, over=n) + eps)   (C,)
     r = 1 / np.sqrt(np.einsum("nc,nc->c", xc, xc) / N + eps)
     # xhat[n,c] = r[c]*xc[n,c]   (N, C)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, logistic, restore, softplus
+from .runtime import Array, Saved, bind, cast, expit, incoming, restore, softplus
 
 
 def dpo_forward(
@@ -80,7 +80,7 @@ def dpo_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     dloss = incoming("dpo_backward", "dloss", dloss, None, (), like=h)
     # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
     #     by dr_l, dh written in
-    drejected = beta / N * dloss * logistic(-h)
+    drejected = beta / N * dloss * expit(-h)
     # dchosen[n] = -drejected[n]   (N,)
     #     by dr_w written in
     dchosen = -drejected
@@ -131,7 +131,7 @@ def dpo_value_and_gradient(
     loss = softplus(loss_part).sum(axis=-1) / N
     # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
     #     by dr_l, dh written in
-    drejected = beta / N * logistic(loss_part)
+    drejected = beta / N * expit(loss_part)
     # dchosen[n] = -drejected[n]   (N,)
     #     by dr_w written in
     dchosen = -drejected

@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, normal_cdf, restore
+from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
 from .workspace import Room, Workspace
 
 
@@ -71,7 +71,7 @@ def feed_forward_forward(
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         normal_cdf(u[n], out=Phi[n])
         # h[n,f] = Phi[n,f]*u[n,f]
-        np.multiply(Phi[n], u[n], out=h[n])
+        scaled_normal_cdf(u[n], Phi[n], out=h[n])
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
         np.matmul(h[n], W_2.T, out=y[n])
         y[n] += b_2
@@ -115,12 +115,11 @@ def feed_forward_backward(
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = np.matmul(dy[n], W_2, out=room(0, n, F))
+        du_exp = room(1, n, F)
+        exp_at(u[n], (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = np.square(u[n], out=room(1, n, F))
-        np.multiply(-0.5, du, out=du)
-        np.exp(du, out=du)
-        np.multiply(u[n], du, out=du)
+        du = np.multiply(du_exp, u[n], out=room(1, n, F))
         np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), du, out=du)
         du += Phi[n]
         du *= dh
@@ -197,7 +196,8 @@ def feed_forward_lean_forward(
         Phi = room(1, n, F)
         normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = np.multiply(Phi, u, out=room(1, n, F))
+        h = room(0, n, F)
+        scaled_normal_cdf(u, Phi, out=h)
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
         np.matmul(h, W_2.T, out=y[n])
         y[n] += b_2
@@ -246,15 +246,15 @@ def feed_forward_lean_backward(
         Phi = room(1, n, F)
         normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = np.multiply(Phi, u, out=room(2, n, F))
+        h = room(2, n, F)
+        scaled_normal_cdf(u, Phi, out=h)
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = np.matmul(dy[n], W_2, out=room(3, n, F))
+        du_exp = room(4, n, F)
+        exp_at(u, (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = np.square(u, out=room(4, n, F))
-        np.multiply(-0.5, du, out=du)
-        np.exp(du, out=du)
-        np.multiply(u, du, out=du)
+        du = np.multiply(du_exp, u, out=room(4, n, F))
         np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), du, out=du)
         du += Phi
         du *= dh

@@ -24,7 +24,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, normal_cdf, restore
+from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
 from .workspace import Room, Workspace
 
 
@@ -83,12 +83,15 @@ def feed_forward_block_forward(
     h = workspace.empty((N, F), dtype)
     y = workspace.empty((N, C), dtype)
 
-    def xc_block(room: Room, part: int, n: slice) -> None:
+    def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # mu[n] = mean(x[n,c], over=c)
         mu = x[n].sum(axis=-1) / C
+        xc_part = np.subtract(x[n], mu[..., None], out=xhat[n])
+        xc_part_2 = xc_part.sum(axis=-1) / C
         # xc[n,c] = -mu[n] + x[n,c]
-        xc = np.subtract(x[n], mu[..., None], out=xhat[n])
+        #     by Sum_c(-mu[n] + x[n,c]) = 0, subtracted once more
+        xc = np.subtract(xc_part, xc_part_2[..., None], out=xhat[n])
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
         r[n] = 1 / np.sqrt(np.einsum("nc,nc->n", xc, xc) / C + eps)
         # xhat[n,c] = r[n]*xc[n,c]
@@ -102,13 +105,13 @@ def feed_forward_block_forward(
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         normal_cdf(u[n], out=Phi[n])
         # h[n,f] = Phi[n,f]*u[n,f]
-        np.multiply(Phi[n], u[n], out=h[n])
+        scaled_normal_cdf(u[n], Phi[n], out=h[n])
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
         np.matmul(h[n], W_2.T, out=y[n])
         np.add(x[n], y[n], out=y[n])
         y[n] += b_2
 
-    workspace.sweep(xc_block, N, rows, (), (), C, dtype)
+    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype)
     saved = (leading, types, C, F, N, gamma, W_1, W_2, r, xhat, z, u, Phi, h)
     return restore(y, leading, bound.type), saved
 
@@ -150,12 +153,11 @@ def feed_forward_block_backward(
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = np.matmul(dy[n], W_2, out=room(0, n, F))
+        du_exp = room(1, n, F)
+        exp_at(u[n], (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = np.square(u[n], out=room(1, n, F))
-        np.multiply(-0.5, du, out=du)
-        np.exp(du, out=du)
-        np.multiply(u[n], du, out=du)
+        du = np.multiply(du_exp, u[n], out=room(1, n, F))
         np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), du, out=du)
         du += Phi[n]
         du *= dh
@@ -264,12 +266,15 @@ def feed_forward_block_lean_forward(
     xhat = workspace.empty((N, C), dtype)
     z = workspace.empty((N, C), dtype)
 
-    def xc_block(room: Room, part: int, n: slice) -> None:
+    def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # mu[n] = mean(x[n,c], over=c)
         mu = x[n].sum(axis=-1) / C
+        xc_part = np.subtract(x[n], mu[..., None], out=xhat[n])
+        xc_part_2 = xc_part.sum(axis=-1) / C
         # xc[n,c] = -mu[n] + x[n,c]
-        xc = np.subtract(x[n], mu[..., None], out=xhat[n])
+        #     by Sum_c(-mu[n] + x[n,c]) = 0, subtracted once more
+        xc = np.subtract(xc_part, xc_part_2[..., None], out=xhat[n])
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
         r[n] = 1 / np.sqrt(np.einsum("nc,nc->n", xc, xc) / C + eps)
         # xhat[n,c] = r[n]*xc[n,c]
@@ -278,7 +283,7 @@ def feed_forward_block_lean_forward(
         np.multiply(gamma, xhat[n], out=z[n])
         z[n] += beta
 
-    workspace.sweep(xc_block, N, rows, (), (), C, dtype)
+    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype)
     rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype)
 
@@ -291,7 +296,8 @@ def feed_forward_block_lean_forward(
         Phi = room(1, n_2, F)
         normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = np.multiply(Phi, u, out=room(1, n_2, F))
+        h = room(0, n_2, F)
+        scaled_normal_cdf(u, Phi, out=h)
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
         np.matmul(h, W_2.T, out=y[n_2])
         np.add(x[n_2], y[n_2], out=y[n_2])
@@ -344,15 +350,15 @@ def feed_forward_block_lean_backward(
         Phi = room(1, n, F)
         normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = np.multiply(Phi, u, out=room(2, n, F))
+        h = room(2, n, F)
+        scaled_normal_cdf(u, Phi, out=h)
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = np.matmul(dy[n], W_2, out=room(3, n, F))
+        du_exp = room(4, n, F)
+        exp_at(u, (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = np.square(u, out=room(4, n, F))
-        np.multiply(-0.5, du, out=du)
-        np.exp(du, out=du)
-        np.multiply(u, du, out=du)
+        du = np.multiply(du_exp, u, out=room(4, n, F))
         np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), du, out=du)
         du += Phi
         du *= dh

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, normal_cdf, restore
+from .runtime import Array, Saved, bind, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
 
 
 def gelu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -34,7 +34,7 @@ def gelu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     # Phi[n] = 1/2 + erf(sqrt(2)*x[n]/2)/2   (N,)
     Phi = normal_cdf(x)
     # y[n] = Phi[n]*x[n]   (N,)
-    y = Phi * x
+    y = scaled_normal_cdf(x, Phi)
     saved = (leading, types, x, Phi)
     return restore(y, leading, bound.type), saved
 
@@ -51,7 +51,8 @@ def gelu_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     """
     leading, types, x, Phi = saved
     dy = incoming("gelu_backward", "dy", dy, leading, (), like=x)
+    dx_exp = exp_at(x, (0, 0, -0.5, 0))
     # dx[n] = (sqrt(2)*x[n]*exp(-x[n]**2/2)/(2*sqrt(pi)) + Phi[n])*dy[n]   (N,)
     #     by dPhi written in
-    dx = (0.5 * math.sqrt(2) / math.sqrt(math.pi) * (x * np.exp(-0.5 * np.square(x))) + Phi) * dy
+    dx = (0.5 * math.sqrt(2) / math.sqrt(math.pi) * (dx_exp * x) + Phi) * dy
     return restore(dx, leading, types["x"]),

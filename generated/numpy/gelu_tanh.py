@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, incoming, logistic_at, logistic_slope_at, restore
 
 
 def gelu_tanh_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -31,11 +31,10 @@ def gelu_tanh_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     (x,) = bound.arrays
     leading = bound.leading
     types = bound.types
-    # t[n] = tanh(sqrt(2)*(8943*x[n]**3/200000 + x[n])/sqrt(pi))   (N,)
-    t = np.tanh(math.sqrt(2) / math.sqrt(math.pi) * (8943 / 200000 * (x * x * x) + x))
     # y[n] = (1 + t[n])*x[n]/2   (N,)
-    y = 0.5 * ((t + 1) * x)
-    saved = (leading, types, x, t)
+    #     by t[n] = tanh(sqrt(2)*(8943*x[n]**3/200000 + x[n])/sqrt(pi)); 1 + tanh(u) = 2*sigmoid(2*u)
+    y = logistic_at(x, (0, 1.5957691216057308, 0, 0.07135481627260025), times=x)
+    saved = (leading, types, x)
     return restore(y, leading, bound.type), saved
 
 
@@ -49,17 +48,20 @@ def gelu_tanh_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     Returns:
         dx: (...,)
     """
-    leading, types, x, t = saved
+    leading, types, x = saved
     dy = incoming("gelu_tanh_backward", "dy", dy, leading, (), like=x)
+    dx_part = logistic_at(x, (0, 1.5957691216057308, 0, 0.07135481627260025))
+    dx_part_2 = logistic_slope_at(x, (0, 1.5957691216057308, 0, 0.07135481627260025))
     # dx[n] = (1 + sqrt(2)*(1 - t[n]**2)*(1 + 26829*x[n]**2/200000)*x[n]/sqrt(pi) + t[n])*dy[n]/2   (N,)
-    #     by dt written in
+    #     by dt written in; t[n] = tanh(sqrt(2)*(8943*x[n]**3/200000 + x[n])/sqrt(pi)); 1 + tanh(u) =
+    #     2*sigmoid(2*u); 1 - tanh(u)**2 = 4*sigmoid(2*u)*sigmoid(-2*u)
     dx = (
         0.5
         * (
             (
-                math.sqrt(2) / math.sqrt(math.pi) * (
-                    (1 - np.square(t)) * (26829 / 200000 * np.square(x) + 1) * x
-                ) + t + 1
+                2 * dx_part + 4 * math.sqrt(2) / math.sqrt(math.pi) * (
+                    x * dx_part_2 * np.where(dx_part_2 != 0, 26829 / 200000 * np.square(x) + 1, 0)
+                )
             ) * dy
         )
     )

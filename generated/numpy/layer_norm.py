@@ -56,12 +56,15 @@ def layer_norm_forward(
     xhat = workspace.empty((N, C), dtype)
     y = workspace.empty((N, C), dtype)
 
-    def xc_block(room: Room, part: int, n: slice) -> None:
+    def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # mu[n] = mean(x[n,c], over=c)
         mu = x[n].sum(axis=-1) / C
+        xc_part = np.subtract(x[n], mu[..., None], out=xhat[n])
+        xc_part_2 = xc_part.sum(axis=-1) / C
         # xc[n,c] = -mu[n] + x[n,c]
-        xc = np.subtract(x[n], mu[..., None], out=xhat[n])
+        #     by Sum_c(-mu[n] + x[n,c]) = 0, subtracted once more
+        xc = np.subtract(xc_part, xc_part_2[..., None], out=xhat[n])
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
         r[n] = 1 / np.sqrt(np.einsum("nc,nc->n", xc, xc) / C + eps)
         # xhat[n,c] = r[n]*xc[n,c]
@@ -70,7 +73,7 @@ def layer_norm_forward(
         np.multiply(gamma, xhat[n], out=y[n])
         y[n] += beta
 
-    workspace.sweep(xc_block, N, rows, (), (), C, dtype)
+    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype)
     saved = (leading, types, C, N, gamma, r, xhat)
     return restore(y, leading, bound.type), saved
 

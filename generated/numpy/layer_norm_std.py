@@ -49,17 +49,20 @@ def layer_norm_std_forward(
     s = workspace.empty((N,), dtype)
     y = workspace.empty((N, C), dtype)
 
-    def xc_block(room: Room, part: int, n: slice) -> None:
+    def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        xc_part = x[n].sum(axis=-1) / C
+        xc_part_part = x[n].sum(axis=-1) / C
+        xc_part = np.subtract(x[n], xc_part_part[..., None], out=xc[n])
+        xc_part_2 = xc_part.sum(axis=-1) / C
         # xc[n,c] = -mean(x[n,c], over=c) + x[n,c]
-        np.subtract(x[n], xc_part[..., None], out=xc[n])
+        #     by Sum_c(-Sum_c_1(x[n,c_1])/C + x[n,c]) = 0, subtracted once more
+        np.subtract(xc_part, xc_part_2[..., None], out=xc[n])
         # s[n] = sqrt(mean(xc[n,c]**2, over=c))
         s[n] = np.sqrt(np.einsum("nc,nc->n", xc[n], xc[n])) / math.sqrt(C)
         # y[n,c] = xc[n,c]/(s[n] + eps)
         np.divide(xc[n], (s[n] + eps)[..., None], out=y[n])
 
-    workspace.sweep(xc_block, N, rows, (), (), C, dtype)
+    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype)
     saved = (leading, types, C, N, eps, xc, s, y)
     return restore(y, leading, bound.type), saved
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, logistic, restore, softplus
+from .runtime import Array, Saved, bind, expit, incoming, restore, softplus
 
 
 def log_sigmoid_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -47,5 +47,5 @@ def log_sigmoid_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]
     leading, types, x = saved
     dy = incoming("log_sigmoid_backward", "dy", dy, leading, (), like=x)
     # dx[n] = dy[n]*exp(-x[n])/(1 + exp(-x[n]))   (N,)
-    dx = dy * logistic(-x)
+    dx = dy * expit(-x)
     return restore(dx, leading, types["x"]),

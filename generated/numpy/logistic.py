@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, logistic, softplus
+from .runtime import Array, Saved, bind, cast, expit, incoming, softplus
 
 
 def logistic_forward(X: np.ndarray, y: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -51,7 +51,7 @@ def logistic_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]
     types, X, y, u = saved
     dloss = incoming("logistic_backward", "dloss", dloss, None, (), like=X)
     # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
-    du = dloss * (logistic(u) - y)
+    du = dloss * (expit(u) - y)
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
     dtheta = np.einsum("ia,i->a", X, du)
     return cast(dtheta, types["theta"]),
@@ -76,7 +76,7 @@ def logistic_value_and_gradient(X: np.ndarray, y: np.ndarray, theta: np.ndarray)
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
     loss = softplus(u).sum(axis=-1) - np.einsum("i,i->", u, y)
     # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
-    du = logistic(u) - y
+    du = expit(u) - y
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
     dtheta = np.einsum("ia,i->a", X, du)
     return cast(loss, bound.type), cast(dtheta, bound.type)

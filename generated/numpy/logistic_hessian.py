@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, bind, logistic, restore
+from .runtime import Array, bind, expit, restore
 from .workspace import Room, Workspace
 
 
@@ -44,7 +44,7 @@ def logistic_hessian(X: np.ndarray, theta: np.ndarray, *, workspace: Workspace |
         np.copyto(u, np.einsum("ria,ra->ri", X[r], theta[r]))
         # s[r,i] = 1/(1 + exp(-u[r,i]))
         s = room(0, r, N)
-        logistic(u, out=s)
+        expit(u, out=s)
         H_part_2 = np.subtract(1, s, out=room(1, r, N))
         H_part_2 *= s
         H_part = np.multiply(H_part_2[..., None], X[r], out=room(0, r, N, d))

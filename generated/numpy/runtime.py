@@ -254,9 +254,85 @@ def normal_cdf(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     return _blockwise(_normal_cdf_block, 5, x, out)
 
 
-def logistic(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """1 / (1 + exp(-x)) = exp(min(x, 0)) / (1 + exp(-|x|)) of each entry. Error below 3 units in the last place."""
-    return _blockwise(_logistic_block, 1, x, out)
+def scaled_normal_cdf(x: np.ndarray, known: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """The product of x and `known`, its normal cdf. Where that is below the normal numbers it is computed again."""
+    far = x < -12 if x.dtype == np.float32 and x.size and x.min() < -12 else None
+    values = x[far].astype(np.float64) if far is not None else None
+    result: np.ndarray = np.multiply(x, known, out=out)
+    if values is not None:
+        result[far] = values * normal_cdf(values)
+    return result
+
+
+def expit(x: np.ndarray, times: np.ndarray | None = None, out: np.ndarray | None = None) -> np.ndarray:
+    """1 / (1 + exp(-x)) = exp(min(x, 0)) / (1 + exp(-|x|)) of each entry, multiplied by `times`.
+
+    Error below 3 units in the last place, and below 4 with the product.
+    """
+    return _blockwise(_logistic_block, 2, x, out, times)
+
+
+def logistic_slope(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """exp(-x) / (1 + exp(-x))^2 of each entry, the derivative of the logistic function."""
+
+    def block(x: np.ndarray, out: np.ndarray, scratch: np.ndarray) -> None:
+        np.copyto(out, _logistic_slope(x))
+
+    return _blockwise(block, 0, x, out)
+
+
+def exp_at(x: np.ndarray, terms: tuple[float, ...], out: np.ndarray | None = None) -> np.ndarray:
+    """exp(terms[0] + terms[1] x + terms[2] x^2 + ...) of each entry.
+
+    In float32 the polynomial and the exponential are computed in double precision: exp magnifies a relative error of
+    its argument by the argument. So in the next two.
+    """
+
+    def block(x: np.ndarray, out: np.ndarray, scratch: np.ndarray) -> None:
+        value = _polynomial(x, terms)
+        np.copyto(out, np.exp(value, out=value), casting="same_kind")
+
+    return _blockwise(block, 0, x, out)
+
+
+def logistic_at(
+    x: np.ndarray, terms: tuple[float, ...], times: np.ndarray | None = None, out: np.ndarray | None = None
+) -> np.ndarray:
+    """The logistic function of such a polynomial, multiplied by `times`."""
+
+    def block(x: np.ndarray, out: np.ndarray, scratch: np.ndarray, times: np.ndarray | None = None) -> None:
+        value = (_logistic_of_single if x.dtype == np.float32 else _logistic)(_polynomial(x, terms))
+        np.copyto(out, value if times is None else np.multiply(value, times, out=value), casting="same_kind")
+
+    return _blockwise(block, 0, x, out, times)
+
+
+def logistic_slope_at(x: np.ndarray, terms: tuple[float, ...], out: np.ndarray | None = None) -> np.ndarray:
+    """The slope of the logistic function at such a polynomial."""
+
+    def block(x: np.ndarray, out: np.ndarray, scratch: np.ndarray) -> None:
+        np.copyto(out, _logistic_slope(_polynomial(x, terms)), casting="same_kind")
+
+    return _blockwise(block, 0, x, out)
+
+
+def exp_difference(x: np.ndarray, top: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """exp(x - top), with the difference in double precision where x is single: exp magnifies its rounding."""
+    if x.dtype != np.float32:
+        result: np.ndarray = np.subtract(x, top, out=out)
+        np.exp(result, out=result)
+        return result
+    value: np.ndarray = np.subtract(x, top, dtype=np.float64)
+    np.exp(value, out=value)
+    if out is None:
+        return value.astype(x.dtype)
+    np.copyto(out, value, casting="same_kind")
+    return out
+
+
+def wide_sum(x: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
+    """The sum along an axis, added up in double precision where x is single."""
+    return cast(x.sum(axis=axis, dtype=np.float64), x.dtype)
 
 
 def softplus(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -265,32 +341,92 @@ def softplus(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
 
 
 def _blockwise(
-    block: Callable[[np.ndarray, np.ndarray, np.ndarray], None], rows: int, x: np.ndarray, out: np.ndarray | None
+    block: Callable[..., None],
+    rows: int,
+    x: np.ndarray,
+    out: np.ndarray | None,
+    times: np.ndarray | None = None,
 ) -> np.ndarray:
-    """A function of each entry, block by block, in `out` if that is given, which may be x; `rows` of scratch memory."""
+    """A function of each entry, block by block, in `out` if that is given, which may be x; `rows` of scratch memory.
+
+    What the function is multiplied by, if anything, goes to the block as well.
+    """
     kind = widened(x.dtype)
-    result = np.empty(x.shape, kind) if out is None else out
-    values = np.ascontiguousarray(np.broadcast_to(x, result.shape), kind).reshape(-1)
+    given = [x] if times is None else [x, times]
+    result = np.empty(np.broadcast_shapes(*(value.shape for value in given)), kind) if out is None else out
+    values, *factor = (np.ascontiguousarray(np.broadcast_to(a, result.shape), kind).reshape(-1) for a in given)
     in_place = result.flags.c_contiguous and result.dtype == kind
     flat = result.reshape(-1) if in_place else np.empty_like(values)
     scratch = np.empty((rows, min(values.size, BLOCK)), kind)
     for start in range(0, values.size, BLOCK):
         part = slice(start, min(start + BLOCK, values.size))
-        block(values[part], flat[part], scratch[:, : part.stop - start])
+        block(values[part], flat[part], scratch[:, : part.stop - start], *(value[part] for value in factor))
     if not in_place:
         result[...] = flat.reshape(result.shape)
     return result if out is not None else cast(result, x.dtype)
 
 
-def _logistic_block(x: np.ndarray, out: np.ndarray, scratch: np.ndarray) -> None:
-    below = scratch[0]
+def _logistic_block(
+    x: np.ndarray, out: np.ndarray, scratch: np.ndarray, times: np.ndarray | None = None
+) -> None:
+    if x.dtype == np.float32 and x.min() < -80:
+        # Below the normal numbers, and the product perhaps above.
+        wide = _logistic_of_single(x.astype(np.float64))
+        np.copyto(out, wide if times is None else np.multiply(wide, times, out=wide), casting="same_kind")
+        return
+    below, value = scratch
     np.abs(x, out=below)
     np.negative(below, out=below)
     np.exp(below, out=below)
     below += 1
-    np.minimum(x, 0, out=out)
-    np.exp(out, out=out)
-    out /= below
+    np.minimum(x, 0, out=value)
+    np.exp(value, out=value)
+    if times is None:
+        np.divide(value, below, out=out)
+    else:
+        value /= below
+        np.multiply(value, times, out=out)
+
+
+def _logistic_of_single(x: np.ndarray) -> np.ndarray:
+    """The logistic function over double precision, for results in single, where 1e-308 is 0."""
+    value: np.ndarray = np.maximum(x, -708)
+    np.negative(value, out=value)
+    np.exp(value, out=value)
+    value += 1
+    np.divide(1, value, out=value)
+    return value
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    """The logistic function, with one exponential."""
+    small = np.exp(-np.abs(x))
+    value = np.where(x < 0, small, 1)
+    small += 1
+    value /= small
+    return value
+
+
+def _logistic_slope(x: np.ndarray) -> np.ndarray:
+    small: np.ndarray = np.exp(-np.abs(x))
+    above = small + 1
+    above *= above
+    small /= above
+    return small
+
+
+def _polynomial(x: np.ndarray, terms: tuple[float, ...]) -> np.ndarray:
+    """terms[0] + terms[1] x + terms[2] x^2 + ..., in double precision, in memory of its own."""
+    *rest, first = terms[: max(power for power, term in enumerate(terms) if term) + 1]
+    x = x.astype(np.float64)
+    value = x * first
+    for term in reversed(rest[1:]):
+        if term:
+            value += term
+        value *= x
+    if rest[0]:
+        value += rest[0]
+    return value
 
 
 def _softplus_block(x: np.ndarray, out: np.ndarray, scratch: np.ndarray) -> None:
@@ -345,6 +481,12 @@ def _tail(x: np.ndarray, square: float, scratch: np.ndarray) -> tuple[np.ndarray
         tail *= t
         tail += term
     tail /= half
+    if x.dtype == np.float32:
+        # The square is exact in double precision.
+        wide = np.square(size, dtype=np.float64)
+        wide *= -1 / square
+        np.multiply(tail, np.exp(wide, out=wide), out=tail, casting="same_kind")
+        return tail, sign
     # exp(-x^2) = exp(-h^2) exp((h - x) (h + x)) with h of half the digits: neither exponent is rounded to speak of.
     np.bitwise_and(size.view(digits), kept, out=half.view(digits))
     np.subtract(half, size, out=t)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, logistic, restore
+from .runtime import Array, Saved, bind, expit, incoming, restore
 
 
 def silu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -29,7 +29,7 @@ def silu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     leading = bound.leading
     types = bound.types
     # y[n] = x[n]/(1 + exp(-x[n]))   (N,)
-    y = x * logistic(x)
+    y = expit(x, times=x)
     saved = (leading, types, x, y)
     return restore(y, leading, bound.type), saved
 
@@ -47,5 +47,5 @@ def silu_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     leading, types, x, y = saved
     dy = incoming("silu_backward", "dy", dy, leading, (), like=x)
     # dx[n] = (1/(1 + exp(-x[n])) + y[n]*exp(-x[n])/(1 + exp(-x[n])))*dy[n]   (N,)
-    dx = (y * logistic(-x) + logistic(x)) * dy
+    dx = (y * expit(-x) + expit(x)) * dy
     return restore(dx, leading, types["x"]),

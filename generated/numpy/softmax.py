@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, exp_difference, incoming, restore, wide_sum
 from .workspace import Room, Workspace
 
 
@@ -41,9 +41,9 @@ def softmax_forward(z: np.ndarray, *, workspace: Workspace | None = None) -> tup
     def p_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         p_exp_top = z[n].max(axis=-1, initial=-math.inf)
-        p_exp = np.subtract(z[n], p_exp_top[..., None], out=p[n])
-        np.exp(p_exp, out=p_exp)
-        p_sum = p_exp.sum(axis=-1)
+        p_exp = p[n]
+        exp_difference(z[n], p_exp_top[..., None], out=p_exp)
+        p_sum = wide_sum(p_exp, -1)
         # p[n,v] = softmax(z[n,v], over=v)
         np.divide(p_exp, p_sum[..., None], out=p[n])
 

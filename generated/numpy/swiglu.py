@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, logistic, restore
+from .runtime import Array, Saved, bind, cast, expit, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -62,8 +62,7 @@ def swiglu_forward(
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
         np.matmul(x[n], W_u.T, out=u[n])
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
-        logistic(g[n], out=a[n])
-        np.multiply(g[n], a[n], out=a[n])
+        expit(g[n], times=g[n], out=a[n])
         # h[n,f] = a[n,f]*u[n,f]
         np.multiply(a[n], u[n], out=h[n])
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
@@ -108,10 +107,10 @@ def swiglu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
         #     by da written in
         dg = np.negative(g[n], out=room(2, n, F))
-        logistic(dg, out=dg)
+        expit(dg, out=dg)
         np.multiply(a[n], dg, out=dg)
         dg_part = room(3, n, F)
-        logistic(g[n], out=dg_part)
+        expit(g[n], out=dg_part)
         dg += dg_part
         dg *= dh
         dg *= u[n]
@@ -178,8 +177,7 @@ def swiglu_lean_forward(
         u = np.matmul(x[n], W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
         a = room(2, n, F)
-        logistic(g, out=a)
-        np.multiply(g, a, out=a)
+        expit(g, times=g, out=a)
         # h[n,f] = a[n,f]*u[n,f]
         h = np.multiply(a, u, out=room(2, n, F))
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
@@ -225,8 +223,7 @@ def swiglu_lean_backward(
         u = np.matmul(x[n], W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
         a = room(2, n, F)
-        logistic(g, out=a)
-        np.multiply(g, a, out=a)
+        expit(g, times=g, out=a)
         # h[n,f] = a[n,f]*u[n,f]
         h = np.multiply(a, u, out=room(3, n, F))
         # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])
@@ -236,10 +233,10 @@ def swiglu_lean_backward(
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
         #     by da written in
         dg = np.negative(g, out=room(6, n, F))
-        logistic(dg, out=dg)
+        expit(dg, out=dg)
         np.multiply(a, dg, out=dg)
         dg_part = room(7, n, F)
-        logistic(g, out=dg_part)
+        expit(g, out=dg_part)
         dg += dg_part
         dg *= dh
         dg *= u

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, bind, restore
+from .runtime import Array, bind, exp_difference, restore, wide_sum
 from .workspace import Room, Workspace
 
 
@@ -79,9 +79,9 @@ def truncated_softmax(
         np.copyto(q_masked, -math.inf, where=likelier[n_2] >= most)
         np.copyto(q_masked, -math.inf, where=weight[n_2] >= mass)
         q_exp_top = np.maximum(q_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
-        q_exp = np.subtract(q_masked, q_exp_top[..., None], out=q[n_2])
-        np.exp(q_exp, out=q_exp)
-        q_sum = np.maximum(q_exp.sum(axis=-1), 1)
+        q_exp = q[n_2]
+        exp_difference(q_masked, q_exp_top[..., None], out=q_exp)
+        q_sum = np.maximum(wide_sum(q_exp, -1), 1)
         # q[n,v] = softmax(z[n,v]/temperature, over=v, where=(likelier[n,v] < most) & (weight[n,v] < mass))
         np.divide(q_exp, q_sum[..., None], out=q[n_2])
 

@@ -50,8 +50,10 @@ def batch_norm_forward(
     types = bound.types
     # mu[c] = mean(x[n,c], over=n)   (C,)
     mu = x.sum(dim=0) / N
+    xc_part = x - mu
     # xc[n,c] = -mu[c] + x[n,c]   (N, C)
-    xc = x - mu
+    #     by Sum_n(-mu[c] + x[n,c]) = 0, subtracted once more
+    xc = xc_part - xc_part.sum(dim=0) / N
     # r[c] = 1/sqrt(mean(xc[n,c]**2, over=n) + eps)   (C,)
     r = 1 / torch.sqrt((xc * xc).sum(dim=0) / N + eps)
     # xhat[n,c] = r[c]*xc[n,c]   (N, C)
@@ -90,7 +92,7 @@ _operator = Operator(
     "batch_norm",
     batch_norm_forward,
     batch_norm_backward,
-    version="vdfe75af3",
+    version="v57b78c70",
     arrays=("x: N... C", "gamma: C", "beta: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, bind, cast, expit, incoming, restore
 
 
 def dpo_forward(
@@ -83,7 +83,7 @@ def dpo_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     dloss = incoming("dpo_backward", "dloss", dloss, None, (), like=h)
     # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
     #     by dr_l, dh written in
-    drejected = beta / N * dloss * torch.sigmoid(-h)
+    drejected = beta / N * dloss * expit(-h)
     # dchosen[n] = -drejected[n]   (N,)
     #     by dr_w written in
     dchosen = -drejected
@@ -136,7 +136,7 @@ def dpo_value_and_gradient(
     loss = torch.logaddexp(loss_part, torch.zeros((), dtype=dtype, device=device)).sum(dim=-1) / N
     # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
     #     by dr_l, dh written in
-    drejected = beta / N * torch.sigmoid(loss_part)
+    drejected = beta / N * expit(loss_part)
     # dchosen[n] = -drejected[n]   (N,)
     #     by dr_w written in
     dchosen = -drejected
@@ -147,7 +147,7 @@ _operator = Operator(
     "dpo",
     dpo_forward,
     dpo_backward,
-    version="v62af613f",
+    version="va79e5876",
     arrays=("chosen: N...", "rejected: N...", "ref_chosen: N...", "ref_rejected: N..."),
     outputs=("loss:",),
     options=("float beta",),

@@ -17,7 +17,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, incoming, normal_cdf, restore
+from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
 from .workspace import Room, Workspace
 
 
@@ -73,7 +73,7 @@ def feed_forward_forward(
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         normal_cdf(u[n], out=Phi[n])
         # h[n,f] = Phi[n,f]*u[n,f]
-        torch.mul(Phi[n], u[n], out=h[n])
+        scaled_normal_cdf(u[n], Phi[n], out=h[n])
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
         torch.matmul(h[n], W_2.T, out=y[n])
         y[n] += b_2
@@ -118,12 +118,11 @@ def feed_forward_backward(
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = torch.matmul(dy[n], W_2, out=room(0, n, F))
+        du_exp = room(1, n, F)
+        exp_at(u[n], (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = torch.square(u[n], out=room(1, n, F))
-        torch.mul(du, -0.5, out=du)
-        torch.exp(du, out=du)
-        torch.mul(u[n], du, out=du)
+        du = torch.mul(du_exp, u[n], out=room(1, n, F))
         torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
         du += Phi[n]
         du *= dh
@@ -199,7 +198,8 @@ def feed_forward_lean_forward(
         Phi = room(1, n, F)
         normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = torch.mul(Phi, u, out=room(1, n, F))
+        h = room(0, n, F)
+        scaled_normal_cdf(u, Phi, out=h)
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
         torch.matmul(h, W_2.T, out=y[n])
         y[n] += b_2
@@ -249,15 +249,15 @@ def feed_forward_lean_backward(
         Phi = room(1, n, F)
         normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = torch.mul(Phi, u, out=room(2, n, F))
+        h = room(2, n, F)
+        scaled_normal_cdf(u, Phi, out=h)
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = torch.matmul(dy[n], W_2, out=room(3, n, F))
+        du_exp = room(4, n, F)
+        exp_at(u, (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = torch.square(u, out=room(4, n, F))
-        torch.mul(du, -0.5, out=du)
-        torch.exp(du, out=du)
-        torch.mul(u, du, out=du)
+        du = torch.mul(du_exp, u, out=room(4, n, F))
         torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
         du += Phi
         du *= dh
@@ -287,7 +287,7 @@ _operator = Operator(
     "feed_forward",
     feed_forward_forward,
     feed_forward_backward,
-    version="v1c612573",
+    version="v1505aa9c",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "W_2", "u", "Phi", "h"),
@@ -321,7 +321,7 @@ _lean_operator = Operator(
     "feed_forward_lean",
     feed_forward_lean_forward,
     feed_forward_lean_backward,
-    version="v931690e1",
+    version="v4916c288",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "b_1", "W_2"),

@@ -25,7 +25,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, incoming, normal_cdf, restore
+from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
 from .workspace import Room, Workspace
 
 
@@ -85,12 +85,15 @@ def feed_forward_block_forward(
     h = workspace.empty((N, F), dtype, device)
     y = workspace.empty((N, C), dtype, device)
 
-    def xc_block(room: Room, part: int, n: slice) -> None:
+    def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # mu[n] = mean(x[n,c], over=c)
         mu = x[n].sum(dim=-1) / C
+        xc_part = torch.sub(x[n], mu[..., None], out=xhat[n])
+        xc_part_2 = xc_part.sum(dim=-1) / C
         # xc[n,c] = -mu[n] + x[n,c]
-        xc = torch.sub(x[n], mu[..., None], out=xhat[n])
+        #     by Sum_c(-mu[n] + x[n,c]) = 0, subtracted once more
+        xc = torch.sub(xc_part, xc_part_2[..., None], out=xhat[n])
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
         r[n] = 1 / torch.sqrt((xc * xc).sum(dim=1) / C + eps)
         # xhat[n,c] = r[n]*xc[n,c]
@@ -104,13 +107,13 @@ def feed_forward_block_forward(
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         normal_cdf(u[n], out=Phi[n])
         # h[n,f] = Phi[n,f]*u[n,f]
-        torch.mul(Phi[n], u[n], out=h[n])
+        scaled_normal_cdf(u[n], Phi[n], out=h[n])
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
         torch.matmul(h[n], W_2.T, out=y[n])
         torch.add(x[n], y[n], out=y[n])
         y[n] += b_2
 
-    workspace.sweep(xc_block, N, rows, (), (), C, dtype, device)
+    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
     saved = (leading, types, C, F, N, gamma, W_1, W_2, r, xhat, z, u, Phi, h)
     return restore(y, leading, bound.type), saved
 
@@ -153,12 +156,11 @@ def feed_forward_block_backward(
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = torch.matmul(dy[n], W_2, out=room(0, n, F))
+        du_exp = room(1, n, F)
+        exp_at(u[n], (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = torch.square(u[n], out=room(1, n, F))
-        torch.mul(du, -0.5, out=du)
-        torch.exp(du, out=du)
-        torch.mul(u[n], du, out=du)
+        du = torch.mul(du_exp, u[n], out=room(1, n, F))
         torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
         du += Phi[n]
         du *= dh
@@ -266,12 +268,15 @@ def feed_forward_block_lean_forward(
     xhat = workspace.empty((N, C), dtype, device)
     z = workspace.empty((N, C), dtype, device)
 
-    def xc_block(room: Room, part: int, n: slice) -> None:
+    def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # mu[n] = mean(x[n,c], over=c)
         mu = x[n].sum(dim=-1) / C
+        xc_part = torch.sub(x[n], mu[..., None], out=xhat[n])
+        xc_part_2 = xc_part.sum(dim=-1) / C
         # xc[n,c] = -mu[n] + x[n,c]
-        xc = torch.sub(x[n], mu[..., None], out=xhat[n])
+        #     by Sum_c(-mu[n] + x[n,c]) = 0, subtracted once more
+        xc = torch.sub(xc_part, xc_part_2[..., None], out=xhat[n])
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
         r[n] = 1 / torch.sqrt((xc * xc).sum(dim=1) / C + eps)
         # xhat[n,c] = r[n]*xc[n,c]
@@ -280,7 +285,7 @@ def feed_forward_block_lean_forward(
         torch.mul(gamma, xhat[n], out=z[n])
         z[n] += beta
 
-    workspace.sweep(xc_block, N, rows, (), (), C, dtype, device)
+    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
     rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype, device)
 
@@ -293,7 +298,8 @@ def feed_forward_block_lean_forward(
         Phi = room(1, n_2, F)
         normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = torch.mul(Phi, u, out=room(1, n_2, F))
+        h = room(0, n_2, F)
+        scaled_normal_cdf(u, Phi, out=h)
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
         torch.matmul(h, W_2.T, out=y[n_2])
         torch.add(x[n_2], y[n_2], out=y[n_2])
@@ -347,15 +353,15 @@ def feed_forward_block_lean_backward(
         Phi = room(1, n, F)
         normal_cdf(u, out=Phi)
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = torch.mul(Phi, u, out=room(2, n, F))
+        h = room(2, n, F)
+        scaled_normal_cdf(u, Phi, out=h)
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
         dh = torch.matmul(dy[n], W_2, out=room(3, n, F))
+        du_exp = room(4, n, F)
+        exp_at(u, (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = torch.square(u, out=room(4, n, F))
-        torch.mul(du, -0.5, out=du)
-        torch.exp(du, out=du)
-        torch.mul(u, du, out=du)
+        du = torch.mul(du_exp, u, out=room(4, n, F))
         torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
         du += Phi
         du *= dh
@@ -415,7 +421,7 @@ _operator = Operator(
     "feed_forward_block",
     feed_forward_block_forward,
     feed_forward_block_backward,
-    version="va93ca049",
+    version="vbfb1806a",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),
@@ -461,7 +467,7 @@ _lean_operator = Operator(
     "feed_forward_block_lean",
     feed_forward_block_lean_forward,
     feed_forward_block_lean_backward,
-    version="v9a22665e",
+    version="v49291739",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -15,7 +15,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, incoming, normal_cdf, restore
+from .runtime import Array, Saved, bind, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
 
 
 def gelu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -35,7 +35,7 @@ def gelu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     # Phi[n] = 1/2 + erf(sqrt(2)*x[n]/2)/2   (N,)
     Phi = normal_cdf(x)
     # y[n] = Phi[n]*x[n]   (N,)
-    y = Phi * x
+    y = scaled_normal_cdf(x, Phi)
     saved = (leading, types, x, Phi)
     return restore(y, leading, bound.type), saved
 
@@ -52,9 +52,10 @@ def gelu_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     """
     leading, types, x, Phi = saved
     dy = incoming("gelu_backward", "dy", dy, leading, (), like=x)
+    dx_exp = exp_at(x, (0, 0, -0.5, 0))
     # dx[n] = (sqrt(2)*x[n]*exp(-x[n]**2/2)/(2*sqrt(pi)) + Phi[n])*dy[n]   (N,)
     #     by dPhi written in
-    dx = (0.5 * math.sqrt(2) / math.sqrt(math.pi) * (x * torch.exp(-0.5 * torch.square(x))) + Phi) * dy
+    dx = (0.5 * math.sqrt(2) / math.sqrt(math.pi) * (dx_exp * x) + Phi) * dy
     return restore(dx, leading, types["x"]),
 
 
@@ -62,7 +63,7 @@ _operator = Operator(
     "gelu",
     gelu_forward,
     gelu_backward,
-    version="v1451f52f",
+    version="vd4a1a3f6",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x", "Phi"),

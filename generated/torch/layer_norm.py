@@ -63,12 +63,15 @@ def layer_norm_forward(
     xhat = workspace.empty((N, C), dtype, device)
     y = workspace.empty((N, C), dtype, device)
 
-    def xc_block(room: Room, part: int, n: slice) -> None:
+    def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # mu[n] = mean(x[n,c], over=c)
         mu = x[n].sum(dim=-1) / C
+        xc_part = torch.sub(x[n], mu[..., None], out=xhat[n])
+        xc_part_2 = xc_part.sum(dim=-1) / C
         # xc[n,c] = -mu[n] + x[n,c]
-        xc = torch.sub(x[n], mu[..., None], out=xhat[n])
+        #     by Sum_c(-mu[n] + x[n,c]) = 0, subtracted once more
+        xc = torch.sub(xc_part, xc_part_2[..., None], out=xhat[n])
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
         r[n] = 1 / torch.sqrt((xc * xc).sum(dim=1) / C + eps)
         # xhat[n,c] = r[n]*xc[n,c]
@@ -77,7 +80,7 @@ def layer_norm_forward(
         torch.mul(gamma, xhat[n], out=y[n])
         y[n] += beta
 
-    workspace.sweep(xc_block, N, rows, (), (), C, dtype, device)
+    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
     saved = (leading, types, C, N, gamma, r, xhat)
     return restore(y, leading, bound.type), saved
 
@@ -135,7 +138,7 @@ _operator = Operator(
     "layer_norm",
     layer_norm_forward,
     layer_norm_backward,
-    version="v2cf0ac6e",
+    version="v5fc7288d",
     arrays=("x: N... C", "gamma: C", "beta: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -51,17 +51,20 @@ def layer_norm_std_forward(
     s = workspace.empty((N,), dtype, device)
     y = workspace.empty((N, C), dtype, device)
 
-    def xc_block(room: Room, part: int, n: slice) -> None:
+    def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        xc_part = x[n].sum(dim=-1) / C
+        xc_part_part = x[n].sum(dim=-1) / C
+        xc_part = torch.sub(x[n], xc_part_part[..., None], out=xc[n])
+        xc_part_2 = xc_part.sum(dim=-1) / C
         # xc[n,c] = -mean(x[n,c], over=c) + x[n,c]
-        torch.sub(x[n], xc_part[..., None], out=xc[n])
+        #     by Sum_c(-Sum_c_1(x[n,c_1])/C + x[n,c]) = 0, subtracted once more
+        torch.sub(xc_part, xc_part_2[..., None], out=xc[n])
         # s[n] = sqrt(mean(xc[n,c]**2, over=c))
         s[n] = torch.sqrt((xc[n] * xc[n]).sum(dim=1)) / math.sqrt(C)
         # y[n,c] = xc[n,c]/(s[n] + eps)
         torch.div(xc[n], (s[n] + eps)[..., None], out=y[n])
 
-    workspace.sweep(xc_block, N, rows, (), (), C, dtype, device)
+    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
     saved = (leading, types, C, N, eps, xc, s, y)
     return restore(y, leading, bound.type), saved
 
@@ -112,7 +115,7 @@ _operator = Operator(
     "layer_norm_std",
     layer_norm_std_forward,
     layer_norm_std_backward,
-    version="vc8867da3",
+    version="v95ae94cb",
     arrays=("x: N... C",),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, expit, incoming, restore
 
 
 def log_sigmoid_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -50,7 +50,7 @@ def log_sigmoid_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, 
     leading, types, x = saved
     dy = incoming("log_sigmoid_backward", "dy", dy, leading, (), like=x)
     # dx[n] = dy[n]*exp(-x[n])/(1 + exp(-x[n]))   (N,)
-    dx = dy * torch.sigmoid(-x)
+    dx = dy * expit(-x)
     return restore(dx, leading, types["x"]),
 
 
@@ -58,7 +58,7 @@ _operator = Operator(
     "log_sigmoid",
     log_sigmoid_forward,
     log_sigmoid_backward,
-    version="v47f7dae5",
+    version="v96266d0f",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x"),

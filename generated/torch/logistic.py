@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, incoming
+from .runtime import Array, Saved, bind, cast, expit, incoming
 
 
 def logistic_forward(X: torch.Tensor, y: torch.Tensor, theta: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -54,7 +54,7 @@ def logistic_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, 
     types, X, y, u = saved
     dloss = incoming("logistic_backward", "dloss", dloss, None, (), like=X)
     # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
-    du = dloss * (torch.sigmoid(u) - y)
+    du = dloss * (expit(u) - y)
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
     dtheta = torch.einsum("ia,i->a", X, du)
     return cast(dtheta, types["theta"]),
@@ -83,7 +83,7 @@ def logistic_value_and_gradient(
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
     loss = torch.logaddexp(u, torch.zeros((), dtype=dtype, device=device)).sum(dim=-1) - (u * y).sum(dim=0)
     # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
-    du = torch.sigmoid(u) - y
+    du = expit(u) - y
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
     dtheta = torch.einsum("ia,i->a", X, du)
     return cast(loss, bound.type), cast(dtheta, bound.type)
@@ -93,7 +93,7 @@ _operator = Operator(
     "logistic",
     logistic_forward,
     logistic_backward,
-    version="v21b1bf1b",
+    version="vf891a26c",
     arrays=("X: N d", "y: N", "theta: d"),
     outputs=("loss:",),
     saved=("types", "X", "y", "u"),

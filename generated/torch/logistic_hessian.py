@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 
 from .operators import Operator
-from .runtime import Array, bind, restore
+from .runtime import Array, bind, expit, restore
 from .workspace import Room, Workspace
 
 
@@ -47,7 +47,8 @@ def logistic_hessian_forward(
         u = room(0, r, N)
         u.copy_(torch.einsum("ria,ra->ri", X[r], theta[r]))
         # s[r,i] = 1/(1 + exp(-u[r,i]))
-        s = torch.sigmoid(u, out=room(0, r, N))
+        s = room(0, r, N)
+        expit(u, out=s)
         H_part_2 = room(1, r, N)
         H_part_2.copy_(1 - s)
         H_part_2 *= s
@@ -62,7 +63,7 @@ def logistic_hessian_forward(
 _operator = Operator(
     "logistic_hessian",
     logistic_hessian_forward,
-    version="vddf1c22a",
+    version="ve3cd3cd0",
     arrays=("X: B... N d", "theta: B... d"),
     outputs=("H: B... d d",),
     independent=(True, False),

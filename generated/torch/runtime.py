@@ -185,5 +185,99 @@ def normal_cdf(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor
     return torch.erfc(u, out=out).mul_(change.mul_(0.5).add_(0.5))
 
 
+def scaled_normal_cdf(x: torch.Tensor, known: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """The product of x and `known`, its normal cdf.
+
+    Where that is below the normal numbers it is computed again, on the processor; other devices round what they have.
+    """
+    value = x * known
+    if x.dtype == torch.float32 and _reaches(x, -12):
+        far = x.double()
+        value = torch.where(x < -12, torch.erfc(far * -math.sqrt(0.5)).mul_(far).mul_(0.5).float(), value)
+    return _into(value, x, out)
+
+
+def expit(
+    x: torch.Tensor, times: torch.Tensor | None = None, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    """1 / (1 + exp(-x)) of each entry, multiplied by `times`, in `out` if that is given.
+
+    Where exp(-x) overflows, the function is below the normal numbers, and the product perhaps not: on the processor it
+    is then computed in double precision. On other devices nobody looks at the entries, and it is 0 there.
+    """
+    value = _logistic(doubled(x)) if _reaches(x, -80) else torch.sigmoid(x)
+    return _into(value if times is None else value.mul_(times), x, out)
+
+
+def logistic_slope(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """exp(-x) / (1 + exp(-x))^2 of each entry."""
+    return _into(_logistic_slope(x), x, out)
+
+
+def exp_at(x: torch.Tensor, terms: tuple[float, ...], out: torch.Tensor | None = None) -> torch.Tensor:
+    """exp(terms[0] + terms[1] x + terms[2] x^2 + ...) of each entry, in double precision where x is single."""
+    return _into(_polynomial(doubled(x), terms).exp_(), x, out)
+
+
+def logistic_at(
+    x: torch.Tensor,
+    terms: tuple[float, ...],
+    times: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The logistic function of such a polynomial, multiplied by `times`."""
+    value = _logistic(_polynomial(doubled(x), terms))
+    return _into(value if times is None else value.mul_(times), x, out)
+
+
+def logistic_slope_at(x: torch.Tensor, terms: tuple[float, ...], out: torch.Tensor | None = None) -> torch.Tensor:
+    """The slope of the logistic function at such a polynomial."""
+    return _into(_logistic_slope(_polynomial(doubled(x), terms)), x, out)
+
+
+def exp_difference(x: torch.Tensor, top: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """exp(x - top), with the difference in double precision where x is single: exp magnifies its rounding."""
+    return _into((doubled(x) - top).exp_(), x, out)
+
+
+def wide_sum(x: torch.Tensor, axis: int | tuple[int, ...]) -> torch.Tensor:
+    """The sum along an axis, added up in double precision where x is single."""
+    return doubled(x).sum(dim=axis).to(x.dtype)
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    """The values in double precision where they are single, and the device has it."""
+    return x.double() if x.dtype == torch.float32 and x.device.type != "mps" else x
+
+
+def _reaches(x: torch.Tensor, low: float) -> bool:
+    """Whether an entry is seen to be below a number: entries are looked at on the processor only."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling() and x.numel() > 0 and float(x.amin()) < low
+
+
+def _into(value: torch.Tensor, x: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+    return value.to(x.dtype) if out is None else out.copy_(value)
+
+
+def _polynomial(x: torch.Tensor, terms: tuple[float, ...]) -> torch.Tensor:
+    """terms[0] + terms[1] x + terms[2] x^2 + ..., in memory of its own."""
+    *rest, first = terms[: max(power for power, term in enumerate(terms) if term) + 1]
+    value = x * first
+    for term in reversed(rest[1:]):
+        value = value.add_(term).mul_(x) if term else value.mul_(x)
+    return value.add_(rest[0])
+
+
+def _logistic(x: torch.Tensor) -> torch.Tensor:
+    """The logistic function by exponentials that do not overflow."""
+    small = torch.exp(-x.abs())
+    return torch.where(x < 0, small, 1).div_(small + 1)
+
+
+def _logistic_slope(x: torch.Tensor) -> torch.Tensor:
+    small = torch.exp(-x.abs())
+    return small.div_((small + 1).square_())
+
+
 def _shown(axes: list[str]) -> str:
     return ", ".join("..." if axis.endswith("...") else axis for axis in axes)

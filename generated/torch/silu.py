@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, expit, incoming, restore
 
 
 def silu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -30,7 +30,7 @@ def silu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     leading = bound.leading
     types = bound.types
     # y[n] = x[n]/(1 + exp(-x[n]))   (N,)
-    y = x * torch.sigmoid(x)
+    y = expit(x, times=x)
     saved = (leading, types, x, y)
     return restore(y, leading, bound.type), saved
 
@@ -48,7 +48,7 @@ def silu_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     leading, types, x, y = saved
     dy = incoming("silu_backward", "dy", dy, leading, (), like=x)
     # dx[n] = (1/(1 + exp(-x[n])) + y[n]*exp(-x[n])/(1 + exp(-x[n])))*dy[n]   (N,)
-    dx = (y * torch.sigmoid(-x) + torch.sigmoid(x)) * dy
+    dx = (y * expit(-x) + expit(x)) * dy
     return restore(dx, leading, types["x"]),
 
 
@@ -56,7 +56,7 @@ _operator = Operator(
     "silu",
     silu_forward,
     silu_backward,
-    version="v45a83c34",
+    version="v90bccdec",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "x", "y"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, incoming, largest, restore
+from .runtime import Array, Saved, bind, exp_difference, incoming, largest, restore, wide_sum
 from .workspace import Room, Workspace
 
 
@@ -41,9 +41,9 @@ def softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) -> t
     def p_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         p_exp_top = largest(z[n], -1)
-        p_exp = torch.sub(z[n], p_exp_top[..., None], out=p[n])
-        torch.exp(p_exp, out=p_exp)
-        p_sum = p_exp.sum(dim=-1)
+        p_exp = p[n]
+        exp_difference(z[n], p_exp_top[..., None], out=p_exp)
+        p_sum = wide_sum(p_exp, -1)
         # p[n,v] = softmax(z[n,v], over=v)
         torch.div(p_exp, p_sum[..., None], out=p[n])
 
@@ -88,7 +88,7 @@ _operator = Operator(
     "softmax",
     softmax_forward,
     softmax_backward,
-    version="v671b58d1",
+    version="v01ce4fe7",
     arrays=("z: N... V",),
     outputs=("p: N... V",),
     saved=("leading", "types", "N", "V", "p"),

@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, bind, cast, expit, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -64,8 +64,7 @@ def swiglu_forward(
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
         torch.matmul(x[n], W_u.T, out=u[n])
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
-        torch.sigmoid(g[n], out=a[n])
-        torch.mul(g[n], a[n], out=a[n])
+        expit(g[n], times=g[n], out=a[n])
         # h[n,f] = a[n,f]*u[n,f]
         torch.mul(a[n], u[n], out=h[n])
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
@@ -113,9 +112,10 @@ def swiglu_backward(
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
         #     by da written in
         dg = torch.neg(g[n], out=room(2, n, F))
-        torch.sigmoid(dg, out=dg)
+        expit(dg, out=dg)
         torch.mul(a[n], dg, out=dg)
-        dg_part = torch.sigmoid(g[n], out=room(3, n, F))
+        dg_part = room(3, n, F)
+        expit(g[n], out=dg_part)
         dg += dg_part
         dg *= dh
         dg *= u[n]
@@ -179,8 +179,8 @@ def swiglu_lean_forward(
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
         u = torch.matmul(x[n], W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
-        a = torch.sigmoid(g, out=room(2, n, F))
-        torch.mul(g, a, out=a)
+        a = room(2, n, F)
+        expit(g, times=g, out=a)
         # h[n,f] = a[n,f]*u[n,f]
         h = torch.mul(a, u, out=room(2, n, F))
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
@@ -226,8 +226,8 @@ def swiglu_lean_backward(
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
         u = torch.matmul(x[n], W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
-        a = torch.sigmoid(g, out=room(2, n, F))
-        torch.mul(g, a, out=a)
+        a = room(2, n, F)
+        expit(g, times=g, out=a)
         # h[n,f] = a[n,f]*u[n,f]
         h = torch.mul(a, u, out=room(3, n, F))
         # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])
@@ -237,9 +237,10 @@ def swiglu_lean_backward(
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
         #     by da written in
         dg = torch.neg(g, out=room(6, n, F))
-        torch.sigmoid(dg, out=dg)
+        expit(dg, out=dg)
         torch.mul(a, dg, out=dg)
-        dg_part = torch.sigmoid(g, out=room(7, n, F))
+        dg_part = room(7, n, F)
+        expit(g, out=dg_part)
         dg += dg_part
         dg *= dh
         dg *= u
@@ -267,7 +268,7 @@ _operator = Operator(
     "swiglu",
     swiglu_forward,
     swiglu_backward,
-    version="v73d06210",
+    version="vdc331786",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d", "g", "u", "a", "h"),
@@ -297,7 +298,7 @@ _lean_operator = Operator(
     "swiglu_lean",
     swiglu_lean_forward,
     swiglu_lean_backward,
-    version="v77e6153c",
+    version="v1400f104",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d"),

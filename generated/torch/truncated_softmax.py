@@ -20,7 +20,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, bind, largest, restore
+from .runtime import Array, bind, exp_difference, largest, restore, wide_sum
 from .workspace import Room, Workspace
 
 
@@ -81,9 +81,9 @@ def truncated_softmax_forward(
         q_masked.masked_fill_(likelier[n_2] >= most, -math.inf)
         q_masked.masked_fill_(weight[n_2] >= mass, -math.inf)
         q_exp_top = torch.clamp(largest(q_masked, -1), min=torch.finfo(dtype).min)
-        q_exp = torch.sub(q_masked, q_exp_top[..., None], out=q[n_2])
-        torch.exp(q_exp, out=q_exp)
-        q_sum = torch.clamp(q_exp.sum(dim=-1), min=1)
+        q_exp = q[n_2]
+        exp_difference(q_masked, q_exp_top[..., None], out=q_exp)
+        q_sum = torch.clamp(wide_sum(q_exp, -1), min=1)
         # q[n,v] = softmax(z[n,v]/temperature, over=v, where=(likelier[n,v] < most) & (weight[n,v] < mass))
         torch.div(q_exp, q_sum[..., None], out=q[n_2])
 
@@ -94,7 +94,7 @@ def truncated_softmax_forward(
 _operator = Operator(
     "truncated_softmax",
     truncated_softmax_forward,
-    version="vfd44d602",
+    version="v7acfaffd",
     arrays=("z: N... V",),
     outputs=("q: N... V",),
     options=("float temperature", "float most", "float mass"),

@@ -6,10 +6,23 @@ from typing import Any
 
 import pytest
 import sympy
-from sympy import Max, erf, exp, log, sqrt
+from sympy import Max, erf, exp, log, sqrt, tanh
 
-from codegen.guards import Weight
-from codegen.stability import ErfComplement, Largest, Logistic, NormalCdf, Softplus, stable
+from codegen.centring import Whole, centred
+from codegen.guards import Finite, Weight
+from codegen.stability import ErfComplement, Largest, Softplus, stable
+from codegen.tails import (
+    ExpAt,
+    Logistic,
+    LogisticAt,
+    LogisticSlope,
+    LogisticSlopeAt,
+    NormalCdf,
+    ScaledCdf,
+    argument_of,
+    identities,
+)
+from codegen.weights import divided, totals
 from derive.binders import substitute
 from derive.functions import log_softmax, logsumexp, sigmoid, silu, softmax, softplus
 from derive.language import Sum, dims, index, indices, iverson, scalar, tensor
@@ -57,18 +70,31 @@ BODIES = {
     "upper tail": 3 - 3 * erf(x[i]),
     "normal distribution": x[i] * (1 + erf(x[i] / sqrt(2))) / 2,
     "upper normal tail": (1 - erf((x[i] - u) / sqrt(2))) / 2,
+    "one and a tangent": 1 + tanh(u),
+    "tangents to one": (3 - 3 * tanh(x[i])) * y[i] + (1 - tanh(x[i]) ** 2) * z[i],
+    "square under exp": y[i] * exp(-(x[i] ** 2) / 2),
+    "cubic under a logistic function": x[i] * sigmoid(x[i] + x[i] ** 3 / 10),
+    "power beside a vanishing function": (1 + x[i] ** 2) * exp(-(x[i] ** 2)),
+    "share times its logit": x[i] * substitute(softmax(x[i] / b, over=i), {}),
 }
 
 
 def spelled(stable_body: Any) -> Any:
     """A stable body in the language of statements."""
     return (
-        stable_body.replace(Softplus, lambda argument: log(1 + exp(argument)))
+        stable_body.replace(ExpAt, lambda *parts: exp(argument_of(ExpAt(*parts))))
+        .replace(LogisticAt, lambda *parts: Logistic(argument_of(LogisticAt(*parts))))
+        .replace(LogisticSlopeAt, lambda *parts: LogisticSlope(argument_of(LogisticSlopeAt(*parts))))
+        .replace(LogisticSlope, lambda argument: exp(-argument) / (1 + exp(-argument)) ** 2)
+        .replace(ScaledCdf, lambda argument, known: argument * known)
+        .replace(Softplus, lambda argument: log(1 + exp(argument)))
         .replace(Logistic, lambda argument: 1 / (1 + exp(-argument)))
         .replace(ErfComplement, lambda argument: 1 - erf(argument))
         .replace(NormalCdf, lambda argument: (1 + erf(argument / sqrt(2))) / 2)
         .replace(Largest, lambda *arguments: Max(*arguments))
         .replace(Weight, lambda argument: argument)
+        .replace(Finite, lambda argument: argument)
+        .replace(Whole, lambda argument: argument)
     )
 
 
@@ -90,9 +116,15 @@ def test_rule_is_an_identity(name: str) -> None:
 def test_every_kernel_body_means_what_the_statement_says(program: Program) -> None:
     assert program.request is not None
     whole = program.gradient(program.request.outputs[0], program.request.wrt) if program.request.wrt else program
+    sums_of_weights = totals(program.definitions)
     for place, definition in enumerate(whole.definitions):
-        after = stable(definition.body, tuple(whole.definitions[:place]))
+        known = tuple(whole.definitions[:place])
+        after = stable(definition.body, known)
         assert proved(whole, definition.body, after, definition.indices), definition
+        if definition in program.definitions:
+            after, _ = centred(after, {other.symbol: other for other in known})
+        corrected = divided(after, sums_of_weights)
+        assert corrected == after or proved(whole, definition.body, corrected, definition.indices), definition
 
 
 def test_what_cancels_is_one_function() -> None:
@@ -136,3 +168,49 @@ def test_one_logsumexp_under_two_names_cancels() -> None:
     after = stable(y[i] * Sum(exp(x[j]) * z[j], j) / substitute(Sum(exp(x[i]), i), {}))
     (left,) = after.atoms(exp)
     assert left.args[0].has(x[j])
+
+
+def test_a_tangent_alone_is_left_alone() -> None:
+    """Away from 1 no digit is lost, and what is at hand costs nothing."""
+    for body in (tanh(u), 1 - tanh(x[i]) ** 2, 2 + tanh(u)):
+        assert stable(body) == body
+        assert list(identities(body, {})) == []
+    assert list(identities(1 - tanh(u), {})) == ["1 - tanh(u) = 2*sigmoid(-2*u)"]
+
+
+def test_functions_of_polynomials_are_of_one_entry_and_of_degree_two_or_three() -> None:
+    assert stable(exp(-(x[i] ** 2) / 2)) == ExpAt(x[i], 0, 0, sympy.Rational(-1, 2), 0)
+    for body in (exp(x[i]), exp(-(x[i] ** 4)), exp(-((x[i] - y[i]) ** 2)), exp(-b * x[i] ** 2)):
+        assert not stable(body).has(ExpAt)
+
+
+CENTRED = {
+    "written out": x[i] - Sum(x[j], j) / T,
+    "scaled": 3 * y[i] * u - 3 * u * Sum(y[j], j) / T + z[i],
+    "of a sum": x[i] + y[i] - Sum(x[j] + y[j], j) / T,
+    "under a sum": Sum((x[i] - Sum(x[j], j) / T) ** 2, i),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CENTRED))
+def test_a_difference_from_a_mean_is_centred_once_more(name: str) -> None:
+    after, reasons = centred(CENTRED[name], {})
+    assert len(reasons) == 1
+    assert after.has(Whole)
+    assert proved(Program("centring"), CENTRED[name], after, [i])
+
+
+def test_what_is_no_difference_from_its_mean_is_left_alone() -> None:
+    for body in (x[i] - Sum(y[j], j) / T, x[i] + Sum(x[j], j) / T, x[i] - Sum(x[j], j), 2 * x[i] - Sum(x[j], j) / T):
+        assert centred(body, {}) == (body, ())
+
+
+def test_only_sums_of_weights_are_taken_as_one_where_they_are_zero() -> None:
+    program = Program("weights")
+    total = program.define("total", [], Sum(p[j], j))
+    program.define("mean", [], Sum(p[j] * x[j], j) / total)
+    signed = program.define("signed", [], Sum(x[j], j))
+    program.define("other", [], Sum(x[j] * y[j], j) / signed)
+    unrelated = program.define("unrelated", [], Sum(q[j], j))
+    program.define("quotient", [], u / unrelated)
+    assert totals(program.definitions) == {total}

@@ -206,6 +206,47 @@ def test_what_is_left_out_may_be_anything(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_a_term_that_is_switched_off_may_be_infinite(target: str) -> None:
+    z, target_of_row = Z.astype(np.float32), np.array([0, 1])
+    plain, switched_off = (
+        results(target, name, [z, target_of_row], **options)
+        for name, options in (("cross_entropy", {}), ("label_smoothing", {"eps": 0.0}))
+    )
+    for one, other in zip(plain, switched_off, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_slope_of_a_temperature_where_a_logit_is_minus_infinity(target: str) -> None:
+    """And what is left out may be no number at all."""
+    s = np.array([[1.0, -np.inf, 0.5, np.nan], [0.0, 2.0, np.nan, -np.inf]])
+    valid = np.array([[1, 1, 1, 0], [1, 1, 0, 1]])
+    L, ds, dtau = results(target, "ranking_loss", [s, np.array([0, 1]), valid], tau=0.5)
+    kept = np.where(np.isfinite(s), s, 0)
+    p = np.where(np.isfinite(s), np.exp(2 * kept), 0)
+    p /= p.sum(axis=1, keepdims=True)
+    assert np.isfinite(L).all()
+    np.testing.assert_allclose(ds, (p - np.eye(4)[:2]) / 0.5, rtol=1e-12)
+    np.testing.assert_allclose(dtau, ((kept[[0, 1], [0, 1]] - (p * kept).sum(axis=1)) / 0.25).sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_weights_that_are_all_zero_give_zero(target: str) -> None:
+    z = np.array([[1.0, -np.inf, 0.5], [0.0, 2.0, 1.0]])
+    loss, dz = results(target, "cross_entropy_weighted", [z, np.array([0, 1]), np.zeros(3)])
+    assert loss == 0
+    assert not dz.any()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_slope_of_an_activation_whose_power_overflows(target: str) -> None:
+    with np.errstate(all="ignore"):
+        y, dx = results(target, "gelu_tanh", [np.array([-1e30, -1e20, 1e20, 1e30], np.float32)])
+    np.testing.assert_array_equal(y, np.array([0, 0, 1e20, 1e30], np.float32))
+    np.testing.assert_array_equal(dx, [0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_fully_masked_rows_are_zero(target: str) -> None:
     rng = np.random.default_rng(8)
     Q, K, V = rng.normal(size=(2, 1, 4, 3)), rng.normal(size=(2, 1, 5, 3)), rng.normal(size=(2, 1, 5, 2))

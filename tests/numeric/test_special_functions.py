@@ -18,18 +18,18 @@ EXACT: dict[str, Callable[[Any], Any]] = {
     "erf": MP.erf,
     "erfc": MP.erfc,
     "normal_cdf": lambda x: MP.erfc(-x / MP.sqrt(2)) / 2,
-    "logistic": lambda x: 1 / (1 + MP.exp(-x)),
+    "expit": lambda x: 1 / (1 + MP.exp(-x)),
     "softplus": lambda x: MP.log1p(MP.exp(x)) if x < 50 else x + MP.exp(-x),
 }
 ENDS = {  # the ranges on which the value is a normal number
     "erf": {"float32": (-8, 8), "float64": (-8, 8)},
     "erfc": {"float32": (-4, 9.1), "float64": (-6, 26)},
     "normal_cdf": {"float32": (-12.9, 6), "float64": (-37, 9)},
-    "logistic": {"float32": (-87, 40), "float64": (-700, 60)},
+    "expit": {"float32": (-87, 40), "float64": (-700, 60)},
     "softplus": {"float32": (-87, 100), "float64": (-700, 900)},
 }
-LIMITS = {"erf": 4, "erfc": 6, "normal_cdf": 5, "logistic": 3, "softplus": 3}
-AT_THE_ENDS = {"erf": (-1, 1), "erfc": (2, 0), "normal_cdf": (0, 1), "logistic": (0, 1), "softplus": (0, np.inf)}
+LIMITS = {"erf": 4, "erfc": 6, "normal_cdf": 5, "expit": 3, "softplus": 3}
+AT_THE_ENDS = {"erf": (-1, 1), "erfc": (2, 0), "normal_cdf": (0, 1), "expit": (0, 1), "softplus": (0, np.inf)}
 
 
 def units(name: str, x: Any, y: Any) -> float:
@@ -103,3 +103,98 @@ def test_the_normal_distribution_keeps_its_digits_in_torch() -> None:
     ends = normal_cdf(torch.tensor([-torch.inf, -1e30, 0.0, 1e30, torch.inf]))
     assert ends.tolist() == [0.0, 0.0, 0.5, 1.0, 1.0]
     assert bool(normal_cdf(torch.tensor([torch.nan])).isnan().all())
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Tails: functions of a polynomial, and products with what is below the normal numbers. Both runtimes.
+
+CUBIC = (0.25, 1.5, 0.0, 0.07)
+QUADRATIC = (0.0, 0.0, -0.5, 0.0)
+
+
+def polynomial(terms: tuple[float, ...], x: Any) -> Any:
+    return sum(MP.mpf(term) * x**power for power, term in enumerate(terms))
+
+
+TAILS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any], tuple[float, float]]] = {
+    "exp_at": (lambda lib, x: lib.exp_at(x, QUADRATIC), lambda x: MP.exp(-(x**2) / 2), (-13, 13)),
+    "logistic_at": (
+        lambda lib, x: lib.logistic_at(x, CUBIC), lambda x: EXACT["expit"](polynomial(CUBIC, x)), (-9, 9),
+    ),
+    "logistic_at, times x": (
+        lambda lib, x: lib.logistic_at(x, CUBIC, times=x), lambda x: x * EXACT["expit"](polynomial(CUBIC, x)), (-10, 9),
+    ),
+    "logistic_slope": (
+        lambda lib, x: lib.logistic_slope(x), lambda x: EXACT["expit"](x) * EXACT["expit"](-x), (-80, 80),
+    ),
+    "logistic_slope_at": (
+        lambda lib, x: lib.logistic_slope_at(x, CUBIC),
+        lambda x: EXACT["expit"](polynomial(CUBIC, x)) * EXACT["expit"](-polynomial(CUBIC, x)),
+        (-9, 9),
+    ),
+    "expit, times x": (lambda lib, x: lib.expit(x, times=x), lambda x: x * EXACT["expit"](x), (-103, 20)),
+    "expit": (lambda lib, x: lib.expit(x), EXACT["expit"], (-103, 20)),
+    "scaled_normal_cdf": (
+        lambda lib, x: lib.scaled_normal_cdf(x, lib.normal_cdf(x)), lambda x: x * EXACT["normal_cdf"](x), (-14.2, 6),
+    ),
+    "exp_difference": (
+        lambda lib, x: lib.exp_difference(x, (x[:1] * 0 + 30.1)), lambda x: MP.exp(x - MP.mpf(float(np.float32(30.1)))),
+        (-50, 30),
+    ),
+}  # fmt: skip
+
+
+def runtimes() -> list[Any]:
+    return [("numpy", runtime, np.asarray), *torch_runtime()]
+
+
+def torch_runtime() -> list[Any]:
+    try:
+        import torch
+
+        from generated.torch import runtime as other
+    except ImportError:
+        return []
+    return [("torch", other, torch.from_numpy)]
+
+
+@pytest.mark.parametrize("name", sorted(TAILS))
+def test_tails_are_exact_to_a_few_units_in_single_precision(name: str) -> None:
+    function, exact, (low, high) = TAILS[name]
+    x = np.linspace(low, high, 701).astype(np.float32)
+    wanted = [exact(MP.mpf(float(point))) for point in x]
+    for label, library, array in runtimes():
+        given = array(x.copy())
+        made = np.asarray(function(library, given))
+        assert made.dtype == np.float32
+        np.testing.assert_array_equal(np.asarray(given), x, err_msg=label)
+        worst = max(
+            float(abs(MP.mpf(float(one)) - other) / MP.mpf(float(np.spacing(np.float32(abs(other))))))
+            for one, other in zip(made, wanted, strict=True)
+        )
+        assert worst <= 4, label
+
+
+@pytest.mark.parametrize("x", [np.linspace(-3, 3, 9), np.linspace(-103, 20, 9)], ids=["near", "far"])
+def test_a_product_may_be_written_over_either_factor(x: Any) -> None:
+    for kind in (np.float32, np.float64):
+        for _, library, array in runtimes():
+            given, times = x.astype(kind), np.linspace(1, 2, 9).astype(kind)
+            wanted = np.asarray(library.expit(array(given.copy()), times=array(times.copy())))
+            for place in (0, 1):
+                both = [array(given.copy()), array(times.copy())]
+                library.expit(both[0], times=both[1], out=both[place])
+                np.testing.assert_array_equal(np.asarray(both[place]), wanted)
+            known = library.normal_cdf(array(given.copy()))
+            wanted = np.asarray(library.scaled_normal_cdf(array(given.copy()), known))
+            for place in (0, 1):
+                both = [array(given.copy()), library.normal_cdf(array(given.copy()))]
+                library.scaled_normal_cdf(*both, out=both[place])
+                np.testing.assert_array_equal(np.asarray(both[place]), wanted)
+
+
+def test_sums_of_shares_are_added_up_with_twice_the_digits() -> None:
+    x = np.random.default_rng(0).uniform(0, 1, (3, 5000)).astype(np.float32)
+    for _, library, array in runtimes():
+        made = np.asarray(library.wide_sum(array(x), -1))
+        np.testing.assert_array_equal(made, x.astype(np.float64).sum(axis=-1).astype(np.float32))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import json
 import time
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import attention, compilation, cross_entropy, layer_norm, memory, proof, timing
+from benchmarks import attention, compilation, cross_entropy, errors, layer_norm, memory, proof, timing, training
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.kernels import settings, there_and_back
 from benchmarks.timing import Contest, Row, agree, compared, difference, take_turns
@@ -164,9 +166,50 @@ def test_json_has_the_fields_that_programs_read(monkeypatch: pytest.MonkeyPatch)
     assert "ratio" in shown.stdout
 
 
-def test_every_benchmark_of_the_table_is_there() -> None:
-    import importlib
+FIELDS = ["case", "target", "peer", "ratio", "ours_ms", "peer_ms"]
 
+
+def one_row_of(name: str, monkeypatch: pytest.MonkeyPatch) -> list[Row]:
+    """Rows of a benchmark that measures next to nothing."""
+    if name == "errors":
+        (kernel,) = (known for known in errors.KERNELS if known.title == "silu")
+        monkeypatch.setattr(errors, "KERNELS", (kernel,))
+        monkeypatch.setattr(errors, "TYPES", ("float32",))
+        return errors.measure(True, quiet)
+    if name == "proof":
+        monkeypatch.setattr(proof, "QUICK_CHAINS", (1,))
+        return [*proof.measure(True, quiet)]
+    if name == "compile":
+        return [compilation.row("library", "import and state", 7, 0.25, 30.0)]
+    if name == "memory":
+        small = memory.Case("attention", "numpy", "lean", (1, 8, True), (1, 4, True), 32.0)
+        return [memory.peak(small), memory.peak(dataclasses.replace(small, run="F.cross_entropy"))]
+    if name == "training":
+        return [training.Pace("a step", "numpy", "jax.jit", 2.0, 1.0, 2.0, tokens_per_s=2.0, peer_tokens_per_s=1.0)]
+    return [Row("a case", "numpy", "peer", 2.0, 1.0, 2.0)]
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in BENCHMARKS])
+def test_rows_of_every_benchmark_begin_with_the_same_fields(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module(next(entry.module for entry in BENCHMARKS if entry.name == name))
+    rows = one_row_of(name, monkeypatch)
+    monkeypatch.setattr(module, "measure", lambda quick, note: rows)
+    ran = CliRunner().invoke(main, [name, "--quick", "--json"])
+    assert ran.exit_code == 0, ran.output
+    printed = json.loads(ran.stdout)
+    assert len(printed) == len(rows) > 0
+    for row in printed:
+        assert list(row)[: len(FIELDS)] == FIELDS
+        assert isinstance(row["case"], str)
+        assert isinstance(row["target"], str)
+        assert (row["peer"] is None) == (row["peer_ms"] is None)
+        assert row["ratio"] is None or row["peer"] is not None
+    shown = CliRunner().invoke(main, [name, "--quick"]).stdout
+    assert "case" in shown
+    assert ("peer" in shown) == any(row["peer"] is not None for row in printed)
+
+
+def test_every_benchmark_of_the_table_is_there() -> None:
     assert [entry.name for entry in BENCHMARKS if not hasattr(importlib.import_module(entry.module), "measure")] == []
     assert sorted(main.commands) == sorted(entry.name for entry in BENCHMARKS)
 

@@ -8,11 +8,13 @@ import pytest
 import sympy
 from sympy import Rational, exp, sqrt
 
+from codegen import constants
 from codegen.costs import LEADING, LONG, SHORT, entries, typical_sizes
 from codegen.emission import kernel_file
 from codegen.networks import names_in, readings, terms_of
 from codegen.ordering import cheapest, scaled_place
 from codegen.trace import Trace, explained, told, traced
+from derive.errors import BudgetExceededError
 from derive.functions import mean, softmax
 from derive.language import Sum, dims, index, indices, leading_index, scalar, tensor
 from derive.library import load
@@ -110,6 +112,18 @@ def test_rms_norm_reads_its_output() -> None:
 def test_the_sum_of_a_softmax_is_one() -> None:
     """Distillation: Sum_v q = 1, and what is left is p - q."""
     assert not any(names_in(total) <= {"q"} for total in inner_sums(final("distillation")["dz"]))
+
+
+def test_a_question_that_exceeds_its_budget_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def give_up(*_: object, **__: object) -> None:
+        raise BudgetExceededError("the time is used up")
+
+    monkeypatch.setattr(constants, "proof_of", give_up)
+    stages = traced(LIBRARY["distillation"]).backward
+    asked = final("distillation")
+    assert {definition.name for definition in stages[-1].definitions} >= set(
+        asked
+    )  # no less is computed, nothing fails
 
 
 def test_a_sum_that_an_empty_index_set_would_change_is_no_constant() -> None:

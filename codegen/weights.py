@@ -1,0 +1,90 @@
+"""Sums of weights that may all be 0: what is divided by one is 0 then, the policy for an empty set.
+
+Beside `codegen.stability`, for statements and adjoints. A weighted mean Sum(w x) / Sum(w) has no value where every
+weight is 0, and 0/0 in floating point also where all weights underflow. The sum is taken as 1 there,
+
+    1 / u  =  1 / (u where u != 0, else 1)     for u = Sum(w ...) with w >= 0, by which the statement divides w's sums
+
+an identity wherever the left side has a value. A condition among the weights says that itself, and needs no rule
+(`codegen.lowering`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sympy
+from sympy import Expr, Indexed, Mul, Ne, Pow, S
+
+from codegen.guards import Weight
+from derive.binders import free_indices, map_children, substitute
+from derive.folding import unify
+from derive.functions import unfold
+from derive.language import Scalar, Where, is_bracket
+from derive.normal.signs import reasons_nonnegative
+from derive.program import Definition
+
+LEVELS = 2  # of definitions that are looked into for the sign of a weight
+
+
+def totals(definitions: Sequence[Definition]) -> frozenset[Any]:
+    """The symbols of the definitions that are sums of weights, where another one divides what has these weights."""
+    bodies = {definition.symbol: definition for definition in definitions}
+    found = set()
+    for definition in definitions:
+        body = unfold(definition.body)
+        if isinstance(body, sympy.Sum):
+            weights = [part for part in Mul.make_args(body.function) if isinstance(part, Indexed)]
+            if any(_divides(other, definition, weights) for other in definitions) and _is_weight(body.function, bodies):
+                found.add(definition.symbol)
+    return frozenset(found)
+
+
+def divided(node: Any, known: frozenset[Any]) -> Any:
+    """The expression with each of the totals that it divides by taken as 1 where it is 0."""
+    if not known:
+        return node
+    if isinstance(node, Pow) and node.exp.is_negative and _symbol(node.base) in known:
+        return Where(Ne(Weight(node.base), 0), node.base, S.One) ** node.exp
+    return map_children(node, lambda part: divided(part, known))
+
+
+def _is_weight(summand: Expr, bodies: dict[Any, Definition]) -> bool:
+    """Whether a summand is never negative, seen with the definitions that it reads, and may be 0."""
+    if any(is_bracket(part) for part in Mul.make_args(summand)):
+        return False
+    return reasons_nonnegative(_written_in(summand, bodies, LEVELS)) is not None
+
+
+def _written_in(node: Any, bodies: dict[Any, Definition], levels: int) -> Any:
+    definition = bodies.get(_symbol(node)) if levels else None
+    if definition is not None:
+        where = node.indices if isinstance(node, Indexed) else ()
+        body = substitute(unfold(definition.body), dict(zip(definition.indices, where, strict=True)))
+        return _written_in(body, bodies, levels - 1)
+    return map_children(node, lambda part: _written_in(part, bodies, levels))
+
+
+def _divides(other: Definition, total: Definition, weights: Sequence[Expr]) -> bool:
+    """Whether a definition divides something that has one of the weights by the total."""
+    for node in sympy.preorder_traversal(unfold(other.body)):
+        factors = Mul.make_args(node) if isinstance(node, Mul) else ()
+        if any(isinstance(f, Pow) and f.exp.is_negative and _symbol(f.base) == total.symbol for f in factors):
+            return any(_is_instance(part, weight) for part in _numerators(factors) for weight in weights)
+    return False
+
+
+def _numerators(factors: Sequence[Expr]) -> Iterator[Expr]:
+    for factor in factors:
+        if isinstance(factor, sympy.Sum):
+            yield from Mul.make_args(factor.function)
+        yield factor
+
+
+def _is_instance(part: Expr, weight: Expr) -> bool:
+    return bool(free_indices(part)) and any(True for _ in unify(weight, part, {}))
+
+
+def _symbol(node: Any) -> Any:
+    return node.base if isinstance(node, Indexed) else node if isinstance(node, Scalar) else None
