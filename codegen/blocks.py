@@ -48,12 +48,13 @@ class BlockPrinter:
     restricted: Mapping[Index, tuple[End, ...]]
     taken: set[str]
     lots: Axes = ()
+    bounded: bool = False
     tile: Index | None = None
     rows: str = "rows"
     turned: dict[str, Axes] = field(default_factory=dict)  # accumulated arrays whose last two axes change places
 
     def __post_init__(self) -> None:
-        self.setting = Setting(self.loop, self.lots)
+        self.setting = Setting(self.loop, self.lots, self.bounded)
         self.library = self.outside.library
         statements = apart(self.setting, self.taken)
         self.tiling = tiled(statements, self.tile, self.setting, self.taken) if self.tile is not None else None
@@ -164,7 +165,10 @@ class BlockPrinter:
         target = Target(memory, fresh_name(f"{name.removesuffix('_so_far')}_tile", self.taken))
         self.calls.compute(node, axes, target)
         self.calls.line(f"if not {self.first}:")
-        self.calls.line(f"    {whole} += {target.text}")
+        self.calls.line("    " + self._add(whole, target.text))
+
+    def _add(self, whole: str, part: str) -> str:
+        return self.library.in_place["add"].format(part, out=whole)
 
     def _adding(self, node: Node, axes: Axes, whole: str, beta: str) -> str:
         """One call that adds a product of matrices to beta times what is there; nothing where there is none."""
@@ -195,7 +199,7 @@ class BlockPrinter:
         for other in self.tiling.inside if self.tiling is not None else ():
             if other.name in top.sums:
                 scale = self.printer.aligned(Read(top.factor, axes), other.axes).within(TERNARY)
-                self.calls.line(f"{self._so_far(other.name)} *= {scale}")
+                self.calls.line(self.library.in_place["mul"].format(scale, out=self._so_far(other.name)))
         self.calls.depth -= 1
         self.calls.line(f"{name} = {part}")
 
@@ -224,7 +228,7 @@ class BlockPrinter:
             shown.pop()
         whole = f"{statement.name}[{', '.join(shown)}]"
         if not memory:
-            self.calls.line(f"{whole} += {self.printer.laid_out(node, order).text}")
+            self.calls.line(self._add(whole, self.printer.laid_out(node, order).text))
             return
         adding = self._adding(node, order, whole, "1")
         if adding:
@@ -232,7 +236,7 @@ class BlockPrinter:
             return
         target = Target(memory, f"{statement.name}_block")
         self.calls.compute(node, order, target)
-        self.calls.line(f"{whole} += {target.text}")
+        self.calls.line(self._add(whole, target.text))
 
     def _turned(self, statement: Statement) -> tuple[Node, Axes]:
         """A product of matrices and its axes, turned so that the long axis is the last where that is faster."""

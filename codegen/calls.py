@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from codegen.backends.tables import ATOM, TERNARY, Library
+from codegen.context import ZERO
 from codegen.nodes import Axes, Contract, Map, Node, Read, Select, flagged
 from codegen.pieces import Setting
 from codegen.printer import Printer, Text
@@ -99,9 +100,9 @@ class Calls:
         self._operation(node, operands, axes, target)
 
     def _operation(self, node: Map, operands: Sequence[Text], axes: Axes, target: Target) -> None:
-        sign = self.library.augmented.get(node.operation)
-        if sign and operands[0].text == target.text:
-            self.line(f"{target.text} {sign} {operands[1].within(TERNARY)}")
+        changed = self.library.in_place.get(node.operation)
+        if changed and operands[0].text == target.text:
+            self.line(changed.format(operands[1].within(TERNARY), out=target.text))
             return
         if self.library.needs_array_first and node.operands[0].is_host and node.operation in ("add", "mul"):
             node, operands = Map(node.operation, node.operands[::-1]), operands[::-1]
@@ -159,11 +160,14 @@ class Calls:
             self.compute(node.yes, axes, target)
             self.bind(target)
         value = self.printer.laid_out(node.no, axes).text
+        # What is finite throughout is dropped by a product with 0, and kept by one with 1.
+        is_exponential = isinstance(node.yes, Map) and node.yes.operation == "exp"
+        by_product = self.setting.bounded and node.no == ZERO and is_exponential
         for part in sorted(conjuncts(node.condition), key=repr):
-            self._fill(part, value, axes, target)
+            self._fill(part, "" if by_product else value, axes, target)
 
     def _fill(self, condition: Node, value: str, axes: Axes, target: Target) -> None:
-        """Lines that put a value where a condition fails, in the columns where it can."""
+        """Lines that put a value where a condition fails, in the columns where it can; without one, multiply by 0."""
         flag, inner = flagged(condition)
         guards = [flag.name] if flag is not None else []
         printer, out, column, span = self.printer, target.text, "", ""
@@ -179,11 +183,16 @@ class Calls:
                 shown.pop()
             printer = replace(printer, variables={**printer.variables, end.index: f"{column}_cut"})
             out = f"{out}[{', '.join(shown)}]"
-        where = printer.aligned(negated(inner), axes).text
+        where = printer.aligned(negated(inner) if value else inner, axes)
         if guards:
             self.line(f"if {' and '.join(guards)}:")
         self.depth += bool(guards)
         if span:
             self.line(span)
-        self.line(self.library.fill_where.format(out=out, value=value, where=where))
+        if value:
+            self.line(self.library.fill_where.format(out=out, value=value, where=where.text))
+        else:
+            seen = fresh_name("seen", self.taken)
+            self.line(f"{seen} = {where.text}")
+            self.line(self.library.in_place["mul"].format(seen, out=out))
         self.depth -= bool(guards)

@@ -33,10 +33,14 @@ LEAVES = (Read, View, Position, Gather)
 
 @dataclass(frozen=True)
 class Setting:
-    """What stands around the statements of a body: the loop, and the outer indices that run over several values."""
+    """What stands around the statements of a body: the loop, and the outer indices that run over several values.
+
+    In a `bounded` body every argument of an exponential has a bound below which none overflows.
+    """
 
     loop: Loop
     lots: Axes = ()
+    bounded: bool = False
 
     @cached_property
     def blocked(self) -> frozenset[Index]:

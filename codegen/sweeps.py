@@ -171,7 +171,7 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
     )  # fmt: skip
     block, light = printed(loop, taken=set(taken)), None
     if sweep.light is not None:
-        light = printed(sweep.light[0], taken=set(taken))
+        light = printed(sweep.light[0], taken=set(taken), bounded=True)
     is_tiled = any(body is not None and body.tiling is not None for body in (block, light))
     if sweep.tile is not None and sweep.tile not in sweep.restricted and not is_tiled:
         taken.discard(variables[sweep.tile])

@@ -135,7 +135,11 @@ TORCH: dict[str, Spelling] = {
 
 
 # Inside a loop every wide operation writes to memory that is there: {0}, {1} are the operands, {out} is the memory.
-AUGMENTED = {"add": "+=", "sub": "-=", "mul": "*=", "div": "/="}
+NUMPY_IN_PLACE = {
+    name: f"{{out}} {sign} {{0}}" for name, sign in (("add", "+="), ("sub", "-="), ("mul", "*="), ("div", "/="))
+}
+# An augmented assignment to a part of a tensor copies it onto itself.
+TORCH_IN_PLACE = {name: f"{{out}}.{name}_({{0}})" for name in ("add", "sub", "mul", "div")}
 NUMPY_INTO = {
     **{
         name: f"np.{function}({{0}}, {{1}}, out={{out}})"
@@ -200,7 +204,7 @@ class Library:
     sums_products: bool  # whether a sum of products is faster as a product and a sum than by einsum
     axis: str
     into: Mapping[str, str]
-    augmented: Mapping[str, str]
+    in_place: Mapping[str, str]
     needs_array_first: bool
     copy: str
     fill: str
@@ -242,7 +246,7 @@ LIBRARIES: dict[str, Library] = {
         sums_products=False,
         axis="axis",
         into=NUMPY_INTO,
-        augmented=AUGMENTED,
+        in_place=NUMPY_IN_PLACE,
         needs_array_first=False,
         copy="np.copyto({out}, {0})",
         fill="{out}.fill({value})",
@@ -308,7 +312,7 @@ LIBRARIES: dict[str, Library] = {
         sums_products=True,
         axis="dim",
         into=TORCH_INTO,
-        augmented=AUGMENTED,
+        in_place=TORCH_IN_PLACE,
         needs_array_first=True,
         copy="{out}.copy_({0})",
         fill="{out}.fill_({value})",

@@ -94,11 +94,8 @@ def attention_forward(
             np.exp(S, out=A_exp[b, i, j])
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                np.copyto(
-                    A_exp[b, i, j][:, :, j_cut.start - j.start :],
-                    0,
-                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-                )
+                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                A_exp[b, i, j][:, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + A_exp[b, i, j].sum(axis=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
@@ -269,11 +266,8 @@ def attention_lean_forward(
             A_exp = np.exp(S, out=room(1, b, i, j))
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                np.copyto(
-                    A_exp[:, :, j_cut.start - j.start :],
-                    0,
-                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-                )
+                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                A_exp[:, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product

@@ -87,7 +87,8 @@ def attention_masked_forward(
             S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=A_exp[b, h, i, j])
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             np.exp(S, out=A_exp[b, h, i, j])
-            np.copyto(A_exp[b, h, i, j], 0, where=mask[b, i, j][:, None] <= 0)
+            seen = mask[b, i, j][:, None] > 0
+            A_exp[b, h, i, j] *= seen
             A_sum_so_far = A_sum_so_far + A_exp[b, h, i, j].sum(axis=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
@@ -253,7 +254,8 @@ def attention_masked_lean_forward(
             S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, b, h, i, j))
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             A_exp = np.exp(S, out=room(1, b, h, i, j))
-            np.copyto(A_exp, 0, where=mask[b, i, j][:, None] <= 0)
+            seen = mask[b, i, j][:, None] > 0
+            A_exp *= seen
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product

@@ -102,14 +102,12 @@ def attention_scaled_forward(
             S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=(~causal | (j <= i)) & (mask[b,i,j] > 0)) = A_exp / A_sum
             np.exp(S, out=A_exp[b, i, j])
-            np.copyto(A_exp[b, i, j], 0, where=mask[b, i, j] <= 0)
+            seen = mask[b, i, j] > 0
+            A_exp[b, i, j] *= seen
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                np.copyto(
-                    A_exp[b, i, j][:, :, j_cut.start - j.start :],
-                    0,
-                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-                )
+                seen_2 = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                A_exp[b, i, j][:, :, j_cut.start - j.start :] *= seen_2
             A_sum_so_far = A_sum_so_far + A_exp[b, i, j].sum(axis=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product

@@ -107,7 +107,8 @@ def attention_softcap_forward(
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             np.exp(S, out=A_exp[n, i, j])
             if causal:
-                np.copyto(A_exp[n, i, j], 0, where=np.arange(i.start, i.stop)[:, None] < np.arange(j.start, j.stop))
+                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j.start, j.stop)
+                A_exp[n, i, j] *= seen
             A_sum_so_far = A_sum_so_far + A_exp[n, i, j].sum(axis=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
@@ -297,11 +298,8 @@ def attention_softcap_lean_forward(
             A_exp = np.exp(S, out=room(1, n, i, j))
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                np.copyto(
-                    A_exp[:, :, j_cut.start - j.start :],
-                    0,
-                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-                )
+                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                A_exp[:, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product

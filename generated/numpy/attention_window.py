@@ -103,20 +103,14 @@ def attention_window_forward(
             np.exp(S, out=A_exp[n, i, j])
             if i.start + 1 < j.stop:
                 j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-                np.copyto(
-                    A_exp[n, i, j][:, :, j_cut.start - j.start :],
-                    0,
-                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-                )
+                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                A_exp[n, i, j][:, :, j_cut.start - j.start :] *= seen
             if j.start < math.floor(i.stop - window - 1) + 1:
                 j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-                np.copyto(
-                    A_exp[n, i, j][:, :, : j_cut.stop - j.start],
-                    0,
-                    where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
-                        j_cut.start, j_cut.stop, dtype=dtype
-                    ) >= window,
-                )
+                seen_2 = np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
+                    j_cut.start, j_cut.stop, dtype=dtype
+                ) < window
+                A_exp[n, i, j][:, :, : j_cut.stop - j.start] *= seen_2
             A_sum_so_far = A_sum_so_far + A_exp[n, i, j].sum(axis=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
@@ -288,20 +282,14 @@ def attention_window_lean_forward(
             A_exp = np.exp(S, out=room(1, n, i, j))
             if i.start + 1 < j.stop:
                 j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-                np.copyto(
-                    A_exp[:, :, j_cut.start - j.start :],
-                    0,
-                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-                )
+                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                A_exp[:, :, j_cut.start - j.start :] *= seen
             if j.start < math.floor(i.stop - window - 1) + 1:
                 j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-                np.copyto(
-                    A_exp[:, :, : j_cut.stop - j.start],
-                    0,
-                    where=np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
-                        j_cut.start, j_cut.stop, dtype=dtype
-                    ) >= window,
-                )
+                seen_2 = np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
+                    j_cut.start, j_cut.stop, dtype=dtype
+                ) < window
+                A_exp[:, :, : j_cut.stop - j.start] *= seen_2
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product

@@ -113,11 +113,8 @@ def self_attention_forward(
             np.exp(Z, out=A_exp[n, g, r, i, j])
             if i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                np.copyto(
-                    A_exp[n, g, r, i, j][:, :, :, j_cut.start - j.start :],
-                    0,
-                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-                )
+                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                A_exp[n, g, r, i, j][:, :, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + A_exp[n, g, r, i, j].sum(axis=-1)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
@@ -360,11 +357,8 @@ def self_attention_lean_forward(
             A_exp = np.exp(Z, out=room(1, n, g, i, j))
             if i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                np.copyto(
-                    A_exp[:, :, :, j_cut.start - j.start :],
-                    0,
-                    where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-                )
+                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                A_exp[:, :, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
@@ -485,11 +479,8 @@ def self_attention_lean_backward(
         A_exp = np.exp(Z, out=room(1, n, g, i, j))
         if i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
-            np.copyto(
-                A_exp[:, :, :, j_cut.start - j.start :],
-                0,
-                where=np.arange(i.start, i.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-            )
+            seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+            A_exp[:, :, :, j_cut.start - j.start :] *= seen
         A_sum = np.maximum(A_exp.sum(axis=-1), smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product

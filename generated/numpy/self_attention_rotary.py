@@ -169,11 +169,8 @@ def self_attention_rotary_forward(
         np.exp(Z, out=P_exp[n, g, r, i_2, j])
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            np.copyto(
-                P_exp[n, g, r, i_2, j][:, :, :, j_cut.start - j.start :],
-                0,
-                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-            )
+            seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+            P_exp[n, g, r, i_2, j][:, :, :, j_cut.start - j.start :] *= seen
         P_sum[n, g, r, i_2] = np.maximum(P_exp[n, g, r, i_2, j].sum(axis=-1), smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
@@ -470,11 +467,8 @@ def self_attention_rotary_lean_forward(
         P_exp = np.exp(Z, out=room(1, n, g, i_2, j))
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            np.copyto(
-                P_exp[:, :, :, j_cut.start - j.start :],
-                0,
-                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-            )
+            seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+            P_exp[:, :, :, j_cut.start - j.start :] *= seen
         P_sum = np.maximum(P_exp.sum(axis=-1), smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
@@ -657,11 +651,8 @@ def self_attention_rotary_lean_backward(
         P_exp = np.exp(Z, out=room(1, n, g, i_2, j))
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            np.copyto(
-                P_exp[:, :, :, j_cut.start - j.start :],
-                0,
-                where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-            )
+            seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+            P_exp[:, :, :, j_cut.start - j.start :] *= seen
         P_sum = np.maximum(P_exp.sum(axis=-1), smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product

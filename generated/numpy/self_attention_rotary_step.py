@@ -149,7 +149,8 @@ def self_attention_rotary_step(
             out=room(1, n, g, s_2, T),
         )
         P_new_exp = np.exp(Z_new, out=room(1, n, g, s_2, T))
-        np.copyto(P_new_exp, 0, where=place[s_2][..., None] < np.arange(T))
+        seen = place[s_2][..., None] >= np.arange(T)
+        P_new_exp *= seen
         P_new_sum = np.maximum(P_new_exp.sum(axis=-1), smallest(dtype))
         # P_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
         P_new = np.divide(P_new_exp, P_new_sum[..., None], out=room(1, n, g, s_2, T))

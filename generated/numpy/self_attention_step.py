@@ -92,7 +92,8 @@ def self_attention_step(
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
         Z_new = np.matmul(Z_new_part, K[n, g].swapaxes(-1, -2), out=room(1, n, g, s, T))
         A_new_exp = np.exp(Z_new, out=room(1, n, g, s, T))
-        np.copyto(A_new_exp, 0, where=place[s][..., None] < np.arange(T))
+        seen = place[s][..., None] >= np.arange(T)
+        A_new_exp *= seen
         A_new_sum = np.maximum(A_new_exp.sum(axis=-1), smallest(dtype))
         # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
         A_new = np.divide(A_new_exp, A_new_sum[..., None], out=room(1, n, g, s, T))

@@ -185,11 +185,8 @@ def transformer_block_forward(
             np.exp(S, out=A_exp[n_2, h, i_2, j])
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                np.copyto(
-                    A_exp[n_2, h, i_2, j][:, :, :, j_cut.start - j.start :],
-                    0,
-                    where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-                )
+                seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                A_exp[n_2, h, i_2, j][:, :, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + A_exp[n_2, h, i_2, j].sum(axis=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
@@ -716,11 +713,8 @@ def transformer_block_lean_forward(
             A_exp = np.exp(S, out=room(1, n_2, h, i_2, j))
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                np.copyto(
-                    A_exp[:, :, :, j_cut.start - j.start :],
-                    0,
-                    where=np.arange(i_2.start, i_2.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-                )
+                seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                A_exp[:, :, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
@@ -1028,11 +1022,8 @@ def transformer_block_lean_backward(
         A_exp = np.exp(S, out=room(1, n_3, h, i_3, j))
         if causal and i_3.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_3.start + 1), j.stop)
-            np.copyto(
-                A_exp[:, :, :, j_cut.start - j.start :],
-                0,
-                where=np.arange(i_3.start, i_3.stop)[:, None] < np.arange(j_cut.start, j_cut.stop),
-            )
+            seen = np.arange(i_3.start, i_3.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+            A_exp[:, :, :, j_cut.start - j.start :] *= seen
         A_sum = np.maximum(A_exp.sum(axis=-1), smallest(dtype))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product

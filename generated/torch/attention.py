@@ -83,7 +83,7 @@ def attention_forward(
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp[b, i, j], V[b, j], out=O[b, i])
-        O[b, i] /= A_sum[b, i][..., None]
+        O[b, i].div_(A_sum[b, i][..., None])
 
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
@@ -97,18 +97,16 @@ def attention_forward(
             torch.exp(S, out=A_exp[b, i, j])
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                A_exp[b, i, j][:, :, j_cut.start - j.start :].masked_fill_(
-                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                        j_cut.start, j_cut.stop, device=device
-                    ),
-                    0,
+                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
+                    j_cut.start, j_cut.stop, device=device
                 )
+                A_exp[b, i, j][:, :, j_cut.start - j.start :].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp[b, i, j].sum(dim=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[b, i].baddbmm_(A_exp[b, i, j], V[b, j], beta=0 if first else 1)
         A_sum[b, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[b, i] /= A_sum[b, i][..., None]
+        O[b, i].div_(A_sum[b, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -165,8 +163,8 @@ def attention_backward(
             #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
             #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
             dS = torch.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(2, b, i, j))
-            dS -= dS_part[..., None]
-            dS *= A_exp[b, i, j]
+            dS.sub_(dS_part[..., None])
+            dS.mul_(A_exp[b, i, j])
             # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
@@ -175,7 +173,7 @@ def attention_backward(
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[b, i, j], beta=1)
-        dQ[b, i] /= math.sqrt(d_k)
+        dQ[b, i].div_(math.sqrt(d_k))
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -244,8 +242,8 @@ def attention_lean_forward(
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
-                A_sum_so_far *= A_exp_top_factor
-                O[b, i] *= A_exp_top_factor[..., None]
+                A_sum_so_far.mul_(A_exp_top_factor)
+                O[b, i].mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, b, i, j))
@@ -256,7 +254,7 @@ def attention_lean_forward(
             O[b, i].baddbmm_(A_exp, V[b, j], beta=0 if first else 1)
         A_exp_top[b, i] = A_exp_top_so_far
         A_sum[b, i] = torch.clamp(A_sum_so_far, min=1)
-        O[b, i] /= A_sum[b, i][..., None]
+        O[b, i].div_(A_sum[b, i][..., None])
 
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
@@ -271,18 +269,16 @@ def attention_lean_forward(
             A_exp = torch.exp(S, out=room(1, b, i, j))
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                A_exp[:, :, j_cut.start - j.start :].masked_fill_(
-                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                        j_cut.start, j_cut.stop, device=device
-                    ),
-                    0,
+                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
+                    j_cut.start, j_cut.stop, device=device
                 )
+                A_exp[:, :, j_cut.start - j.start :].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[b, i].baddbmm_(A_exp, V[b, j], beta=0 if first else 1)
         A_sum[b, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[b, i] /= A_sum[b, i][..., None]
+        O[b, i].div_(A_sum[b, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -356,8 +352,8 @@ def attention_lean_backward(
             #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
             #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
             dS = torch.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(4, b, i, j))
-            dS -= dS_part[..., None]
-            dS *= A_exp
+            dS.sub_(dS_part[..., None])
+            dS.mul_(A_exp)
             # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
@@ -366,7 +362,7 @@ def attention_lean_backward(
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp, beta=1)
-        dQ[b, i] /= math.sqrt(d_k)
+        dQ[b, i].div_(math.sqrt(d_k))
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -380,7 +376,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
-    version="v588f0672",
+    version="v7f0c7c4a",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -413,7 +409,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
-    version="v8ebd0c7e",
+    version="v7fa6e002",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

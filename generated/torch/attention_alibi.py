@@ -75,7 +75,7 @@ def attention_alibi_forward(
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
         S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=A_exp[n, h, i, j])
-        S -= S_part_2.permute(2, 0, 1)
+        S.sub_(S_part_2.permute(2, 0, 1))
         A_masked = S
         if i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
@@ -93,7 +93,7 @@ def attention_alibi_forward(
         # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp[n, h, i, j], V[n, h, j], out=O[n, h, i])
-        O[n, h, i] /= A_sum[n, h, i][..., None]
+        O[n, h, i].div_(A_sum[n, h, i][..., None])
 
     workspace.sweep(S_block, T, rows, (), (), T, dtype, device, lots=(N, H), matrices=True)
     saved = (leading, types, H, N, T, d_k, d_v, Q, K, V, O, A_exp, A_sum)
@@ -139,8 +139,8 @@ def attention_alibi_backward(
             #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c]); dA[n,h,i,j] =
             #     Sum_c(V[n,h,j,c]*dO[n,h,i,c]); A = A_exp / A_sum, divided before the product
             dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
-            dS -= dS_part[..., None]
-            dS *= A_exp[n, h, i, j]
+            dS.sub_(dS_part[..., None])
+            dS.mul_(A_exp[n, h, i, j])
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
             dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
@@ -157,8 +157,8 @@ def attention_alibi_backward(
             )
             # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
             dslope_so_far = dslope_so_far + torch.einsum("hij,ij->h", dS, dslope_part)
-        dQ[n, h, i] /= math.sqrt(d_k)
-        dslope[part, h] += -dslope_so_far
+        dQ[n, h, i].div_(math.sqrt(d_k))
+        dslope[part, h].add_(-dslope_so_far)
 
     workspace.sweep(dS_block, T, rows, (), (N,), T, dtype, device, parts=parts, lots=(H,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -227,7 +227,7 @@ def attention_alibi_lean_forward(
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
             S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, n, h, i, j))
-            S -= S_part_2.permute(2, 0, 1)
+            S.sub_(S_part_2.permute(2, 0, 1))
             A_masked = S
             if i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
@@ -243,8 +243,8 @@ def attention_alibi_lean_forward(
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
-                A_sum_so_far *= A_exp_top_factor
-                O[n, h, i] *= A_exp_top_factor[..., None]
+                A_sum_so_far.mul_(A_exp_top_factor)
+                O[n, h, i].mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, h, i, j))
@@ -254,10 +254,10 @@ def attention_alibi_lean_forward(
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp, V[n, h, j], out=O[n, h, i] if first else room(2, n, h, i, d_v))
             if not first:
-                O[n, h, i] += O_tile
+                O[n, h, i].add_(O_tile)
         A_exp_top[n, h, i] = A_exp_top_so_far
         A_sum[n, h, i] = torch.clamp(A_sum_so_far, min=1)
-        O[n, h, i] /= A_sum[n, h, i][..., None]
+        O[n, h, i].div_(A_sum[n, h, i][..., None])
 
     workspace.sweep(S_block, T, rows, (), (), T, dtype, device, lots=(N, H), matrices=True)
     saved = (leading, types, H, N, T, d_k, d_v, Q, K, V, slope, O, A_sum, A_exp_top)
@@ -311,7 +311,7 @@ def attention_alibi_lean_backward(
             S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(4, h, i, j))
             S_part_3 = room(6, h, i, j)
             S_part_3.copy_(slope[h][..., None, None] * S_part_2)
-            S -= S_part_3
+            S.sub_(S_part_3)
             A_masked = S
             A_masked.masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(j.start, j.stop, device=device),
@@ -324,8 +324,8 @@ def attention_alibi_lean_backward(
             #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c]); dA[n,h,i,j] =
             #     Sum_c(V[n,h,j,c]*dO[n,h,i,c]); A = A_exp / A_sum, divided before the product
             dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(3, h, i, j))
-            dS -= dS_part[..., None]
-            dS *= A_exp
+            dS.sub_(dS_part[..., None])
+            dS.mul_(A_exp)
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
             dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
@@ -342,8 +342,8 @@ def attention_alibi_lean_backward(
             )
             # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
             dslope_so_far = dslope_so_far + torch.einsum("hij,ij->h", dS, dslope_part)
-        dQ[n, h, i] /= math.sqrt(d_k)
-        dslope[part, h] += -dslope_so_far
+        dQ[n, h, i].div_(math.sqrt(d_k))
+        dslope[part, h].add_(-dslope_so_far)
 
     workspace.sweep(S_block, T, rows, (), (N,), T, dtype, device, parts=parts, lots=(H,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -363,7 +363,7 @@ _operator = Operator(
     "attention_alibi",
     attention_alibi_forward,
     attention_alibi_backward,
-    version="v10ed1b6b",
+    version="v9b26b59b",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -394,7 +394,7 @@ _lean_operator = Operator(
     "attention_alibi_lean",
     attention_alibi_lean_forward,
     attention_alibi_lean_backward,
-    version="vbf157de8",
+    version="v54ca3c25",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "slope", "O", "A_sum", "A_exp_top"),

@@ -75,7 +75,7 @@ def attention_biased_forward(
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp[b, i], V[b], out=O[b, i])
-        O[b, i] /= A_sum[b, i][..., None]
+        O[b, i].div_(A_sum[b, i][..., None])
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, O, A_exp, A_sum)
@@ -120,8 +120,8 @@ def attention_biased_backward(
             #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
             #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
             dS = torch.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=dbias[b, i, j])
-            dS -= dS_part[..., None]
-            dS *= A_exp[b, i, j]
+            dS.sub_(dS_part[..., None])
+            dS.mul_(A_exp[b, i, j])
             # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
@@ -132,7 +132,7 @@ def attention_biased_backward(
             dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[b, i, j], beta=1)
             # dbias[b,i,j] = dS[b,i,j]
             dbias[b, i, j].copy_(dS)
-        dQ[b, i] /= math.sqrt(d_k)
+        dQ[b, i].div_(math.sqrt(d_k))
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -151,7 +151,7 @@ _operator = Operator(
     "attention_biased",
     attention_biased_forward,
     attention_biased_backward,
-    version="v8e994935",
+    version="v4ac72a6d",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "bias: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),

@@ -104,7 +104,7 @@ def attention_block_forward(
         torch.mul(r[n, i][..., None], xc, out=xhat[n, i])
         # z[n,i,c] = gamma[c]*xhat[n,i,c] + beta[c]
         torch.mul(gamma, xhat[n, i], out=z[n, i])
-        z[n, i] += beta
+        z[n, i].add_(beta)
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z[n,i,c])
         Q[n, :, i].copy_(
             (
@@ -146,7 +146,7 @@ def attention_block_forward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
-        O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
+        O[n_2, h, i_2].div_(A_sum[n_2, h, i_2][..., None])
 
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
@@ -160,12 +160,10 @@ def attention_block_forward(
             torch.exp(S, out=A_exp[n_2, h, i_2, j])
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                A_exp[n_2, h, i_2, j][:, :, :, j_cut.start - j.start :].masked_fill_(
-                    torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                        j_cut.start, j_cut.stop, device=device
-                    ),
-                    0,
+                seen = torch.arange(i_2.start, i_2.stop, device=device)[:, None] >= torch.arange(
+                    j_cut.start, j_cut.stop, device=device
                 )
+                A_exp[n_2, h, i_2, j][:, :, :, j_cut.start - j.start :].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp[n_2, h, i_2, j].sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
@@ -173,9 +171,9 @@ def attention_block_forward(
                 A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2] if first else room(1, n_2, h, i_2, D)
             )
             if not first:
-                O[n_2, h, i_2] += O_tile
+                O[n_2, h, i_2].add_(O_tile)
         A_sum[n_2, h, i_2] = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
+        O[n_2, h, i_2].div_(A_sum[n_2, h, i_2][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -246,21 +244,21 @@ def attention_block_backward(
             #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
             #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
             dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, n, h, i, j))
-            dS -= dS_part[..., None]
-            dS *= A_exp[n, h, i, j]
+            dS.sub_(dS_part[..., None])
+            dS.mul_(A_exp[n, h, i, j])
             # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
             #     by A = A_exp / A_sum, divided before the product
             dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, h, i, j], out=room(3, n, h, D, j))
-            dV[part, n, h, :, j] += dV_block
+            dV[part, n, h, :, j].add_(dV_block)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
             dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, n, h, D, j))
-            dK[part, n, h, :, j] += dK_block
+            dK[part, n, h, :, j].add_(dK_block)
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
             dQ_tile = torch.matmul(dS, K[n, h, j], out=dQ[n, h, i] if first else room(3, n, h, i, D))
             if not first:
-                dQ[n, h, i] += dQ_tile
-        dQ[n, h, i] /= math.sqrt(D)
+                dQ[n, h, i].add_(dQ_tile)
+        dQ[n, h, i].div_(math.sqrt(D))
 
     workspace.sweep(dS_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N, H), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -298,7 +296,7 @@ def attention_block_backward(
         # dz[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
         dz = torch.add(dz_product, dz_product_2, out=room(0, i_2, C))
-        dz += dz_product_3
+        dz.add_(dz_product_3)
         # dxhat[n,i,c] = gamma[c]*dz[n,i,c]
         dxhat = torch.mul(gamma, dz, out=room(1, i_2, C))
         dx_part = (dxhat * xhat[n_2, i_2]).sum(dim=1) / C
@@ -308,19 +306,19 @@ def attention_block_backward(
         #     by dxc, dmu written in
         torch.mul(dx_part[..., None], xhat[n_2, i_2], out=dx[n_2, i_2])
         torch.sub(dxhat, dx[n_2, i_2], out=dx[n_2, i_2])
-        dx[n_2, i_2] -= dx_part_2[..., None]
+        dx[n_2, i_2].sub_(dx_part_2[..., None])
         torch.mul(r[n_2, i_2][..., None], dx[n_2, i_2], out=dx[n_2, i_2])
-        dx[n_2, i_2] += dy[n_2, i_2]
+        dx[n_2, i_2].add_(dy[n_2, i_2])
         # dgamma[c] = Sum_n,i(dz[n,i,c]*xhat[n,i,c])
-        dgamma[part] += (dz * xhat[n_2, i_2]).sum(dim=0)
+        dgamma[part].add_((dz * xhat[n_2, i_2]).sum(dim=0))
         # dbeta[c] = Sum_n,i(dz[n,i,c])
-        dbeta[part] += dz.sum(dim=0)
+        dbeta[part].add_(dz.sum(dim=0))
         # dW_Q[h,a,c] = Sum_n,i(z[n,i,c]*dQ[n,h,i,a])
         dW_Q_block = room(0, H, D, C)
         dW_Q_block.copy_(
             (dQ[n_2, :, i_2].swapaxes(-1, -2).reshape(H * D, (i_2.stop - i_2.start)) @ z[n_2, i_2]).reshape(H, D, C)
         )
-        dW_Q[part] += dW_Q_block
+        dW_Q[part].add_(dW_Q_block)
 
     workspace.sweep(dz_product_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
@@ -407,7 +405,7 @@ def attention_block_lean_forward(
         torch.mul(r[n, i][..., None], xc, out=xhat[n, i])
         # z[n,i,c] = gamma[c]*xhat[n,i,c] + beta[c]
         torch.mul(gamma, xhat[n, i], out=z[n, i])
-        z[n, i] += beta
+        z[n, i].add_(beta)
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z[n,i,c])
         Q[n, :, i].copy_(
             (
@@ -445,8 +443,8 @@ def attention_block_lean_forward(
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top - A_exp_top_tile)
-                A_sum_so_far *= A_exp_top_factor
-                O[n_2, h, i_2] *= A_exp_top_factor[..., None]
+                A_sum_so_far.mul_(A_exp_top_factor)
+                O[n_2, h, i_2].mul_(A_exp_top_factor[..., None])
             A_exp_top = A_exp_top_tile
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n_2, h, i_2, j))
@@ -456,9 +454,9 @@ def attention_block_lean_forward(
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
             if not first:
-                O[n_2, h, i_2] += O_tile
+                O[n_2, h, i_2].add_(O_tile)
         A_sum = torch.clamp(A_sum_so_far, min=1)
-        O[n_2, h, i_2] /= A_sum[..., None]
+        O[n_2, h, i_2].div_(A_sum[..., None])
 
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
@@ -472,20 +470,18 @@ def attention_block_lean_forward(
             A_exp = torch.exp(S, out=room(1, n_2, h, i_2, j))
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                A_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
-                    torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                        j_cut.start, j_cut.stop, device=device
-                    ),
-                    0,
+                seen = torch.arange(i_2.start, i_2.stop, device=device)[:, None] >= torch.arange(
+                    j_cut.start, j_cut.stop, device=device
                 )
+                A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
             if not first:
-                O[n_2, h, i_2] += O_tile
+                O[n_2, h, i_2].add_(O_tile)
         A_sum = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[n_2, h, i_2] /= A_sum[..., None]
+        O[n_2, h, i_2].div_(A_sum[..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -574,27 +570,27 @@ def attention_block_lean_backward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp, V[n, h, j], out=O[n, h, i])
-        O[n, h, i] /= A_sum[..., None]
+        O[n, h, i].div_(A_sum[..., None])
         dO_divided = torch.div(dO[n, h, i], A_sum[..., None], out=room(0, n, h, i, D))
         dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=3) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
         dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, n, h, i, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp
+        dS.sub_(dS_part[..., None])
+        dS.mul_(A_exp)
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
         #     by A = A_exp / A_sum, divided before the product
         dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n, h, D, j))
-        dV[part, n, h, :, j] += dV_block
+        dV[part, n, h, :, j].add_(dV_block)
         dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, n, h, i, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
         dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(1, n, h, D, j))
-        dK[part, n, h, :, j] += dK_block
+        dK[part, n, h, :, j].add_(dK_block)
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
-        dQ[n, h, i] /= math.sqrt(D)
+        dQ[n, h, i].div_(math.sqrt(D))
 
     def S_block_unshifted(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h. No row maximum is needed."""
@@ -607,37 +603,35 @@ def attention_block_lean_backward(
         A_exp = torch.exp(S, out=room(1, n, h, i, j))
         if causal and i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
-            A_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                0,
+            seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
+                j_cut.start, j_cut.stop, device=device
             )
+            A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
         A_sum = torch.clamp(A_exp.sum(dim=-1), min=smallest(dtype))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp, V[n, h, j], out=O[n, h, i])
-        O[n, h, i] /= A_sum[..., None]
+        O[n, h, i].div_(A_sum[..., None])
         dO_divided = torch.div(dO[n, h, i], A_sum[..., None], out=room(0, n, h, i, D))
         dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=3) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
         dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, n, h, i, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp
+        dS.sub_(dS_part[..., None])
+        dS.mul_(A_exp)
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
         #     by A = A_exp / A_sum, divided before the product
         dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n, h, D, j))
-        dV[part, n, h, :, j] += dV_block
+        dV[part, n, h, :, j].add_(dV_block)
         dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, n, h, i, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
         dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(1, n, h, D, j))
-        dK[part, n, h, :, j] += dK_block
+        dK[part, n, h, :, j].add_(dK_block)
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
-        dQ[n, h, i] /= math.sqrt(D)
+        dQ[n, h, i].div_(math.sqrt(D))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -692,7 +686,7 @@ def attention_block_lean_backward(
         # dz[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
         dz = torch.add(dz_product, dz_product_2, out=room(0, i_2, C))
-        dz += dz_product_3
+        dz.add_(dz_product_3)
         # dxhat[n,i,c] = gamma[c]*dz[n,i,c]
         dxhat = torch.mul(gamma, dz, out=room(1, i_2, C))
         dx_part = (dxhat * xhat[n_2, i_2]).sum(dim=1) / C
@@ -702,25 +696,25 @@ def attention_block_lean_backward(
         #     by dxc, dmu written in
         torch.mul(dx_part[..., None], xhat[n_2, i_2], out=dx[n_2, i_2])
         torch.sub(dxhat, dx[n_2, i_2], out=dx[n_2, i_2])
-        dx[n_2, i_2] -= dx_part_2[..., None]
+        dx[n_2, i_2].sub_(dx_part_2[..., None])
         torch.mul(r[n_2, i_2][..., None], dx[n_2, i_2], out=dx[n_2, i_2])
-        dx[n_2, i_2] += dy[n_2, i_2]
+        dx[n_2, i_2].add_(dy[n_2, i_2])
         # dgamma[c] = Sum_n,i(dz[n,i,c]*xhat[n,i,c])
-        dgamma[part] += (dz * xhat[n_2, i_2]).sum(dim=0)
+        dgamma[part].add_((dz * xhat[n_2, i_2]).sum(dim=0))
         # dbeta[c] = Sum_n,i(dz[n,i,c])
-        dbeta[part] += dz.sum(dim=0)
+        dbeta[part].add_(dz.sum(dim=0))
         # dW_Q[h,a,c] = Sum_n,i(z[n,i,c]*dQ[n,h,i,a])
         dW_Q_block = room(0, H, D, C)
         dW_Q_block.copy_(
             (dQ[n_2, :, i_2].swapaxes(-1, -2).reshape(H * D, (i_2.stop - i_2.start)) @ z[n_2, i_2]).reshape(H, D, C)
         )
-        dW_Q[part] += dW_Q_block
+        dW_Q[part].add_(dW_Q_block)
         # dW_O[c,h,a] = Sum_n,i(dy[n,i,c]*O[n,h,i,a])
         dW_O_block = room(0, C, H, D)
         dW_O_block.copy_(
             (dy[n_2, i_2].T @ O[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)).reshape(C, H, D)
         )
-        dW_O[part] += dW_O_block
+        dW_O[part].add_(dW_O_block)
 
     workspace.sweep(dz_product_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
@@ -742,7 +736,7 @@ _operator = Operator(
     "attention_block",
     attention_block_forward,
     attention_block_backward,
-    version="v38e7aa14",
+    version="v3cdea94b",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),
@@ -825,7 +819,7 @@ _lean_operator = Operator(
     "attention_block_lean",
     attention_block_lean_forward,
     attention_block_lean_backward,
-    version="va59c58ed",
+    version="v63f1182b",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),

@@ -83,7 +83,7 @@ def attention_grouped_forward(
         # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i])
-        O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
+        O[n, g, r, i].div_(A_sum[n, g, r, i][..., None])
 
     def S_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
@@ -97,12 +97,10 @@ def attention_grouped_forward(
             torch.exp(S, out=A_exp[n, g, r, i, j])
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                A_exp[n, g, r, i, j][:, :, :, j_cut.start - j.start :].masked_fill_(
-                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                        j_cut.start, j_cut.stop, device=device
-                    ),
-                    0,
+                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
+                    j_cut.start, j_cut.stop, device=device
                 )
+                A_exp[n, g, r, i, j][:, :, :, j_cut.start - j.start :].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp[n, g, r, i, j].sum(dim=-1)
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
@@ -110,9 +108,9 @@ def attention_grouped_forward(
                 A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i] if first else room(1, n, g, i, d_v)
             )
             if not first:
-                O[n, g, r, i] += O_tile
+                O[n, g, r, i].add_(O_tile)
         A_sum[n, g, r, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
+        O[n, g, r, i].div_(A_sum[n, g, r, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -169,21 +167,21 @@ def attention_grouped_backward(
             #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_c(O[n,g,r,i,c]*dO[n,g,r,i,c]); dA[n,g,r,i,j] =
             #     Sum_c(V[n,g,j,c]*dO[n,g,r,i,c]); A = A_exp / A_sum, divided before the product
             dS = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
-            dS -= dS_part[..., None]
-            dS *= A_exp[n, g, r, i, j]
+            dS.sub_(dS_part[..., None])
+            dS.mul_(A_exp[n, g, r, i, j])
             dQ_product_tile = torch.matmul(
                 dS, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(3, n, g, i, d_k)
             )
             if not first:
-                dQ_product[n, g, r, i] += dQ_product_tile
+                dQ_product[n, g, r, i].add_(dQ_product_tile)
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
             dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, n, g, d_k, j))
-            dK[part, n, g, :, j] += dK_block
+            dK[part, n, g, :, j].add_(dK_block)
             # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, g, r, i, j], out=room(2, n, g, d_v, j))
-            dV[part, n, g, :, j] += dV_block
+            dV[part, n, g, :, j].add_(dV_block)
 
     workspace.sweep(dS_block, T_q, rows, (), (R,), T_k, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -254,8 +252,8 @@ def attention_grouped_lean_forward(
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
-                A_sum_so_far *= A_exp_top_factor
-                O[n, g, r, i] *= A_exp_top_factor[..., None]
+                A_sum_so_far.mul_(A_exp_top_factor)
+                O[n, g, r, i].mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, g, i, j))
@@ -265,10 +263,10 @@ def attention_grouped_lean_forward(
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, d_v))
             if not first:
-                O[n, g, r, i] += O_tile
+                O[n, g, r, i].add_(O_tile)
         A_exp_top[n, g, r, i] = A_exp_top_so_far
         A_sum[n, g, r, i] = torch.clamp(A_sum_so_far, min=1)
-        O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
+        O[n, g, r, i].div_(A_sum[n, g, r, i][..., None])
 
     def S_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
@@ -283,20 +281,18 @@ def attention_grouped_lean_forward(
             A_exp = torch.exp(S, out=room(1, n, g, i, j))
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                A_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
-                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                        j_cut.start, j_cut.stop, device=device
-                    ),
-                    0,
+                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
+                    j_cut.start, j_cut.stop, device=device
                 )
+                A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, d_v))
             if not first:
-                O[n, g, r, i] += O_tile
+                O[n, g, r, i].add_(O_tile)
         A_sum[n, g, r, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
+        O[n, g, r, i].div_(A_sum[n, g, r, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -370,21 +366,21 @@ def attention_grouped_lean_backward(
             #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_c(O[n,g,r,i,c]*dO[n,g,r,i,c]); dA[n,g,r,i,j] =
             #     Sum_c(V[n,g,j,c]*dO[n,g,r,i,c]); A = A_exp / A_sum, divided before the product
             dS = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(4, n, g, i, j))
-            dS -= dS_part[..., None]
-            dS *= A_exp
+            dS.sub_(dS_part[..., None])
+            dS.mul_(A_exp)
             dQ_product_tile = torch.matmul(
                 dS, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(5, n, g, i, d_k)
             )
             if not first:
-                dQ_product[n, g, r, i] += dQ_product_tile
+                dQ_product[n, g, r, i].add_(dQ_product_tile)
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
             dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(5, n, g, d_k, j))
-            dK[part, n, g, :, j] += dK_block
+            dK[part, n, g, :, j].add_(dK_block)
             # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(4, n, g, d_v, j))
-            dV[part, n, g, :, j] += dV_block
+            dV[part, n, g, :, j].add_(dV_block)
 
     workspace.sweep(S_block, T_q, rows, (), (R,), T_k, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -400,7 +396,7 @@ _operator = Operator(
     "attention_grouped",
     attention_grouped_forward,
     attention_grouped_backward,
-    version="vef1de8a3",
+    version="v2dd5550b",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),
@@ -450,7 +446,7 @@ _lean_operator = Operator(
     "attention_grouped_lean",
     attention_grouped_lean_forward,
     attention_grouped_lean_backward,
-    version="v5f8f6ddb",
+    version="v1ecf6c61",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),

@@ -70,7 +70,7 @@ def attention_merge_forward(
         L_log[n] = torch.log(torch.clamp(L_log_exp.sum(dim=-1), min=1))
         # w[n,p] = softmax(scales[n,p], over=p, where=allowed[n,p] > 0)
         w = torch.sub(scales[n], torch.clamp(L_top[n], min=torch.finfo(dtype).min)[..., None], out=room(0, n, P))
-        w -= L_log[n][..., None]
+        w.sub_(L_log[n][..., None])
         w.masked_fill_(allowed[n] <= 0, -math.inf)
         torch.exp(w, out=w)
         # O[n,c] = Sum_p(w[n,p]*outputs[n,p,c])
@@ -85,7 +85,7 @@ def attention_merge_forward(
 _operator = Operator(
     "attention_merge",
     attention_merge_forward,
-    version="vf478c90e",
+    version="vdfb42097",
     arrays=("outputs: N... P C", "scales: N... P", "allowed: N... P"),
     outputs=("O: N... C", "L: N..."),
     independent=(True, False),

@@ -77,7 +77,7 @@ def attention_padding_forward(
         # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp[b, h, i], V[b, h], out=O[b, h, i])
-        O[b, h, i] /= A_sum[b, h, i][..., None]
+        O[b, h, i].div_(A_sum[b, h, i][..., None])
 
     def S_block_unshifted(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h. No row maximum is needed."""
@@ -89,15 +89,16 @@ def attention_padding_forward(
             S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=A_exp[b, h, i, j])
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0) = A_exp / A_sum
             torch.exp(S, out=A_exp[b, h, i, j])
-            A_exp[b, h, i, j].masked_fill_(keep[b, j][:, None, None] <= 0, 0)
+            seen = keep[b, j][:, None, None] > 0
+            A_exp[b, h, i, j].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp[b, h, i, j].sum(dim=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp[b, h, i, j], V[b, h, j], out=O[b, h, i] if first else room(1, b, h, i, d_v))
             if not first:
-                O[b, h, i] += O_tile
+                O[b, h, i].add_(O_tile)
         A_sum[b, h, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[b, h, i] /= A_sum[b, h, i][..., None]
+        O[b, h, i].div_(A_sum[b, h, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -155,21 +156,21 @@ def attention_padding_backward(
             #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
             #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
             dS = torch.matmul(dO_divided, V[b, h, j].swapaxes(-1, -2), out=room(2, b, h, i, j))
-            dS -= dS_part[..., None]
-            dS *= A_exp[b, h, i, j]
+            dS.sub_(dS_part[..., None])
+            dS.mul_(A_exp[b, h, i, j])
             # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
             dQ_tile = torch.matmul(dS, K[b, h, j], out=dQ[b, h, i] if first else room(3, b, h, i, d_k))
             if not first:
-                dQ[b, h, i] += dQ_tile
+                dQ[b, h, i].add_(dQ_tile)
             # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
             dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, b, h, d_k, j))
-            dK[part, b, h, :, j] += dK_block
+            dK[part, b, h, :, j].add_(dK_block)
             # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[b, h, i, j], out=room(2, b, h, d_v, j))
-            dV[part, b, h, :, j] += dV_block
-        dQ[b, h, i] /= math.sqrt(d_k)
+            dV[part, b, h, :, j].add_(dV_block)
+        dQ[b, h, i].div_(math.sqrt(d_k))
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(B, H), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -233,8 +234,8 @@ def attention_padding_lean_forward(
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
-                A_sum_so_far *= A_exp_top_factor
-                O[b, h, i] *= A_exp_top_factor[..., None]
+                A_sum_so_far.mul_(A_exp_top_factor)
+                O[b, h, i].mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, b, h, i, j))
@@ -244,10 +245,10 @@ def attention_padding_lean_forward(
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, b, h, i, d_v))
             if not first:
-                O[b, h, i] += O_tile
+                O[b, h, i].add_(O_tile)
         A_exp_top[b, h, i] = A_exp_top_so_far
         A_sum[b, h, i] = torch.clamp(A_sum_so_far, min=1)
-        O[b, h, i] /= A_sum[b, h, i][..., None]
+        O[b, h, i].div_(A_sum[b, h, i][..., None])
 
     def S_block_unshifted(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h. No row maximum is needed."""
@@ -260,15 +261,16 @@ def attention_padding_lean_forward(
             S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, b, h, i, j))
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0) = A_exp / A_sum
             A_exp = torch.exp(S, out=room(1, b, h, i, j))
-            A_exp.masked_fill_(keep[b, j][:, None, None] <= 0, 0)
+            seen = keep[b, j][:, None, None] > 0
+            A_exp.mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, b, h, i, d_v))
             if not first:
-                O[b, h, i] += O_tile
+                O[b, h, i].add_(O_tile)
         A_sum[b, h, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[b, h, i] /= A_sum[b, h, i][..., None]
+        O[b, h, i].div_(A_sum[b, h, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -335,21 +337,21 @@ def attention_padding_lean_backward(
             #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
             #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
             dS = torch.matmul(dO_divided, V[b, h, j].swapaxes(-1, -2), out=room(4, b, h, i, j))
-            dS -= dS_part[..., None]
-            dS *= A_exp
+            dS.sub_(dS_part[..., None])
+            dS.mul_(A_exp)
             # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
             dQ_tile = torch.matmul(dS, K[b, h, j], out=dQ[b, h, i] if first else room(5, b, h, i, d_k))
             if not first:
-                dQ[b, h, i] += dQ_tile
+                dQ[b, h, i].add_(dQ_tile)
             # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
             dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(5, b, h, d_k, j))
-            dK[part, b, h, :, j] += dK_block
+            dK[part, b, h, :, j].add_(dK_block)
             # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(4, b, h, d_v, j))
-            dV[part, b, h, :, j] += dV_block
-        dQ[b, h, i] /= math.sqrt(d_k)
+            dV[part, b, h, :, j].add_(dV_block)
+        dQ[b, h, i].div_(math.sqrt(d_k))
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(B, H), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -363,7 +365,7 @@ _operator = Operator(
     "attention_padding",
     attention_padding_forward,
     attention_padding_backward,
-    version="v5b3bd9e9",
+    version="v3c8156d2",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "keep: B... T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -394,7 +396,7 @@ _lean_operator = Operator(
     "attention_padding_lean",
     attention_padding_lean_forward,
     attention_padding_lean_backward,
-    version="v7e37e57b",
+    version="v1aea3ea3",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "keep: B... T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=(

@@ -93,7 +93,7 @@ def attention_scaled_forward(
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp[b, i, j], V[b, j], out=O[b, i])
-        O[b, i] /= A_sum[b, i][..., None]
+        O[b, i].div_(A_sum[b, i][..., None])
 
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
@@ -105,21 +105,20 @@ def attention_scaled_forward(
             S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=(~causal | (j <= i)) & (mask[b,i,j] > 0)) = A_exp / A_sum
             torch.exp(S, out=A_exp[b, i, j])
-            A_exp[b, i, j].masked_fill_(mask[b, i, j] <= 0, 0)
+            seen = mask[b, i, j] > 0
+            A_exp[b, i, j].mul_(seen)
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                A_exp[b, i, j][:, :, j_cut.start - j.start :].masked_fill_(
-                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                        j_cut.start, j_cut.stop, device=device
-                    ),
-                    0,
+                seen_2 = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
+                    j_cut.start, j_cut.stop, device=device
                 )
+                A_exp[b, i, j][:, :, j_cut.start - j.start :].mul_(seen_2)
             A_sum_so_far = A_sum_so_far + A_exp[b, i, j].sum(dim=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[b, i].baddbmm_(A_exp[b, i, j], V[b, j], beta=0 if first else 1)
         A_sum[b, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[b, i] /= A_sum[b, i][..., None]
+        O[b, i].div_(A_sum[b, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = math.sqrt(scale**2) * float(
@@ -176,8 +175,8 @@ def attention_scaled_backward(
             #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
             #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
             dS = torch.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(2, b, i, j))
-            dS -= dS_part[..., None]
-            dS *= A_exp[b, i, j]
+            dS.sub_(dS_part[..., None])
+            dS.mul_(A_exp[b, i, j])
             # dQ[b,i,a] = scale*Sum_j(K[b,j,a]*dS[b,i,j])
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = scale*Sum_i(Q[b,i,a]*dS[b,i,j])
@@ -200,7 +199,7 @@ _operator = Operator(
     "attention_scaled",
     attention_scaled_forward,
     attention_scaled_backward,
-    version="vcb4e58d0",
+    version="v71aa8161",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "mask: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     options=("float scale", "bool causal"),

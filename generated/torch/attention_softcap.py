@@ -93,7 +93,7 @@ def attention_softcap_forward(
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp[n, i], V[n], out=O[n, i])
-        O[n, i] /= A_sum[n, i][..., None]
+        O[n, i].div_(A_sum[n, i][..., None])
 
     def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
@@ -111,18 +111,16 @@ def attention_softcap_forward(
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             torch.exp(S, out=A_exp[n, i, j])
             if causal:
-                A_exp[n, i, j].masked_fill_(
-                    torch.arange(
-                        i.start, i.stop, device=device
-                    )[:, None] < torch.arange(j.start, j.stop, device=device),
-                    0,
-                )
+                seen = torch.arange(
+                    i.start, i.stop, device=device
+                )[:, None] >= torch.arange(j.start, j.stop, device=device)
+                A_exp[n, i, j].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp[n, i, j].sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[n, i].baddbmm_(A_exp[n, i, j], V[n, j], beta=0 if first else 1)
         A_sum[n, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[n, i] /= A_sum[n, i][..., None]
+        O[n, i].div_(A_sum[n, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     U_bound = math.sqrt(cap**2) * 1
@@ -180,9 +178,9 @@ def attention_softcap_backward(
             dU = torch.square(t[n, i, j], out=room(2, n, i, j))
             dU.copy_(1 - dU)
             dU_part_2 = torch.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(4, n, i, j))
-            dU_part_2 -= dU_part[..., None]
-            dU *= dU_part_2
-            dU *= A_exp[n, i, j]
+            dU_part_2.sub_(dU_part[..., None])
+            dU.mul_(dU_part_2)
+            dU.mul_(A_exp[n, i, j])
             # dQ[n,i,a] = Sum_j(K[n,j,a]*dU[n,i,j])/sqrt(d_k)
             dQ[n, i].baddbmm_(dU, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
@@ -191,7 +189,7 @@ def attention_softcap_backward(
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[n, i, j], beta=1)
-        dQ[n, i] /= math.sqrt(d_k)
+        dQ[n, i].div_(math.sqrt(d_k))
 
     workspace.sweep(dU_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -272,8 +270,8 @@ def attention_softcap_lean_forward(
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
-                A_sum_so_far *= A_exp_top_factor
-                O[n, i] *= A_exp_top_factor[..., None]
+                A_sum_so_far.mul_(A_exp_top_factor)
+                O[n, i].mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, i, j))
@@ -284,7 +282,7 @@ def attention_softcap_lean_forward(
             O[n, i].baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
         A_exp_top[n, i] = A_exp_top_so_far
         A_sum[n, i] = torch.clamp(A_sum_so_far, min=1)
-        O[n, i] /= A_sum[n, i][..., None]
+        O[n, i].div_(A_sum[n, i][..., None])
 
     def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
@@ -304,18 +302,16 @@ def attention_softcap_lean_forward(
             A_exp = torch.exp(S, out=room(1, n, i, j))
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                A_exp[:, :, j_cut.start - j.start :].masked_fill_(
-                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                        j_cut.start, j_cut.stop, device=device
-                    ),
-                    0,
+                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
+                    j_cut.start, j_cut.stop, device=device
                 )
+                A_exp[:, :, j_cut.start - j.start :].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[n, i].baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
         A_sum[n, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[n, i] /= A_sum[n, i][..., None]
+        O[n, i].div_(A_sum[n, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     U_bound = math.sqrt(cap**2) * 1
@@ -394,9 +390,9 @@ def attention_softcap_lean_backward(
             dU = torch.square(t, out=room(3, n, i, j))
             dU.copy_(1 - dU)
             dU_part_2 = torch.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(6, n, i, j))
-            dU_part_2 -= dU_part[..., None]
-            dU *= dU_part_2
-            dU *= A_exp
+            dU_part_2.sub_(dU_part[..., None])
+            dU.mul_(dU_part_2)
+            dU.mul_(A_exp)
             # dQ[n,i,a] = Sum_j(K[n,j,a]*dU[n,i,j])/sqrt(d_k)
             dQ[n, i].baddbmm_(dU, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
@@ -405,7 +401,7 @@ def attention_softcap_lean_backward(
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp, beta=1)
-        dQ[n, i] /= math.sqrt(d_k)
+        dQ[n, i].div_(math.sqrt(d_k))
 
     workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -419,7 +415,7 @@ _operator = Operator(
     "attention_softcap",
     attention_softcap_forward,
     attention_softcap_backward,
-    version="v0899d9b9",
+    version="v3c82dd43",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),
@@ -453,7 +449,7 @@ _lean_operator = Operator(
     "attention_softcap_lean",
     attention_softcap_lean_forward,
     attention_softcap_lean_backward,
-    version="v1a0049dd",
+    version="vd2f2f690",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),

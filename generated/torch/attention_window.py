@@ -91,7 +91,7 @@ def attention_window_forward(
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp[n, i, j], V[n, j], out=O[n, i])
-        O[n, i] /= A_sum[n, i][..., None]
+        O[n, i].div_(A_sum[n, i][..., None])
 
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
@@ -105,26 +105,22 @@ def attention_window_forward(
             torch.exp(S, out=A_exp[n, i, j])
             if i.start + 1 < j.stop:
                 j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-                A_exp[n, i, j][:, :, j_cut.start - j.start :].masked_fill_(
-                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                        j_cut.start, j_cut.stop, device=device
-                    ),
-                    0,
+                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
+                    j_cut.start, j_cut.stop, device=device
                 )
+                A_exp[n, i, j][:, :, j_cut.start - j.start :].mul_(seen)
             if j.start < math.floor(i.stop - window - 1) + 1:
                 j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-                A_exp[n, i, j][:, :, : j_cut.stop - j.start].masked_fill_(
-                    torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
-                        j_cut.start, j_cut.stop, dtype=dtype, device=device
-                    ) >= window,
-                    0,
-                )
+                seen_2 = torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
+                    j_cut.start, j_cut.stop, dtype=dtype, device=device
+                ) < window
+                A_exp[n, i, j][:, :, : j_cut.stop - j.start].mul_(seen_2)
             A_sum_so_far = A_sum_so_far + A_exp[n, i, j].sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[n, i].baddbmm_(A_exp[n, i, j], V[n, j], beta=0 if first else 1)
         A_sum[n, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[n, i] /= A_sum[n, i][..., None]
+        O[n, i].div_(A_sum[n, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -181,8 +177,8 @@ def attention_window_backward(
             #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c]); dA[n,i,j] =
             #     Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the product
             dS = torch.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(2, n, i, j))
-            dS -= dS_part[..., None]
-            dS *= A_exp[n, i, j]
+            dS.sub_(dS_part[..., None])
+            dS.mul_(A_exp[n, i, j])
             # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
             dQ[n, i].baddbmm_(dS, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
@@ -191,7 +187,7 @@ def attention_window_backward(
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[n, i, j], beta=1)
-        dQ[n, i] /= math.sqrt(d_k)
+        dQ[n, i].div_(math.sqrt(d_k))
 
     workspace.sweep(dS_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -268,8 +264,8 @@ def attention_window_lean_forward(
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
-                A_sum_so_far *= A_exp_top_factor
-                O[n, i] *= A_exp_top_factor[..., None]
+                A_sum_so_far.mul_(A_exp_top_factor)
+                O[n, i].mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, i, j))
@@ -280,7 +276,7 @@ def attention_window_lean_forward(
             O[n, i].baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
         A_exp_top[n, i] = A_exp_top_so_far
         A_sum[n, i] = torch.clamp(A_sum_so_far, min=1)
-        O[n, i] /= A_sum[n, i][..., None]
+        O[n, i].div_(A_sum[n, i][..., None])
 
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
@@ -295,26 +291,22 @@ def attention_window_lean_forward(
             A_exp = torch.exp(S, out=room(1, n, i, j))
             if i.start + 1 < j.stop:
                 j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-                A_exp[:, :, j_cut.start - j.start :].masked_fill_(
-                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                        j_cut.start, j_cut.stop, device=device
-                    ),
-                    0,
+                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
+                    j_cut.start, j_cut.stop, device=device
                 )
+                A_exp[:, :, j_cut.start - j.start :].mul_(seen)
             if j.start < math.floor(i.stop - window - 1) + 1:
                 j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-                A_exp[:, :, : j_cut.stop - j.start].masked_fill_(
-                    torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
-                        j_cut.start, j_cut.stop, dtype=dtype, device=device
-                    ) >= window,
-                    0,
-                )
+                seen_2 = torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
+                    j_cut.start, j_cut.stop, dtype=dtype, device=device
+                ) < window
+                A_exp[:, :, : j_cut.stop - j.start].mul_(seen_2)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[n, i].baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
         A_sum[n, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[n, i] /= A_sum[n, i][..., None]
+        O[n, i].div_(A_sum[n, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -396,8 +388,8 @@ def attention_window_lean_backward(
             #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c]); dA[n,i,j] =
             #     Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the product
             dS = torch.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(4, n, i, j))
-            dS -= dS_part[..., None]
-            dS *= A_exp
+            dS.sub_(dS_part[..., None])
+            dS.mul_(A_exp)
             # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
             dQ[n, i].baddbmm_(dS, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
@@ -406,7 +398,7 @@ def attention_window_lean_backward(
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp, beta=1)
-        dQ[n, i] /= math.sqrt(d_k)
+        dQ[n, i].div_(math.sqrt(d_k))
 
     workspace.sweep(S_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -420,7 +412,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
-    version="vf02833e5",
+    version="vb4979e8f",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -453,7 +445,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
-    version="v07fe272b",
+    version="v4bba5cd3",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

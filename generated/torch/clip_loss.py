@@ -140,19 +140,19 @@ def clip_loss_backward(
         dS_part = torch.sub(S[i], R_top[i][..., None], out=room(3, i, N))
         torch.exp(dS_part, out=dS_part)
         torch.mul((dR * torch.exp(-R_log[i]))[..., None], dS_part, out=dS_part)
-        dS += dS_part
+        dS.add_(dS_part)
         dS[
             torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)
         ] -= (dcolumns + drows) / N
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
         torch.matmul(dS, B, out=dA[i])
-        dA[i] /= tau
+        dA[i].div_(tau)
         dB_part = torch.div(A[i], tau, out=room(1, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
         dB[part].addmm_(dS.T, dB_part, beta=1)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part] += -((S[i] * dS).sum(dim=(0, 1)) / tau)
+        dtau[part].add_(-((S[i] * dS).sum(dim=(0, 1)) / tau))
 
     workspace.sweep(dS_block, N, rows_2, (), (), N, dtype, device, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(dim=0)
@@ -278,19 +278,19 @@ def clip_loss_lean_backward(
         dS_part = torch.sub(S, R_top[i][..., None], out=room(4, i, N))
         torch.exp(dS_part, out=dS_part)
         torch.mul((dR * torch.exp(-R_log[i]))[..., None], dS_part, out=dS_part)
-        dS += dS_part
+        dS.add_(dS_part)
         dS[
             torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)
         ] -= (dcolumns + drows) / N
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
         torch.matmul(dS, B, out=dA[i])
-        dA[i] /= tau
+        dA[i].div_(tau)
         dB_part = torch.div(A[i], tau, out=room(2, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
         dB[part].addmm_(dS.T, dB_part, beta=1)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part] += -((S * dS).sum(dim=(0, 1)) / tau)
+        dtau[part].add_(-((S * dS).sum(dim=(0, 1)) / tau))
 
     workspace.sweep(S_block, N, rows_2, (), (), N, dtype, device, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(dim=0)
@@ -366,7 +366,7 @@ _operator = Operator(
     "clip_loss",
     clip_loss_forward,
     clip_loss_backward,
-    version="vb63a3c8f",
+    version="vdaeafbe8",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -396,7 +396,7 @@ _lean_operator = Operator(
     "clip_loss_lean",
     clip_loss_lean_forward,
     clip_loss_lean_backward,
-    version="va8eac100",
+    version="v9d7ceaba",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

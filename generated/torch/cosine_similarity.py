@@ -100,7 +100,7 @@ def cosine_similarity_backward(
             out=room(0, n, d),
         )
         part_part.masked_fill_(torch.sqrt(p[n])[..., None] <= eps, 0)
-        dv[n] -= part_part
+        dv[n].sub_(part_part)
         # dw[n,a] = dy[n]*unit_v[n,a]/length_w[n] - dy[n]*y[n]*unit_w[n,a]*[eps < sqrt(q[n])]/sqrt(q[n])
         #     by dunit_w, dq written in; w[n,a]/(length_w[n]*sqrt(q[n])) = unit_w[n,a]/sqrt(q[n]); unit_v = v /
         #     length_v, divided before the product; unit_w = w / length_w, divided before the product
@@ -111,7 +111,7 @@ def cosine_similarity_backward(
             out=room(1, n, d),
         )
         part_part_2.masked_fill_(torch.sqrt(q[n])[..., None] <= eps, 0)
-        dw[n] -= part_part_2
+        dw[n].sub_(part_part_2)
 
     workspace.sweep(dv_block, N, rows, (), (), d, dtype, device)
     return restore(dv, leading, types["v"]), restore(dw, leading, types["w"])
@@ -121,7 +121,7 @@ _operator = Operator(
     "cosine_similarity",
     cosine_similarity_forward,
     cosine_similarity_backward,
-    version="vc817a59c",
+    version="vf32fd134",
     arrays=("v: N... d", "w: N... d"),
     outputs=("y: N...",),
     options=("float eps",),

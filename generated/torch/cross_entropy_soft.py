@@ -63,10 +63,10 @@ def cross_entropy_soft_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[n] = torch.log(L_log_exp.sum(dim=-1))
         loss_masked = torch.sub(L_top[n][..., None], z[n], out=room(0, n, V))
-        loss_masked += L_log[n][..., None]
+        loss_masked.add_(L_log[n][..., None])
         loss_masked.masked_fill_(y[n] == 0, 0)
         # loss = Sum_n,v((-z[n,v] + L[n])*y[n,v])/N
-        loss[part] += (y[n] * loss_masked).sum(dim=(0, 1)) / N
+        loss[part].add_((y[n] * loss_masked).sum(dim=(0, 1)) / N)
 
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device, parts=parts)
     loss = loss[0] if parts == 1 else loss.sum(dim=0)
@@ -107,10 +107,10 @@ def cross_entropy_soft_backward(
         torch.exp(dz[n], out=dz[n])
         torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         part_part = torch.mul(dL_part, y[n], out=room(0, n, V))
-        dz[n] -= part_part
+        dz[n].sub_(part_part)
         # dy[n,v] = (-z[n,v] + L[n])*dloss/N
         torch.sub(L_top[n][..., None], z[n], out=dy[n])
-        dy[n] += L_log[n][..., None]
+        dy[n].add_(L_log[n][..., None])
         torch.mul(dL_part, dy[n], out=dy[n])
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
@@ -159,18 +159,18 @@ def cross_entropy_soft_value_and_gradient(
         L_log_sum = L_log_exp.sum(dim=-1)
         L_log = torch.log(L_log_sum)
         loss_part = torch.sub(L_top[..., None], z[n], out=dy[n])
-        loss_part += L_log[..., None]
+        loss_part.add_(L_log[..., None])
         loss_masked = room(0, n, V)
         loss_masked.copy_(loss_part)
         loss_masked.masked_fill_(y[n] == 0, 0)
         # loss = Sum_n,v((-z[n,v] + L[n])*y[n,v])/N
-        loss[part] += (y[n] * loss_masked).sum(dim=(0, 1)) / N
+        loss[part].add_((y[n] * loss_masked).sum(dim=(0, 1)) / N)
         # dL[n] = dloss*Sum_v(y[n,v])/N
         dL = y[n].sum(dim=-1) / N
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - y[n,v]*dloss/N
         torch.mul((dL / L_log_sum)[..., None], L_log_exp, out=dz[n])
         part_part = torch.div(y[n], N, out=room(1, n, V))
-        dz[n] -= part_part
+        dz[n].sub_(part_part)
         # dy[n,v] = (-z[n,v] + L[n])*dloss/N
         torch.div(loss_part, N, out=dy[n])
 
@@ -183,7 +183,7 @@ _operator = Operator(
     "cross_entropy_soft",
     cross_entropy_soft_forward,
     cross_entropy_soft_backward,
-    version="v234be3c5",
+    version="va24849cd",
     arrays=("z: N... V", "y: N... V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "y", "L_top", "L_log"),

@@ -71,7 +71,7 @@ def dice_backward(
         # dp[n,i] = (-D[n] + 2*t[n,i])*dD[n]/(U[n] + eps)
         #     by dU, dI written in
         torch.mul(t[n], 2, out=dp[n])
-        dp[n] -= D[n][..., None]
+        dp[n].sub_(D[n][..., None])
         torch.mul((dD[n] / (U[n] + eps))[..., None], dp[n], out=dp[n])
 
     workspace.sweep(dp_block, N, rows, (), (), M, dtype, device)
@@ -82,7 +82,7 @@ _operator = Operator(
     "dice",
     dice_forward,
     dice_backward,
-    version="v71c5c8ea",
+    version="v4a9df78e",
     arrays=("p: N... M", "t: N... M"),
     outputs=("D: N...",),
     options=("float eps",),

@@ -76,7 +76,7 @@ def distillation_forward(
         KL_part_part = room(2, n, V)
         KL_part_part.copy_(log_p[n])
         KL_part_part.masked_fill_(q[n] == 0, 0)
-        KL_part -= KL_part_part
+        KL_part.sub_(KL_part_part)
         # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
         KL[n] = (KL_part * q[n]).sum(dim=1)
 
@@ -178,7 +178,7 @@ def distillation_value_and_gradient(
         KL_part_part = room(2, n, V)
         KL_part_part.copy_(log_p[n])
         KL_part_part.masked_fill_(q[n] == 0, 0)
-        KL_part -= KL_part_part
+        KL_part.sub_(KL_part_part)
         # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
         KL[n] = (KL_part * q[n]).sum(dim=1)
 
@@ -207,7 +207,7 @@ _operator = Operator(
     "distillation",
     distillation_forward,
     distillation_backward,
-    version="v9c8a1198",
+    version="va9f60d12",
     arrays=("z: N... V", "t: N... V"),
     outputs=("loss:",),
     options=("float temperature",),

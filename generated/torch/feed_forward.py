@@ -69,14 +69,14 @@ def feed_forward_forward(
         """The rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
         torch.matmul(x[n], W_1.T, out=u[n])
-        u[n] += b_1
+        u[n].add_(b_1)
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         normal_cdf(u[n], out=Phi[n])
         # h[n,f] = Phi[n,f]*u[n,f]
         scaled_normal_cdf(u[n], Phi[n], out=h[n])
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
         torch.matmul(h[n], W_2.T, out=y[n])
-        y[n] += b_2
+        y[n].add_(b_2)
 
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device)
     saved = (leading, types, C, F, N, x, W_1, W_2, u, Phi, h)
@@ -124,14 +124,14 @@ def feed_forward_backward(
         #     by dPhi written in
         du = torch.mul(du_exp, u[n], out=room(1, n, F))
         torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
-        du += Phi[n]
-        du *= dh
+        du.add_(Phi[n])
+        du.mul_(dh)
         # dx[n,c] = Sum_f(W_1[f,c]*du[n,f])
         torch.matmul(du, W_1, out=dx[n])
         # dW_1[f,c] = Sum_n(du[n,f]*x[n,c])
         dW_1[part].addmm_(du.T, x[n], beta=1)
         # db_1[f] = Sum_n(du[n,f])
-        db_1[part] += du.sum(dim=0)
+        db_1[part].add_(du.sum(dim=0))
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_2[part].addmm_(dy[n].T, h[n], beta=1)
 
@@ -193,7 +193,7 @@ def feed_forward_lean_forward(
         """The rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
         u = torch.matmul(x[n], W_1.T, out=room(0, n, F))
-        u += b_1
+        u.add_(b_1)
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         Phi = room(1, n, F)
         normal_cdf(u, out=Phi)
@@ -202,7 +202,7 @@ def feed_forward_lean_forward(
         scaled_normal_cdf(u, Phi, out=h)
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
         torch.matmul(h, W_2.T, out=y[n])
-        y[n] += b_2
+        y[n].add_(b_2)
 
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device)
     saved = (leading, types, C, F, N, x, W_1, b_1, W_2)
@@ -244,7 +244,7 @@ def feed_forward_lean_backward(
         """The rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
         u = torch.matmul(x[n], W_1.T, out=room(0, n, F))
-        u += b_1
+        u.add_(b_1)
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         Phi = room(1, n, F)
         normal_cdf(u, out=Phi)
@@ -259,14 +259,14 @@ def feed_forward_lean_backward(
         #     by dPhi written in
         du = torch.mul(du_exp, u, out=room(4, n, F))
         torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
-        du += Phi
-        du *= dh
+        du.add_(Phi)
+        du.mul_(dh)
         # dx[n,c] = Sum_f(W_1[f,c]*du[n,f])
         torch.matmul(du, W_1, out=dx[n])
         # dW_1[f,c] = Sum_n(du[n,f]*x[n,c])
         dW_1[part].addmm_(du.T, x[n], beta=1)
         # db_1[f] = Sum_n(du[n,f])
-        db_1[part] += du.sum(dim=0)
+        db_1[part].add_(du.sum(dim=0))
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_2[part].addmm_(dy[n].T, h, beta=1)
 
@@ -287,7 +287,7 @@ _operator = Operator(
     "feed_forward",
     feed_forward_forward,
     feed_forward_backward,
-    version="v1505aa9c",
+    version="va45b1fc4",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "W_2", "u", "Phi", "h"),
@@ -321,7 +321,7 @@ _lean_operator = Operator(
     "feed_forward_lean",
     feed_forward_lean_forward,
     feed_forward_lean_backward,
-    version="v4916c288",
+    version="v986b9131",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "b_1", "W_2"),

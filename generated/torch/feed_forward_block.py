@@ -100,10 +100,10 @@ def feed_forward_block_forward(
         torch.mul(r[n][..., None], xc, out=xhat[n])
         # z[n,c] = gamma[c]*xhat[n,c] + beta[c]
         torch.mul(gamma, xhat[n], out=z[n])
-        z[n] += beta
+        z[n].add_(beta)
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
         torch.matmul(z[n], W_1.T, out=u[n])
-        u[n] += b_1
+        u[n].add_(b_1)
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         normal_cdf(u[n], out=Phi[n])
         # h[n,f] = Phi[n,f]*u[n,f]
@@ -111,7 +111,7 @@ def feed_forward_block_forward(
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
         torch.matmul(h[n], W_2.T, out=y[n])
         torch.add(x[n], y[n], out=y[n])
-        y[n] += b_2
+        y[n].add_(b_2)
 
     workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
     saved = (leading, types, C, F, N, gamma, W_1, W_2, r, xhat, z, u, Phi, h)
@@ -162,14 +162,14 @@ def feed_forward_block_backward(
         #     by dPhi written in
         du = torch.mul(du_exp, u[n], out=room(1, n, F))
         torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
-        du += Phi[n]
-        du *= dh
+        du.add_(Phi[n])
+        du.mul_(dh)
         # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
         torch.matmul(du, W_1, out=dz[n])
         # dW_1[f,c] = Sum_n(du[n,f]*z[n,c])
         dW_1[part].addmm_(du.T, z[n], beta=1)
         # db_1[f] = Sum_n(du[n,f])
-        db_1[part] += du.sum(dim=0)
+        db_1[part].add_(du.sum(dim=0))
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_2[part].addmm_(dy[n].T, h[n], beta=1)
 
@@ -194,13 +194,13 @@ def feed_forward_block_backward(
         #     by dxc, dmu written in
         torch.mul(dx_part[..., None], xhat[n_2], out=dx[n_2])
         torch.sub(dxhat, dx[n_2], out=dx[n_2])
-        dx[n_2] -= dx_part_2[..., None]
+        dx[n_2].sub_(dx_part_2[..., None])
         torch.mul(r[n_2][..., None], dx[n_2], out=dx[n_2])
-        dx[n_2] += dy[n_2]
+        dx[n_2].add_(dy[n_2])
         # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
-        dgamma[part] += (dz[n_2] * xhat[n_2]).sum(dim=0)
+        dgamma[part].add_((dz[n_2] * xhat[n_2]).sum(dim=0))
         # dbeta[c] = Sum_n(dz[n,c])
-        dbeta[part] += dz[n_2].sum(dim=0)
+        dbeta[part].add_(dz[n_2].sum(dim=0))
 
     workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
@@ -283,7 +283,7 @@ def feed_forward_block_lean_forward(
         torch.mul(r[n][..., None], xc, out=xhat[n])
         # z[n,c] = gamma[c]*xhat[n,c] + beta[c]
         torch.mul(gamma, xhat[n], out=z[n])
-        z[n] += beta
+        z[n].add_(beta)
 
     workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
     rows = workspace.rows(N, F, matrices=True)
@@ -293,7 +293,7 @@ def feed_forward_block_lean_forward(
         """The rows n_2 of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
         u = torch.matmul(z[n_2], W_1.T, out=room(0, n_2, F))
-        u += b_1
+        u.add_(b_1)
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         Phi = room(1, n_2, F)
         normal_cdf(u, out=Phi)
@@ -303,7 +303,7 @@ def feed_forward_block_lean_forward(
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
         torch.matmul(h, W_2.T, out=y[n_2])
         torch.add(x[n_2], y[n_2], out=y[n_2])
-        y[n_2] += b_2
+        y[n_2].add_(b_2)
 
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device)
     saved = (leading, types, C, F, N, gamma, W_1, b_1, W_2, r, xhat, z)
@@ -348,7 +348,7 @@ def feed_forward_block_lean_backward(
         """The rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
         u = torch.matmul(z[n], W_1.T, out=room(0, n, F))
-        u += b_1
+        u.add_(b_1)
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         Phi = room(1, n, F)
         normal_cdf(u, out=Phi)
@@ -363,14 +363,14 @@ def feed_forward_block_lean_backward(
         #     by dPhi written in
         du = torch.mul(du_exp, u, out=room(4, n, F))
         torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
-        du += Phi
-        du *= dh
+        du.add_(Phi)
+        du.mul_(dh)
         # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
         torch.matmul(du, W_1, out=dz[n])
         # dW_1[f,c] = Sum_n(du[n,f]*z[n,c])
         dW_1[part].addmm_(du.T, z[n], beta=1)
         # db_1[f] = Sum_n(du[n,f])
-        db_1[part] += du.sum(dim=0)
+        db_1[part].add_(du.sum(dim=0))
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_2[part].addmm_(dy[n].T, h, beta=1)
 
@@ -395,13 +395,13 @@ def feed_forward_block_lean_backward(
         #     by dxc, dmu written in
         torch.mul(dx_part[..., None], xhat[n_2], out=dx[n_2])
         torch.sub(dxhat, dx[n_2], out=dx[n_2])
-        dx[n_2] -= dx_part_2[..., None]
+        dx[n_2].sub_(dx_part_2[..., None])
         torch.mul(r[n_2][..., None], dx[n_2], out=dx[n_2])
-        dx[n_2] += dy[n_2]
+        dx[n_2].add_(dy[n_2])
         # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
-        dgamma[part] += (dz[n_2] * xhat[n_2]).sum(dim=0)
+        dgamma[part].add_((dz[n_2] * xhat[n_2]).sum(dim=0))
         # dbeta[c] = Sum_n(dz[n,c])
-        dbeta[part] += dz[n_2].sum(dim=0)
+        dbeta[part].add_(dz[n_2].sum(dim=0))
 
     workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
@@ -421,7 +421,7 @@ _operator = Operator(
     "feed_forward_block",
     feed_forward_block_forward,
     feed_forward_block_backward,
-    version="vbfb1806a",
+    version="v1449ace9",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),
@@ -467,7 +467,7 @@ _lean_operator = Operator(
     "feed_forward_block_lean",
     feed_forward_block_lean_forward,
     feed_forward_block_lean_backward,
-    version="v49291739",
+    version="v39f5f460",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -122,13 +122,13 @@ def info_nce_backward(
         dS[torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
         torch.matmul(dS, B, out=dA[i])
-        dA[i] /= tau
+        dA[i].div_(tau)
         dB_part = torch.div(A[i], tau, out=room(1, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
         dB[part].addmm_(dS.T, dB_part, beta=1)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part] += -((S[i] * dS).sum(dim=(0, 1)) / tau)
+        dtau[part].add_(-((S[i] * dS).sum(dim=(0, 1)) / tau))
 
     workspace.sweep(dS_block, N, rows, (), (), N, dtype, device, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(dim=0)
@@ -238,13 +238,13 @@ def info_nce_lean_backward(
         dS[torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
         torch.matmul(dS, B, out=dA[i])
-        dA[i] /= tau
+        dA[i].div_(tau)
         dB_part = torch.div(A[i], tau, out=room(2, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
         dB[part].addmm_(dS.T, dB_part, beta=1)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part] += -((S * dS).sum(dim=(0, 1)) / tau)
+        dtau[part].add_(-((S * dS).sum(dim=(0, 1)) / tau))
 
     workspace.sweep(S_block, N, rows, (), (), N, dtype, device, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(dim=0)
@@ -304,12 +304,12 @@ def info_nce_value_and_gradient(
         dS[torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
         torch.matmul(dS, B, out=dA[i])
-        dA[i] /= tau
+        dA[i].div_(tau)
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
         dB[part].addmm_(dS.T, S_part, beta=1)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part] += -((S[i] * dS).sum(dim=(0, 1)) / tau)
+        dtau[part].add_(-((S[i] * dS).sum(dim=(0, 1)) / tau))
 
     workspace.sweep(S_block, N, rows, (), (), N, dtype, device, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(dim=0)
@@ -324,7 +324,7 @@ _operator = Operator(
     "info_nce",
     info_nce_forward,
     info_nce_backward,
-    version="v0797ea42",
+    version="v415e4e32",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -353,7 +353,7 @@ _lean_operator = Operator(
     "info_nce_lean",
     info_nce_lean_forward,
     info_nce_lean_backward,
-    version="v84f799c7",
+    version="v7b0c8c90",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

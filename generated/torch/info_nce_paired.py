@@ -124,7 +124,7 @@ def info_nce_paired_backward(
         torch.mul((dL * torch.exp(-L_log[i]))[..., None], dS[i], out=dS[i])
         dS[i][torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part] += -((S[i] * dS[i]).sum(dim=(0, 1)) / tau)
+        dtau[part].add_(-((S[i] * dS[i]).sum(dim=(0, 1)) / tau))
 
     workspace.sweep(dS_block, N, rows, (), (), N, dtype, device, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
@@ -239,7 +239,7 @@ def info_nce_paired_lean_backward(
         torch.mul((dL * torch.exp(-L_log[i]))[..., None], dS[i], out=dS[i])
         dS[i][torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part] += -((S * dS[i]).sum(dim=(0, 1)) / tau)
+        dtau[part].add_(-((S * dS[i]).sum(dim=(0, 1)) / tau))
 
     workspace.sweep(S_block, N, rows, (), (), N, dtype, device, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
@@ -303,7 +303,7 @@ def info_nce_paired_value_and_gradient(
         torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=dS[i])
         dS[i][torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part] += -((S[i] * dS[i]).sum(dim=(0, 1)) / tau)
+        dtau[part].add_(-((S[i] * dS[i]).sum(dim=(0, 1)) / tau))
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
@@ -319,7 +319,7 @@ def info_nce_paired_value_and_gradient(
         torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=dS[i])
         dS[i][torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part] += -((S[i] * dS[i]).sum(dim=(0, 1)) / tau)
+        dtau[part].add_(-((S[i] * dS[i]).sum(dim=(0, 1)) / tau))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(torch.sqrt((Z * Z).sum(dim=1)).amax(dim=-1)) / math.sqrt(tau**2) * float(
@@ -343,7 +343,7 @@ _operator = Operator(
     "info_nce_paired",
     info_nce_paired_forward,
     info_nce_paired_backward,
-    version="v283a6855",
+    version="v2a038b8e",
     arrays=("Z: N d", "partner: N"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -373,7 +373,7 @@ _lean_operator = Operator(
     "info_nce_paired_lean",
     info_nce_paired_lean_forward,
     info_nce_paired_lean_backward,
-    version="v8785c578",
+    version="v23a99e94",
     arrays=("Z: N d", "partner: N"),
     outputs=("loss:",),
     options=("Tensor tau",),

@@ -55,7 +55,7 @@ def jensen_shannon_forward(
         part_part = torch.sub(Y[n], log_M_masked, out=room(4, n, V))
         torch.exp(part_part, out=part_part)
         torch.mul(part_part, b, out=part_part)
-        log_M[n] += part_part
+        log_M[n].add_(part_part)
         torch.log(log_M[n], out=log_M[n])
         torch.add(log_M_masked, log_M[n], out=log_M[n])
         D_exp = torch.exp(X[n], out=room(0, n, V))
@@ -66,14 +66,14 @@ def jensen_shannon_forward(
         D_part_part = room(5, n, V)
         D_part_part.copy_(log_M[n])
         D_part_part.masked_fill_(D_exp == 0, 0)
-        D_part -= D_part_part
+        D_part.sub_(D_part_part)
         D_part_2 = room(3, n, V)
         D_part_2.copy_(Y[n])
         D_part_2.masked_fill_(D_exp_2 == 0, 0)
         D_part_2_part = room(6, n, V)
         D_part_2_part.copy_(log_M[n])
         D_part_2_part.masked_fill_(D_exp_2 == 0, 0)
-        D_part_2 -= D_part_2_part
+        D_part_2.sub_(D_part_2_part)
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + X[n,v])*exp(X[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
         D[n] = (1 - b) * (D_part * D_exp).sum(dim=1) + b * (D_part_2 * D_exp_2).sum(dim=1)
 
@@ -113,9 +113,9 @@ def jensen_shannon_backward(
         part_part = room(1, n, V)
         part_part.copy_(log_M[n])
         part_part.masked_fill_(dX_exp == 0, 0)
-        dX[n] -= part_part
+        dX[n].sub_(part_part)
         torch.mul(((1 - b) * dD[n])[..., None], dX[n], out=dX[n])
-        dX[n] *= dX_exp
+        dX[n].mul_(dX_exp)
 
     workspace.sweep(dX_exp_block, N, rows, (), (), V, dtype, device)
     return restore(dX, leading, types["X"]),
@@ -125,7 +125,7 @@ _operator = Operator(
     "jensen_shannon",
     jensen_shannon_forward,
     jensen_shannon_backward,
-    version="v5cf9d228",
+    version="vf2938a22",
     arrays=("X: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

@@ -63,7 +63,7 @@ def jensen_shannon_logits_forward(
         part_part = torch.sub(Y[n], log_M_masked, out=room(4, n, V))
         torch.exp(part_part, out=part_part)
         torch.mul(part_part, b, out=part_part)
-        log_M[n] += part_part
+        log_M[n].add_(part_part)
         torch.log(log_M[n], out=log_M[n])
         torch.add(log_M_masked, log_M[n], out=log_M[n])
         D_exp = torch.exp(log_Q[n], out=room(0, n, V))
@@ -74,14 +74,14 @@ def jensen_shannon_logits_forward(
         D_part_part = room(5, n, V)
         D_part_part.copy_(log_M[n])
         D_part_part.masked_fill_(D_exp == 0, 0)
-        D_part -= D_part_part
+        D_part.sub_(D_part_part)
         D_part_2 = room(3, n, V)
         D_part_2.copy_(Y[n])
         D_part_2.masked_fill_(D_exp_2 == 0, 0)
         D_part_2_part = room(6, n, V)
         D_part_2_part.copy_(log_M[n])
         D_part_2_part.masked_fill_(D_exp_2 == 0, 0)
-        D_part_2 -= D_part_2_part
+        D_part_2.sub_(D_part_2_part)
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + log_Q[n,v])*exp(log_Q[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
         D[n] = (1 - b) * (D_part * D_exp).sum(dim=1) + b * (D_part_2 * D_exp_2).sum(dim=1)
 
@@ -122,9 +122,9 @@ def jensen_shannon_logits_backward(
         dlog_Q_part = room(2, n, V)
         dlog_Q_part.copy_(log_M[n])
         dlog_Q_part.masked_fill_(dlog_Q_exp == 0, 0)
-        dlog_Q -= dlog_Q_part
+        dlog_Q.sub_(dlog_Q_part)
         torch.mul(((1 - b) * dD[n])[..., None], dlog_Q, out=dlog_Q)
-        dlog_Q *= dlog_Q_exp
+        dlog_Q.mul_(dlog_Q_exp)
         dz_sum = dlog_Q.sum(dim=-1)
         # dz[n,v_1] = -Sum_v(dlog_Q[n,v])*exp(z[n,v_1])/Sum_v(exp(z[n,v])) + dlog_Q[n,v_1]
         torch.exp(log_Q[n], out=dz[n])
@@ -139,7 +139,7 @@ _operator = Operator(
     "jensen_shannon_logits",
     jensen_shannon_logits_forward,
     jensen_shannon_logits_backward,
-    version="v5af290c8",
+    version="vd6587944",
     arrays=("z: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

@@ -65,7 +65,7 @@ def label_smoothing_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         L_log[n] = torch.log(L_log_exp.sum(dim=-1))
         uniform_part = torch.sub(L_top[n][..., None], z[n], out=room(0, n, V))
-        uniform_part += L_log[n][..., None]
+        uniform_part.add_(L_log[n][..., None])
         # uniform[n] = Sum_v(-z[n,v] + L[n])/V
         uniform[n] = uniform_part.sum(dim=-1) / V
 
@@ -111,7 +111,7 @@ def label_smoothing_backward(
         torch.sub(z[n], L_top[n][..., None], out=dz[n])
         torch.exp(dz[n], out=dz[n])
         torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-        dz[n] -= duniform / V
+        dz[n].sub_(duniform / V)
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dhard
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
@@ -166,12 +166,12 @@ def label_smoothing_value_and_gradient(
         L_log_sum = L_log_exp.sum(dim=-1)
         L_log[n] = torch.log(L_log_sum)
         uniform_part = torch.sub(L_top[n][..., None], z[n], out=room(0, n, V))
-        uniform_part += L_log[n][..., None]
+        uniform_part.add_(L_log[n][..., None])
         # uniform[n] = Sum_v(-z[n,v] + L[n])/V
         uniform[n] = uniform_part.sum(dim=-1) / V
         # dz[n,v] = -duniform[n]/V - dhard[n]*[v = target[n]] + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
         torch.mul((dL / L_log_sum)[..., None], L_log_exp, out=dz[n])
-        dz[n] -= duniform / V
+        dz[n].sub_(duniform / V)
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dhard
 
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device)
@@ -186,7 +186,7 @@ _operator = Operator(
     "label_smoothing",
     label_smoothing_forward,
     label_smoothing_backward,
-    version="ve2827846",
+    version="vbecd92bb",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float eps",),

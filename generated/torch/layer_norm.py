@@ -78,7 +78,7 @@ def layer_norm_forward(
         torch.mul(r[n][..., None], xc, out=xhat[n])
         # y[n,c] = gamma[c]*xhat[n,c] + beta[c]
         torch.mul(gamma, xhat[n], out=y[n])
-        y[n] += beta
+        y[n].add_(beta)
 
     workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
     saved = (leading, types, C, N, gamma, r, xhat)
@@ -121,12 +121,12 @@ def layer_norm_backward(
         #     by dxc, dmu written in
         torch.mul(dx_part[..., None], xhat[n], out=dx[n])
         torch.sub(dxhat, dx[n], out=dx[n])
-        dx[n] -= dx_part_2[..., None]
+        dx[n].sub_(dx_part_2[..., None])
         torch.mul(r[n][..., None], dx[n], out=dx[n])
         # dgamma[c] = Sum_n(dy[n,c]*xhat[n,c])
-        dgamma[part] += (dy[n] * xhat[n]).sum(dim=0)
+        dgamma[part].add_((dy[n] * xhat[n]).sum(dim=0))
         # dbeta[c] = Sum_n(dy[n,c])
-        dbeta[part] += dy[n].sum(dim=0)
+        dbeta[part].add_(dy[n].sum(dim=0))
 
     workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
@@ -138,7 +138,7 @@ _operator = Operator(
     "layer_norm",
     layer_norm_forward,
     layer_norm_backward,
-    version="v5fc7288d",
+    version="v77da65fb",
     arrays=("x: N... C", "gamma: C", "beta: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -104,8 +104,8 @@ def layer_norm_std_backward(
         #     eps)*sqrt(Sum_c_2(xc[n,c_2]**2))) = 0
         torch.mul(dx_part[..., None], xc[n], out=dx[n])
         torch.sub(dy[n], dx[n], out=dx[n])
-        dx[n] -= dx_part_2[..., None]
-        dx[n] /= (s[n] + eps)[..., None]
+        dx[n].sub_(dx_part_2[..., None])
+        dx[n].div_((s[n] + eps)[..., None])
 
     workspace.sweep(dx_block, N, rows, (), (), C, dtype, device)
     return restore(dx, leading, types["x"]),
@@ -115,7 +115,7 @@ _operator = Operator(
     "layer_norm_std",
     layer_norm_std_forward,
     layer_norm_std_backward,
-    version="v95ae94cb",
+    version="v239844c8",
     arrays=("x: N... C",),
     outputs=("y: N... C",),
     options=("float eps",),

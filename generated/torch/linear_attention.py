@@ -73,7 +73,7 @@ def linear_attention_forward(
         # z[n,a] = Sum_j(phi_k[n,j,a])
         z_block = room(0, n, d_k)
         z_block.copy_(phi_k[n, j].sum(dim=1))
-        z[part, n] += z_block
+        z[part, n].add_(z_block)
 
     workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     S = S[0] if parts == 1 else S.sum(dim=0)
@@ -93,7 +93,7 @@ def linear_attention_forward(
         norm[n_2, i] = torch.einsum("nia,na->ni", phi_q[n_2, i], z[n_2])
         # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
         torch.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
-        O[n_2, i] /= norm[n_2, i][..., None]
+        O[n_2, i].div_(norm[n_2, i][..., None])
 
     workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, S, z, norm, O)
@@ -133,7 +133,7 @@ def linear_attention_backward(
         # dz[n,a] = Sum_i(dnorm[n,i]*phi_q[n,i,a])
         dz_block = room(0, n, d_k)
         dz_block.copy_(torch.einsum("nia,ni->na", phi_q[n, i], dnorm))
-        dz[part, n] += dz_block
+        dz[part, n].add_(dz_block)
         dS_part = torch.mul((1 / norm[n, i])[..., None], dO[n, i], out=room(0, n, i, d_v))
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
         dS[part, n].baddbmm_(phi_q[n, i].swapaxes(-1, -2), dS_part, beta=1)
@@ -141,10 +141,10 @@ def linear_attention_backward(
         #     [Q[n,i,a] > 0])
         #     by dphi_q written in
         torch.matmul(dO[n, i], S[n].swapaxes(-1, -2), out=dQ[n, i])
-        dQ[n, i] /= norm[n, i][..., None]
+        dQ[n, i].div_(norm[n, i][..., None])
         part_part = room(2, n, i, d_k)
         part_part.copy_(dnorm[..., None] * z[n][:, None])
-        dQ[n, i] += part_part
+        dQ[n, i].add_(part_part)
         part_part_2 = room(3, n, i, d_k)
         part_part_2.copy_(Q[n, i])
         part_part_2.masked_fill_(Q[n, i] > 0, -math.inf)
@@ -152,8 +152,8 @@ def linear_attention_backward(
         part_part_2_part = room(4, n, i, d_k)
         part_part_2_part.fill_(1)
         part_part_2_part.masked_fill_(Q[n, i] <= 0, 0)
-        part_part_2 += part_part_2_part
-        dQ[n, i] *= part_part_2
+        part_part_2.add_(part_part_2_part)
+        dQ[n, i].mul_(part_part_2)
 
     workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dz = dz[0] if parts == 1 else dz.sum(dim=0)
@@ -172,10 +172,10 @@ def linear_attention_backward(
         part_part = room(0, n_2, j, d_k)
         part_part.fill_(1)
         part_part.masked_fill_(K[n_2, j] <= 0, 0)
-        dK[n_2, j] += part_part
+        dK[n_2, j].add_(part_part)
         part_part_2 = torch.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
-        part_part_2 += dz[n_2][:, None]
-        dK[n_2, j] *= part_part_2
+        part_part_2.add_(dz[n_2][:, None])
+        dK[n_2, j].mul_(part_part_2)
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         torch.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
 
@@ -227,7 +227,7 @@ def linear_attention_lean_forward(
         # z[n,a] = Sum_j(phi_k[n,j,a])
         z_block = room(0, n, d_k)
         z_block.copy_(phi_k[n, j].sum(dim=1))
-        z[part, n] += z_block
+        z[part, n].add_(z_block)
 
     workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     S = S[0] if parts == 1 else S.sum(dim=0)
@@ -247,7 +247,7 @@ def linear_attention_lean_forward(
         norm[n_2, i] = torch.einsum("nia,na->ni", phi_q[n_2, i], z[n_2])
         # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
         torch.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
-        O[n_2, i] /= norm[n_2, i][..., None]
+        O[n_2, i].div_(norm[n_2, i][..., None])
 
     workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, z, norm, O)
@@ -289,7 +289,7 @@ def linear_attention_lean_backward(
         # dz[n,a] = Sum_i(dnorm[n,i]*phi_q[n,i,a])
         dz_block = room(0, n, d_k)
         dz_block.copy_(torch.einsum("nia,ni->na", phi_q[n, i], dnorm))
-        dz[part, n] += dz_block
+        dz[part, n].add_(dz_block)
         dS_part = torch.mul((1 / norm[n, i])[..., None], dO[n, i], out=room(0, n, i, d_v))
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
         dS[part, n].baddbmm_(phi_q[n, i].swapaxes(-1, -2), dS_part, beta=1)
@@ -297,10 +297,10 @@ def linear_attention_lean_backward(
         #     [Q[n,i,a] > 0])
         #     by dphi_q written in
         torch.matmul(dO[n, i], S[n].swapaxes(-1, -2), out=dQ[n, i])
-        dQ[n, i] /= norm[n, i][..., None]
+        dQ[n, i].div_(norm[n, i][..., None])
         part_part = room(2, n, i, d_k)
         part_part.copy_(dnorm[..., None] * z[n][:, None])
-        dQ[n, i] += part_part
+        dQ[n, i].add_(part_part)
         part_part_2 = room(3, n, i, d_k)
         part_part_2.copy_(Q[n, i])
         part_part_2.masked_fill_(Q[n, i] > 0, -math.inf)
@@ -308,8 +308,8 @@ def linear_attention_lean_backward(
         part_part_2_part = room(4, n, i, d_k)
         part_part_2_part.fill_(1)
         part_part_2_part.masked_fill_(Q[n, i] <= 0, 0)
-        part_part_2 += part_part_2_part
-        dQ[n, i] *= part_part_2
+        part_part_2.add_(part_part_2_part)
+        dQ[n, i].mul_(part_part_2)
 
     workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dz = dz[0] if parts == 1 else dz.sum(dim=0)
@@ -328,10 +328,10 @@ def linear_attention_lean_backward(
         part_part = room(0, n_2, j, d_k)
         part_part.fill_(1)
         part_part.masked_fill_(K[n_2, j] <= 0, 0)
-        dK[n_2, j] += part_part
+        dK[n_2, j].add_(part_part)
         part_part_2 = torch.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
-        part_part_2 += dz[n_2][:, None]
-        dK[n_2, j] *= part_part_2
+        part_part_2.add_(dz[n_2][:, None])
+        dK[n_2, j].mul_(part_part_2)
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         torch.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
 
@@ -343,7 +343,7 @@ _operator = Operator(
     "linear_attention",
     linear_attention_forward,
     linear_attention_backward,
-    version="vd4b90b03",
+    version="v4aeaf23c",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "S", "z", "norm", "O"),
@@ -372,7 +372,7 @@ _lean_operator = Operator(
     "linear_attention_lean",
     linear_attention_lean_forward,
     linear_attention_lean_backward,
-    version="v56e4a0ad",
+    version="v735787d6",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "z", "norm", "O"),

@@ -51,7 +51,7 @@ def logistic_hessian_forward(
         expit(u, out=s)
         H_part_2 = room(1, r, N)
         H_part_2.copy_(1 - s)
-        H_part_2 *= s
+        H_part_2.mul_(s)
         H_part = torch.mul(H_part_2[..., None], X[r], out=room(0, r, N, d))
         # H[r,a,b] = Sum_i((1 - s[r,i])*s[r,i]*X[r,i,a]*X[r,i,b])
         torch.matmul(H_part.swapaxes(-1, -2), X[r], out=H[r])
@@ -63,7 +63,7 @@ def logistic_hessian_forward(
 _operator = Operator(
     "logistic_hessian",
     logistic_hessian_forward,
-    version="ve3cd3cd0",
+    version="v093c699a",
     arrays=("X: B... N d", "theta: B... d"),
     outputs=("H: B... d d",),
     independent=(True, False),

@@ -108,14 +108,14 @@ def ranking_loss_backward(
         # dZ[q] = dL[q]
         dZ = dL[q]
         ds_part = torch.div(s[q], tau, out=room(0, q, M))
-        ds_part -= torch.clamp(Z_top[q], min=torch.finfo(dtype).min)[..., None]
+        ds_part.sub_(torch.clamp(Z_top[q], min=torch.finfo(dtype).min)[..., None])
         # ds[q,m] = -dL[q]*[m = target[q]]/tau + dZ[q]*[Eq(m, target[q]) | (valid[q,m] >
         #     0)]*exp(s[q,m]/tau)/(tau*Sum_m_2([Eq(m_2, target[q]) | (valid[q,m_2] > 0)]*exp(s[q,m_2]/tau)))
         ds[q].copy_(ds_part)
         ds[q].masked_fill_(~((target[q][..., None] == torch.arange(M, device=device)) | (valid[q] > 0)), -math.inf)
         torch.exp(ds[q], out=ds[q])
         torch.mul((dZ * torch.exp(-Z_log[q]))[..., None], ds[q], out=ds[q])
-        ds[q] /= tau
+        ds[q].div_(tau)
         ds[q][torch.arange(q.stop - q.start, device=device), target[q]] -= dL[q] / tau
         dtau_masked = room(1, M, q)
         dtau_masked.copy_(s[q].T)
@@ -127,9 +127,13 @@ def ranking_loss_backward(
         dtau_sum = (dtau_masked * dtau_exp).sum(dim=0)
         # dtau = Sum_q(dL[q]*s[q,target[q]])/tau**2 - Sum_q(dZ[q]*Sum_m(s[q,m]*[Eq(m, target[q]) | (valid[q,m] >
         #     0)]*exp(s[q,m]/tau))/Sum_m([Eq(m, target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau)))/tau**2
-        dtau[part] += (
-            (dL[q] * s[torch.arange(q.start, q.stop, device=device), target[q]]).sum(dim=0) - (dZ * dtau_sum).sum(dim=0)
-        ) / tau**2
+        dtau[part].add_(
+            (
+                (
+                    dL[q] * s[torch.arange(q.start, q.stop, device=device), target[q]]
+                ).sum(dim=0) - (dZ * dtau_sum).sum(dim=0)
+            ) / tau**2
+        )
 
     workspace.sweep(ds_part_block, N, rows, (), (), M, dtype, device, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
@@ -140,7 +144,7 @@ _operator = Operator(
     "ranking_loss",
     ranking_loss_forward,
     ranking_loss_backward,
-    version="ve1da2189",
+    version="v7cb2aa66",
     arrays=("s: N... M", "target: N...", "valid: N... M"),
     outputs=("L: N...",),
     options=("Tensor tau",),

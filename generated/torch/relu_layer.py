@@ -68,12 +68,12 @@ def relu_layer_forward(
         """The rows row of a block."""
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
         torch.matmul(x[row], W_1.T, out=z[row])
-        z[row] += b_1
+        z[row].add_(b_1)
         # hidden[row,i] = Max(0, z[row,i])
         hidden[row].copy_(torch.where(z[row] <= 0, 0, z[row]))
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
         torch.matmul(hidden[row], W_2.T, out=y[row])
-        y[row] += b_2
+        y[row].add_(b_2)
 
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device)
     saved = (leading, types, C_in, C_out, Hidden, N, x, W_1, W_2, z, hidden)
@@ -123,7 +123,7 @@ def relu_layer_backward(
         # dW_1[i,c] = Sum_row(dz[row,i]*x[row,c])
         dW_1[part].addmm_(dz.T, x[row], beta=1)
         # db_1[i] = Sum_row(dz[row,i])
-        db_1[part] += dz.sum(dim=0)
+        db_1[part].add_(dz.sum(dim=0))
         # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
         dW_2[part].addmm_(dy[row].T, hidden[row], beta=1)
 
@@ -185,13 +185,13 @@ def relu_layer_lean_forward(
         """The rows row of a block."""
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
         z = torch.matmul(x[row], W_1.T, out=room(0, row, Hidden))
-        z += b_1
+        z.add_(b_1)
         # hidden[row,i] = Max(0, z[row,i])
         hidden = room(1, row, Hidden)
         hidden.copy_(torch.where(z <= 0, 0, z))
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
         torch.matmul(hidden, W_2.T, out=y[row])
-        y[row] += b_2
+        y[row].add_(b_2)
 
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device)
     saved = (leading, types, C_in, C_out, Hidden, N, x, W_1, b_1, W_2)
@@ -233,7 +233,7 @@ def relu_layer_lean_backward(
         """The rows row of a block."""
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
         z = torch.matmul(x[row], W_1.T, out=room(0, row, Hidden))
-        z += b_1
+        z.add_(b_1)
         # hidden[row,i] = Max(0, z[row,i])
         hidden = room(1, row, Hidden)
         hidden.copy_(torch.where(z <= 0, 0, z))
@@ -247,7 +247,7 @@ def relu_layer_lean_backward(
         # dW_1[i,c] = Sum_row(dz[row,i]*x[row,c])
         dW_1[part].addmm_(dz.T, x[row], beta=1)
         # db_1[i] = Sum_row(dz[row,i])
-        db_1[part] += dz.sum(dim=0)
+        db_1[part].add_(dz.sum(dim=0))
         # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
         dW_2[part].addmm_(dy[row].T, hidden, beta=1)
 
@@ -268,7 +268,7 @@ _operator = Operator(
     "relu_layer",
     relu_layer_forward,
     relu_layer_backward,
-    version="v19fdd311",
+    version="v256ea8a5",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "W_2", "z", "hidden"),
@@ -302,7 +302,7 @@ _lean_operator = Operator(
     "relu_layer_lean",
     relu_layer_lean_forward,
     relu_layer_lean_backward,
-    version="v65593c8f",
+    version="v11bb31b1",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "b_1", "W_2"),

@@ -55,7 +55,7 @@ def rms_norm_forward(
         r[n] = 1 / torch.sqrt((x[n] * x[n]).sum(dim=1) / C + eps)
         # y[n,c] = gamma[c]*r[n]*x[n,c]
         y[n].copy_(gamma * r[n][..., None])
-        y[n] *= x[n]
+        y[n].mul_(x[n])
 
     workspace.sweep(y_block, N, rows, (), (), C, dtype, device)
     saved = (leading, types, C, N, x, gamma, r, y)
@@ -93,11 +93,11 @@ def rms_norm_backward(
         #     by dr written in; r[n]*Sum_c_1(gamma[c_1]*dy[n,c_1]*x[n,c_1]) = Sum_c_1(dy[n,c_1]*y[n,c_1])
         torch.mul(gamma, dy[n], out=dx[n])
         part_part = torch.mul(dx_part[..., None], x[n], out=room(1, n, C))
-        dx[n] -= part_part
+        dx[n].sub_(part_part)
         torch.mul(r[n][..., None], dx[n], out=dx[n])
         dgamma_part = torch.mul(r[n][..., None], dy[n], out=room(0, n, C))
         # dgamma[c] = Sum_n(r[n]*dy[n,c]*x[n,c])
-        dgamma[part] += (x[n] * dgamma_part).sum(dim=0)
+        dgamma[part].add_((x[n] * dgamma_part).sum(dim=0))
 
     workspace.sweep(dx_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
@@ -108,7 +108,7 @@ _operator = Operator(
     "rms_norm",
     rms_norm_forward,
     rms_norm_backward,
-    version="vccd1b820",
+    version="v7b66cb6d",
     arrays=("x: N... C", "gamma: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -102,7 +102,7 @@ def self_attention_forward(
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i])
-        O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
+        O[n, g, r, i].div_(A_sum[n, g, r, i][..., None])
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
@@ -116,20 +116,18 @@ def self_attention_forward(
             torch.exp(Z, out=A_exp[n, g, r, i, j])
             if i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                A_exp[n, g, r, i, j][:, :, :, j_cut.start - j.start :].masked_fill_(
-                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                        j_cut.start, j_cut.stop, device=device
-                    ),
-                    0,
+                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
+                    j_cut.start, j_cut.stop, device=device
                 )
+                A_exp[n, g, r, i, j][:, :, :, j_cut.start - j.start :].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp[n, g, r, i, j].sum(dim=-1)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i] if first else room(1, n, g, i, D))
             if not first:
-                O[n, g, r, i] += O_tile
+                O[n, g, r, i].add_(O_tile)
         A_sum[n, g, r, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
+        O[n, g, r, i].div_(A_sum[n, g, r, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = float(
@@ -194,19 +192,19 @@ def self_attention_backward(
             #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
             #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
             dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
-            dZ -= dZ_part[..., None]
-            dZ *= A_exp[n, g, r, i, j]
+            dZ.sub_(dZ_part[..., None])
+            dZ.mul_(A_exp[n, g, r, i, j])
             # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
             #     by A = A_exp / A_sum, divided before the product
             dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, g, r, i, j], out=room(3, n, g, D, j))
-            dV[part, n, g, :, j] += dV_block
+            dV[part, n, g, :, j].add_(dV_block)
             # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
             #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
             dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(3, n, g, D, j))
-            dK[part, n, g, :, j] += dK_block
+            dK[part, n, g, :, j].add_(dK_block)
             dQ_product_tile = torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(3, n, g, i, D))
             if not first:
-                dQ_product[n, g, r, i] += dQ_product_tile
+                dQ_product[n, g, r, i].add_(dQ_product_tile)
 
     workspace.sweep(dZ_block, T, rows, (), (R,), T, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -243,19 +241,19 @@ def self_attention_backward(
         # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
         #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])
         torch.add(dx_product, dx_product_2, out=dx[n_2, j_2])
-        dx[n_2, j_2] += dx_product_3
+        dx[n_2, j_2].add_(dx_product_3)
         # dW_K[g,d,c] = Sum_n,j(x[n,j,c]*dK[n,g,j,d])
         dW_K_block = room(0, G, D, C)
         dW_K_block.copy_(
             (dK[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
         )
-        dW_K[part] += dW_K_block
+        dW_K[part].add_(dW_K_block)
         # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])
         dW_V_block = room(0, G, D, C)
         dW_V_block.copy_(
             (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
         )
-        dW_V[part] += dW_V_block
+        dW_V[part].add_(dW_V_block)
 
     workspace.sweep(dx_product_block, T, rows, (), (N,), G * R * D, dtype, device, parts=parts)
     dW_K = dW_K[0] if parts == 1 else dW_K.sum(dim=0)
@@ -339,8 +337,8 @@ def self_attention_lean_forward(
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top - A_exp_top_tile)
-                A_sum_so_far *= A_exp_top_factor
-                O[n, g, r, i] *= A_exp_top_factor[..., None]
+                A_sum_so_far.mul_(A_exp_top_factor)
+                O[n, g, r, i].mul_(A_exp_top_factor[..., None])
             A_exp_top = A_exp_top_tile
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n, g, i, j))
@@ -350,9 +348,9 @@ def self_attention_lean_forward(
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, D))
             if not first:
-                O[n, g, r, i] += O_tile
+                O[n, g, r, i].add_(O_tile)
         A_sum = torch.clamp(A_sum_so_far, min=1)
-        O[n, g, r, i] /= A_sum[..., None]
+        O[n, g, r, i].div_(A_sum[..., None])
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
@@ -366,20 +364,18 @@ def self_attention_lean_forward(
             A_exp = torch.exp(Z, out=room(1, n, g, i, j))
             if i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
-                A_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
-                    torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                        j_cut.start, j_cut.stop, device=device
-                    ),
-                    0,
+                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
+                    j_cut.start, j_cut.stop, device=device
                 )
+                A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, D))
             if not first:
-                O[n, g, r, i] += O_tile
+                O[n, g, r, i].add_(O_tile)
         A_sum = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[n, g, r, i] /= A_sum[..., None]
+        O[n, g, r, i].div_(A_sum[..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = float(
@@ -464,24 +460,24 @@ def self_attention_lean_backward(
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i])
-        O[n, g, r, i] /= A_sum[..., None]
+        O[n, g, r, i].div_(A_sum[..., None])
         dO_divided = torch.div(dO[n, g, r, i], A_sum[..., None], out=room(0, n, g, i, D))
         dZ_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=3) / A_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
         dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
-        dZ -= dZ_part[..., None]
-        dZ *= A_exp
+        dZ.sub_(dZ_part[..., None])
+        dZ.mul_(A_exp)
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by A = A_exp / A_sum, divided before the product
         dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n, g, D, j))
-        dV[part, n, g, :, j] += dV_block
+        dV[part, n, g, :, j].add_(dV_block)
         dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
         dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(1, n, g, D, j))
-        dK[part, n, g, :, j] += dK_block
+        dK[part, n, g, :, j].add_(dK_block)
         torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
@@ -495,34 +491,32 @@ def self_attention_lean_backward(
         A_exp = torch.exp(Z, out=room(1, n, g, i, j))
         if i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
-            A_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                0,
+            seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
+                j_cut.start, j_cut.stop, device=device
             )
+            A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
         A_sum = torch.clamp(A_exp.sum(dim=-1), min=smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i])
-        O[n, g, r, i] /= A_sum[..., None]
+        O[n, g, r, i].div_(A_sum[..., None])
         dO_divided = torch.div(dO[n, g, r, i], A_sum[..., None], out=room(0, n, g, i, D))
         dZ_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=3) / A_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
         dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
-        dZ -= dZ_part[..., None]
-        dZ *= A_exp
+        dZ.sub_(dZ_part[..., None])
+        dZ.mul_(A_exp)
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by A = A_exp / A_sum, divided before the product
         dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n, g, D, j))
-        dV[part, n, g, :, j] += dV_block
+        dV[part, n, g, :, j].add_(dV_block)
         dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
         dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(1, n, g, D, j))
-        dK[part, n, g, :, j] += dK_block
+        dK[part, n, g, :, j].add_(dK_block)
         torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -578,19 +572,19 @@ def self_attention_lean_backward(
         # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
         #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])
         torch.add(dx_product, dx_product_2, out=dx[n_2, j_2])
-        dx[n_2, j_2] += dx_product_3
+        dx[n_2, j_2].add_(dx_product_3)
         # dW_K[g,d,c] = Sum_n,j(x[n,j,c]*dK[n,g,j,d])
         dW_K_block = room(0, G, D, C)
         dW_K_block.copy_(
             (dK[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
         )
-        dW_K[part] += dW_K_block
+        dW_K[part].add_(dW_K_block)
         # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])
         dW_V_block = room(0, G, D, C)
         dW_V_block.copy_(
             (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
         )
-        dW_V[part] += dW_V_block
+        dW_V[part].add_(dW_V_block)
 
     workspace.sweep(dx_product_block, T, rows, (), (N,), G * R * D, dtype, device, parts=parts)
     dW_K = dW_K[0] if parts == 1 else dW_K.sum(dim=0)
@@ -608,7 +602,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="v30484ad2",
+    version="v13a5597e",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -671,7 +665,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="v173875c9",
+    version="v58bdc772",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

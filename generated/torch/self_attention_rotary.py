@@ -158,7 +158,7 @@ def self_attention_rotary_forward(
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         torch.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2] /= P_sum[n, g, r, i_2][..., None]
+        O[n, g, r, i_2].div_(P_sum[n, g, r, i_2][..., None])
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
@@ -176,17 +176,15 @@ def self_attention_rotary_forward(
         torch.exp(Z, out=P_exp[n, g, r, i_2, j])
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            P_exp[n, g, r, i_2, j][:, :, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                0,
+            seen = torch.arange(i_2.start, i_2.stop, device=device)[:, None] >= torch.arange(
+                j_cut.start, j_cut.stop, device=device
             )
+            P_exp[n, g, r, i_2, j][:, :, :, j_cut.start - j.start :].mul_(seen)
         P_sum[n, g, r, i_2] = torch.clamp(P_exp[n, g, r, i_2, j].sum(dim=-1), min=smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         torch.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2] /= P_sum[n, g, r, i_2][..., None]
+        O[n, g, r, i_2].div_(P_sum[n, g, r, i_2][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
@@ -250,12 +248,12 @@ def self_attention_rotary_backward(
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
         dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
-        dZ -= dZ_part[..., None]
-        dZ *= P_exp[n, g, r, i, j]
+        dZ.sub_(dZ_part[..., None])
+        dZ.mul_(P_exp[n, g, r, i, j])
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by P = P_exp / P_sum, divided before the product
         dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), P_exp[n, g, r, i, j], out=room(2, n, g, D, j))
-        dV[part, n, g, :, j] += dV_block
+        dV[part, n, g, :, j].add_(dV_block)
         dK_part = torch.mul(Q[n, g, r, i], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
@@ -266,7 +264,7 @@ def self_attention_rotary_backward(
                 dZ.swapaxes(-1, -2) @ dK_part.reshape((n.stop - n.start), (g.stop - g.start), (i.stop - i.start), A * 2)
             ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
         )
-        dK[part, n, g, j] += dK_block
+        dK[part, n, g, j].add_(dK_block)
         dQ_product[n, g, r, i].copy_(
             (
                 dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
@@ -313,7 +311,7 @@ def self_attention_rotary_backward(
         # dx[n,j,c] = Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) + Sum_g,a,f(W_K[g,a,f,c]*dh[n,g,j,a,f]) +
         #     Sum_g,r,a,f(W_Q[g,r,a,f,c]*dq[n,g,r,j,a,f])
         torch.add(dx_product, dx_product_2, out=dx[n_2, j_2])
-        dx[n_2, j_2] += dx_product_3
+        dx[n_2, j_2].add_(dx_product_3)
         # dW_K[g,a,f,c] = Sum_n,j(x[n,j,c]*dh[n,g,j,a,f])
         dW_K_block = room(0, G, A, 2, C)
         dW_K_block.copy_(
@@ -321,13 +319,13 @@ def self_attention_rotary_backward(
                 dh[n_2, :, j_2].permute(0, 2, 3, 1).reshape(G * A * 2, (j_2.stop - j_2.start)) @ x[n_2, j_2]
             ).reshape(G, A, 2, C)
         )
-        dW_K[part] += dW_K_block
+        dW_K[part].add_(dW_K_block)
         # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])
         dW_V_block = room(0, G, D, C)
         dW_V_block.copy_(
             (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
         )
-        dW_V[part] += dW_V_block
+        dW_V[part].add_(dW_V_block)
 
     workspace.sweep(dW_K_block, T, rows, (), (N,), G * R * A * 2, dtype, device, parts=parts)
     dW_K = dW_K[0] if parts == 1 else dW_K.sum(dim=0)
@@ -465,7 +463,7 @@ def self_attention_rotary_lean_forward(
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         torch.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2] /= P_sum[..., None]
+        O[n, g, r, i_2].div_(P_sum[..., None])
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
@@ -483,17 +481,15 @@ def self_attention_rotary_lean_forward(
         P_exp = torch.exp(Z, out=room(1, n, g, i_2, j))
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            P_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                0,
+            seen = torch.arange(i_2.start, i_2.stop, device=device)[:, None] >= torch.arange(
+                j_cut.start, j_cut.stop, device=device
             )
+            P_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
         P_sum = torch.clamp(P_exp.sum(dim=-1), min=smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         torch.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2] /= P_sum[..., None]
+        O[n, g, r, i_2].div_(P_sum[..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
@@ -628,19 +624,19 @@ def self_attention_rotary_lean_backward(
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         torch.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2] /= P_sum[..., None]
+        O[n, g, r, i_2].div_(P_sum[..., None])
         dO_divided = torch.div(dO[n, g, r, i_2], P_sum[..., None], out=room(0, n, g, i_2, D))
         dZ_part = (O[n, g, r, i_2] * dO[n, g, r, i_2]).sum(dim=3) / P_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
         dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i_2, j))
-        dZ -= dZ_part[..., None]
-        dZ *= P_exp
+        dZ.sub_(dZ_part[..., None])
+        dZ.mul_(P_exp)
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by P = P_exp / P_sum, divided before the product
         dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), P_exp, out=room(3, n, g, D, j))
-        dV[part, n, g, :, j] += dV_block
+        dV[part, n, g, :, j].add_(dV_block)
         dK_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
@@ -653,7 +649,7 @@ def self_attention_rotary_lean_backward(
                 )
             ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
         )
-        dK[part, n, g, j] += dK_block
+        dK[part, n, g, j].add_(dK_block)
         dQ_product[n, g, r, i_2].copy_(
             (
                 dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
@@ -676,29 +672,27 @@ def self_attention_rotary_lean_backward(
         P_exp = torch.exp(Z, out=room(1, n, g, i_2, j))
         if i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            P_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                0,
+            seen = torch.arange(i_2.start, i_2.stop, device=device)[:, None] >= torch.arange(
+                j_cut.start, j_cut.stop, device=device
             )
+            P_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
         P_sum = torch.clamp(P_exp.sum(dim=-1), min=smallest(dtype))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         torch.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2] /= P_sum[..., None]
+        O[n, g, r, i_2].div_(P_sum[..., None])
         dO_divided = torch.div(dO[n, g, r, i_2], P_sum[..., None], out=room(0, n, g, i_2, D))
         dZ_part = (O[n, g, r, i_2] * dO[n, g, r, i_2]).sum(dim=3) / P_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
         dZ = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i_2, j))
-        dZ -= dZ_part[..., None]
-        dZ *= P_exp
+        dZ.sub_(dZ_part[..., None])
+        dZ.mul_(P_exp)
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by P = P_exp / P_sum, divided before the product
         dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), P_exp, out=room(3, n, g, D, j))
-        dV[part, n, g, :, j] += dV_block
+        dV[part, n, g, :, j].add_(dV_block)
         dK_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
@@ -711,7 +705,7 @@ def self_attention_rotary_lean_backward(
                 )
             ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
         )
-        dK[part, n, g, j] += dK_block
+        dK[part, n, g, j].add_(dK_block)
         dQ_product[n, g, r, i_2].copy_(
             (
                 dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
@@ -776,7 +770,7 @@ def self_attention_rotary_lean_backward(
         # dx[n,j,c] = Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) + Sum_g,a,f(W_K[g,a,f,c]*dh[n,g,j,a,f]) +
         #     Sum_g,r,a,f(W_Q[g,r,a,f,c]*dq[n,g,r,j,a,f])
         torch.add(dx_product, dx_product_2, out=dx[n_2, j_2])
-        dx[n_2, j_2] += dx_product_3
+        dx[n_2, j_2].add_(dx_product_3)
         # dW_K[g,a,f,c] = Sum_n,j(x[n,j,c]*dh[n,g,j,a,f])
         dW_K_block = room(0, G, A, 2, C)
         dW_K_block.copy_(
@@ -784,13 +778,13 @@ def self_attention_rotary_lean_backward(
                 dh[n_2, :, j_2].permute(0, 2, 3, 1).reshape(G * A * 2, (j_2.stop - j_2.start)) @ x[n_2, j_2]
             ).reshape(G, A, 2, C)
         )
-        dW_K[part] += dW_K_block
+        dW_K[part].add_(dW_K_block)
         # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])
         dW_V_block = room(0, G, D, C)
         dW_V_block.copy_(
             (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
         )
-        dW_V[part] += dW_V_block
+        dW_V[part].add_(dW_V_block)
 
     workspace.sweep(dW_K_block, T, rows, (), (N,), G * R * A * 2, dtype, device, parts=parts)
     dW_K = dW_K[0] if parts == 1 else dW_K.sum(dim=0)
@@ -808,7 +802,7 @@ _operator = Operator(
     "self_attention_rotary",
     self_attention_rotary_forward,
     self_attention_rotary_backward,
-    version="vdc9637b0",
+    version="v4fceb84e",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),
@@ -882,7 +876,7 @@ _lean_operator = Operator(
     "self_attention_rotary_lean",
     self_attention_rotary_lean_forward,
     self_attention_rotary_lean_backward,
-    version="v0d7d5e40",
+    version="v9d747844",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),

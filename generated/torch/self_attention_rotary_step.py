@@ -153,7 +153,8 @@ def self_attention_rotary_step_forward(
             out=room(1, n, g, s_2, T),
         )
         P_new_exp = torch.exp(Z_new, out=room(1, n, g, s_2, T))
-        P_new_exp.masked_fill_(place[s_2][..., None] < torch.arange(T, device=device), 0)
+        seen = place[s_2][..., None] >= torch.arange(T, device=device)
+        P_new_exp.mul_(seen)
         P_new_sum = torch.clamp(P_new_exp.sum(dim=-1), min=smallest(dtype))
         # P_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
         P_new = torch.div(P_new_exp, P_new_sum[..., None], out=room(1, n, g, s_2, T))
@@ -184,7 +185,7 @@ def self_attention_rotary_step_forward(
 _operator = Operator(
     "self_attention_rotary_step",
     self_attention_rotary_step_forward,
-    version="v9c95efb8",
+    version="v1dd8fe4f",
     arrays=(
         "x: N... S C", "place: S", "position: S", "K: N... G T A 2", "V: N... G T D", "W_Q: G R A 2 C", "W_O: C G R D",
     ),

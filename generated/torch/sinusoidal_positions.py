@@ -96,7 +96,7 @@ def sinusoidal_positions_backward(
         torch.mul(dangle_sum, dangle[n], out=dangle[n])
         part_part = torch.sin(angle[n], out=room(3, n, A))
         torch.mul(dangle_sum_2, part_part, out=part_part)
-        dangle[n] -= part_part
+        dangle[n].sub_(part_part)
 
     workspace.sweep(dangle_block, N, rows, (), (), A * 2, dtype, device)
     # dposition[n] = Sum_a(theta[a]*dangle[n,a])   (N,)
@@ -110,7 +110,7 @@ _operator = Operator(
     "sinusoidal_positions",
     sinusoidal_positions_forward,
     sinusoidal_positions_backward,
-    version="vdf1b9f4f",
+    version="va0722dd2",
     arrays=("position: N...", "theta: A"),
     outputs=("E: N... A 2",),
     saved=("leading", "types", "A", "N", "position", "theta", "angle"),

@@ -78,7 +78,7 @@ def softmax_backward(
         dz_sum = (dp[n] * p[n]).sum(dim=1)
         # dz[n,v_1] = (-Sum_v(dp[n,v]*p[n,v]) + dp[n,v_1])*p[n,v_1]
         torch.sub(dp[n], dz_sum[..., None], out=dz[n])
-        dz[n] *= p[n]
+        dz[n].mul_(p[n])
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -88,7 +88,7 @@ _operator = Operator(
     "softmax",
     softmax_forward,
     softmax_backward,
-    version="v01ce4fe7",
+    version="v5ba0384b",
     arrays=("z: N... V",),
     outputs=("p: N... V",),
     saved=("leading", "types", "N", "V", "p"),

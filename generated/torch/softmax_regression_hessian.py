@@ -98,7 +98,7 @@ def softmax_regression_hessian_forward(
         # H[r,c,a,e,b] = Sum_i(X[r,i,a]*X[r,i,b]*cov[r,i,c,e])
         H_block = room(2, r_2, c, d, C, d)
         H_block.copy_(cov[:, :, None, :, None] * H_part[:, None, :, None])
-        H[part, r_2, c] += H_block
+        H[part, r_2, c].add_(H_block)
 
     workspace.sweep(H_block, C, rows, (), (N,), C * d * d, dtype, device, parts=parts, lots=(B,), matrices=True)
     H = H[0] if parts == 1 else H.sum(dim=0)
@@ -108,7 +108,7 @@ def softmax_regression_hessian_forward(
 _operator = Operator(
     "softmax_regression_hessian",
     softmax_regression_hessian_forward,
-    version="v8bd9c851",
+    version="v3f02909e",
     arrays=("X: B... N d", "W: B... C d"),
     outputs=("H: B... C d C d",),
     independent=(True, False),

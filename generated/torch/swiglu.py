@@ -116,13 +116,13 @@ def swiglu_backward(
         torch.mul(a[n], dg, out=dg)
         dg_part = room(3, n, F)
         expit(g[n], out=dg_part)
-        dg += dg_part
-        dg *= dh
-        dg *= u[n]
+        dg.add_(dg_part)
+        dg.mul_(dh)
+        dg.mul_(u[n])
         # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
         torch.matmul(dg, W_g, out=dx[n])
         part_part = torch.matmul(du, W_u, out=room(4, n, C))
-        dx[n] += part_part
+        dx[n].add_(part_part)
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
         dW_g[part].addmm_(dg.T, x[n], beta=1)
         # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
@@ -241,13 +241,13 @@ def swiglu_lean_backward(
         torch.mul(a, dg, out=dg)
         dg_part = room(7, n, F)
         expit(g, out=dg_part)
-        dg += dg_part
-        dg *= dh
-        dg *= u
+        dg.add_(dg_part)
+        dg.mul_(dh)
+        dg.mul_(u)
         # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
         torch.matmul(dg, W_g, out=dx[n])
         part_part = torch.matmul(du, W_u, out=room(8, n, C))
-        dx[n] += part_part
+        dx[n].add_(part_part)
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
         dW_g[part].addmm_(dg.T, x[n], beta=1)
         # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
@@ -268,7 +268,7 @@ _operator = Operator(
     "swiglu",
     swiglu_forward,
     swiglu_backward,
-    version="vdc331786",
+    version="v994e96ea",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d", "g", "u", "a", "h"),
@@ -298,7 +298,7 @@ _lean_operator = Operator(
     "swiglu_lean",
     swiglu_lean_forward,
     swiglu_lean_backward,
-    version="v1400f104",
+    version="v851319b5",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d"),

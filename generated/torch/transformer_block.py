@@ -131,7 +131,7 @@ def transformer_block_forward(
         torch.mul(r_1[n, i][..., None], xc_1, out=xhat_1[n, i])
         # z_1[n,i,c] = gamma_1[c]*xhat_1[n,i,c] + beta_1[c]
         torch.mul(gamma_1, xhat_1[n, i], out=z_1[n, i])
-        z_1[n, i] += beta_1
+        z_1[n, i].add_(beta_1)
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z_1[n,i,c])
         Q[n, :, i].copy_(
             (
@@ -173,7 +173,7 @@ def transformer_block_forward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
-        O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
+        O[n_2, h, i_2].div_(A_sum[n_2, h, i_2][..., None])
 
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
@@ -187,12 +187,10 @@ def transformer_block_forward(
             torch.exp(S, out=A_exp[n_2, h, i_2, j])
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                A_exp[n_2, h, i_2, j][:, :, :, j_cut.start - j.start :].masked_fill_(
-                    torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                        j_cut.start, j_cut.stop, device=device
-                    ),
-                    0,
+                seen = torch.arange(i_2.start, i_2.stop, device=device)[:, None] >= torch.arange(
+                    j_cut.start, j_cut.stop, device=device
                 )
+                A_exp[n_2, h, i_2, j][:, :, :, j_cut.start - j.start :].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp[n_2, h, i_2, j].sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
@@ -200,9 +198,9 @@ def transformer_block_forward(
                 A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2] if first else room(1, n_2, h, i_2, D)
             )
             if not first:
-                O[n_2, h, i_2] += O_tile
+                O[n_2, h, i_2].add_(O_tile)
         A_sum[n_2, h, i_2] = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
+        O[n_2, h, i_2].div_(A_sum[n_2, h, i_2][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -254,7 +252,7 @@ def transformer_block_forward(
         torch.mul(r_2[n_3, i_3][..., None], xc_2, out=xhat_2[n_3, i_3])
         # z_2[n,i,c] = gamma_2[c]*xhat_2[n,i,c] + beta_2[c]
         torch.mul(gamma_2, xhat_2[n_3, i_3], out=z_2[n_3, i_3])
-        z_2[n_3, i_3] += beta_2
+        z_2[n_3, i_3].add_(beta_2)
         q_product = q[n_3, i_3]
         q_product.copy_(
             (
@@ -275,7 +273,7 @@ def transformer_block_forward(
         )
         # y[n,i,c] = b_2[c] + u[n,i,c] + Sum_f(W_2[c,f]*g[n,i,f])
         torch.add(u, y_product, out=y[n_3, i_3])
-        y[n_3, i_3] += b_2
+        y[n_3, i_3].add_(b_2)
 
     workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, device, lots=(N,), matrices=True)
     saved = (
@@ -400,14 +398,14 @@ def transformer_block_backward(
         #     by dPhi written in
         dq = torch.mul(dq_exp, q[n, i], out=room(1, i, F))
         torch.mul(dq, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=dq)
-        dq += Phi[n, i]
-        dq *= dg
+        dq.add_(Phi[n, i])
+        dq.mul_(dg)
         # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
         torch.matmul(dq, W_1, out=dz_2[n, i])
         # dW_1[f,c] = Sum_n,i(dq[n,i,f]*z_2[n,i,c])
         dW_1[part].addmm_(dq.T, z_2[n, i], beta=1)
         # db_1[f] = Sum_n,i(dq[n,i,f])
-        db_1[part] += dq.sum(dim=0)
+        db_1[part].add_(dq.sum(dim=0))
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
         dW_2[part].addmm_(dy[n, i].T, g[n, i], beta=1)
 
@@ -436,9 +434,9 @@ def transformer_block_backward(
         #     by dxc_2, dmu_2 written in
         torch.mul(du_part[..., None], xhat_2[n_2, i_2], out=du[n_2, i_2])
         torch.sub(dxhat_2, du[n_2, i_2], out=du[n_2, i_2])
-        du[n_2, i_2] -= du_part_2[..., None]
+        du[n_2, i_2].sub_(du_part_2[..., None])
         torch.mul(r_2[n_2, i_2][..., None], du[n_2, i_2], out=du[n_2, i_2])
-        du[n_2, i_2] += dy[n_2, i_2]
+        du[n_2, i_2].add_(dy[n_2, i_2])
         # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*du[n,i,c])
         dO[n_2, :, i_2].copy_(
             (du[n_2, i_2] @ W_O.reshape(C, H * D)).reshape((i_2.stop - i_2.start), H, D).permute(1, 0, 2)
@@ -448,9 +446,9 @@ def transformer_block_backward(
         dW_O_block.copy_(
             (du[n_2, i_2].T @ O[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)).reshape(C, H, D)
         )
-        dW_O[part] += dW_O_block
+        dW_O[part].add_(dW_O_block)
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
-        dgamma_2[part] += (dz_2[n_2, i_2] * xhat_2[n_2, i_2]).sum(dim=0)
+        dgamma_2[part].add_((dz_2[n_2, i_2] * xhat_2[n_2, i_2]).sum(dim=0))
 
     workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dW_O = dW_O[0] if parts == 1 else dW_O.sum(dim=0)
@@ -470,21 +468,21 @@ def transformer_block_backward(
             #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
             #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
             dS = torch.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, n_3, h, i_3, j))
-            dS -= dS_part[..., None]
-            dS *= A_exp[n_3, h, i_3, j]
+            dS.sub_(dS_part[..., None])
+            dS.mul_(A_exp[n_3, h, i_3, j])
             # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
             #     by A = A_exp / A_sum, divided before the product
             dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n_3, h, i_3, j], out=room(3, n_3, h, D, j))
-            dV[part, n_3, h, :, j] += dV_block
+            dV[part, n_3, h, :, j].add_(dV_block)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
             dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, n_3, h, D, j))
-            dK[part, n_3, h, :, j] += dK_block
+            dK[part, n_3, h, :, j].add_(dK_block)
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
             dQ_tile = torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3] if first else room(3, n_3, h, i_3, D))
             if not first:
-                dQ[n_3, h, i_3] += dQ_tile
-        dQ[n_3, h, i_3] /= math.sqrt(D)
+                dQ[n_3, h, i_3].add_(dQ_tile)
+        dQ[n_3, h, i_3].div_(math.sqrt(D))
 
     workspace.sweep(dS_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N, H), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -522,7 +520,7 @@ def transformer_block_backward(
         # dz_1[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
         dz_1 = torch.add(dz_1_product, dz_1_product_2, out=room(0, i_4, C))
-        dz_1 += dz_1_product_3
+        dz_1.add_(dz_1_product_3)
         # dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c]
         dxhat_1 = torch.mul(gamma_1, dz_1, out=room(1, i_4, C))
         dx_part = (dxhat_1 * xhat_1[n_4, i_4]).sum(dim=1) / C
@@ -532,19 +530,19 @@ def transformer_block_backward(
         #     by dxc_1, dmu_1 written in
         torch.mul(dx_part[..., None], xhat_1[n_4, i_4], out=dx[n_4, i_4])
         torch.sub(dxhat_1, dx[n_4, i_4], out=dx[n_4, i_4])
-        dx[n_4, i_4] -= dx_part_2[..., None]
+        dx[n_4, i_4].sub_(dx_part_2[..., None])
         torch.mul(r_1[n_4, i_4][..., None], dx[n_4, i_4], out=dx[n_4, i_4])
-        dx[n_4, i_4] += du[n_4, i_4]
+        dx[n_4, i_4].add_(du[n_4, i_4])
         # dgamma_1[c] = Sum_n,i(dz_1[n,i,c]*xhat_1[n,i,c])
-        dgamma_1[part] += (dz_1 * xhat_1[n_4, i_4]).sum(dim=0)
+        dgamma_1[part].add_((dz_1 * xhat_1[n_4, i_4]).sum(dim=0))
         # dbeta_1[c] = Sum_n,i(dz_1[n,i,c])
-        dbeta_1[part] += dz_1.sum(dim=0)
+        dbeta_1[part].add_(dz_1.sum(dim=0))
         # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
         dW_Q_block = room(0, H, D, C)
         dW_Q_block.copy_(
             (dQ[n_4, :, i_4].swapaxes(-1, -2).reshape(H * D, (i_4.stop - i_4.start)) @ z_1[n_4, i_4]).reshape(H, D, C)
         )
-        dW_Q[part] += dW_Q_block
+        dW_Q[part].add_(dW_Q_block)
 
     workspace.sweep(dz_1_product_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma_1 = dgamma_1[0] if parts == 1 else dgamma_1.sum(dim=0)
@@ -655,7 +653,7 @@ def transformer_block_lean_forward(
         torch.mul(r_1[n, i][..., None], xc_1, out=xhat_1[n, i])
         # z_1[n,i,c] = gamma_1[c]*xhat_1[n,i,c] + beta_1[c]
         torch.mul(gamma_1, xhat_1[n, i], out=z_1[n, i])
-        z_1[n, i] += beta_1
+        z_1[n, i].add_(beta_1)
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z_1[n,i,c])
         Q[n, :, i].copy_(
             (
@@ -693,8 +691,8 @@ def transformer_block_lean_forward(
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top - A_exp_top_tile)
-                A_sum_so_far *= A_exp_top_factor
-                O[n_2, h, i_2] *= A_exp_top_factor[..., None]
+                A_sum_so_far.mul_(A_exp_top_factor)
+                O[n_2, h, i_2].mul_(A_exp_top_factor[..., None])
             A_exp_top = A_exp_top_tile
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n_2, h, i_2, j))
@@ -704,9 +702,9 @@ def transformer_block_lean_forward(
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
             if not first:
-                O[n_2, h, i_2] += O_tile
+                O[n_2, h, i_2].add_(O_tile)
         A_sum = torch.clamp(A_sum_so_far, min=1)
-        O[n_2, h, i_2] /= A_sum[..., None]
+        O[n_2, h, i_2].div_(A_sum[..., None])
 
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
@@ -720,20 +718,18 @@ def transformer_block_lean_forward(
             A_exp = torch.exp(S, out=room(1, n_2, h, i_2, j))
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                A_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
-                    torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
-                        j_cut.start, j_cut.stop, device=device
-                    ),
-                    0,
+                seen = torch.arange(i_2.start, i_2.stop, device=device)[:, None] >= torch.arange(
+                    j_cut.start, j_cut.stop, device=device
                 )
+                A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
             if not first:
-                O[n_2, h, i_2] += O_tile
+                O[n_2, h, i_2].add_(O_tile)
         A_sum = torch.clamp(A_sum_so_far, min=smallest(dtype))
-        O[n_2, h, i_2] /= A_sum[..., None]
+        O[n_2, h, i_2].div_(A_sum[..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -782,7 +778,7 @@ def transformer_block_lean_forward(
         torch.mul(r_2[n_3, i_3][..., None], xc_2, out=xhat_2[n_3, i_3])
         # z_2[n,i,c] = gamma_2[c]*xhat_2[n,i,c] + beta_2[c]
         torch.mul(gamma_2, xhat_2[n_3, i_3], out=z_2[n_3, i_3])
-        z_2[n_3, i_3] += beta_2
+        z_2[n_3, i_3].add_(beta_2)
         q_product = room(0, n_3, i_3, F)
         q_product.copy_(
             (
@@ -805,7 +801,7 @@ def transformer_block_lean_forward(
         )
         # y[n,i,c] = b_2[c] + u[n,i,c] + Sum_f(W_2[c,f]*g[n,i,f])
         torch.add(u, y_product, out=y[n_3, i_3])
-        y[n_3, i_3] += b_2
+        y[n_3, i_3].add_(b_2)
 
     workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, device, lots=(N,), matrices=True)
     saved = (
@@ -927,14 +923,14 @@ def transformer_block_lean_backward(
         #     by dPhi written in
         dq = torch.mul(dq_exp, q, out=room(4, i, F))
         torch.mul(dq, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=dq)
-        dq += Phi
-        dq *= dg
+        dq.add_(Phi)
+        dq.mul_(dg)
         # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
         torch.matmul(dq, W_1, out=dz_2[n, i])
         # dW_1[f,c] = Sum_n,i(dq[n,i,f]*z_2[n,i,c])
         dW_1[part].addmm_(dq.T, z_2[n, i], beta=1)
         # db_1[f] = Sum_n,i(dq[n,i,f])
-        db_1[part] += dq.sum(dim=0)
+        db_1[part].add_(dq.sum(dim=0))
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
         dW_2[part].addmm_(dy[n, i].T, g, beta=1)
 
@@ -962,15 +958,15 @@ def transformer_block_lean_backward(
         #     by dxc_2, dmu_2 written in
         torch.mul(du_part[..., None], xhat_2[n_2, i_2], out=du[n_2, i_2])
         torch.sub(dxhat_2, du[n_2, i_2], out=du[n_2, i_2])
-        du[n_2, i_2] -= du_part_2[..., None]
+        du[n_2, i_2].sub_(du_part_2[..., None])
         torch.mul(r_2[n_2, i_2][..., None], du[n_2, i_2], out=du[n_2, i_2])
-        du[n_2, i_2] += dy[n_2, i_2]
+        du[n_2, i_2].add_(dy[n_2, i_2])
         # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*du[n,i,c])
         dO[n_2, :, i_2].copy_(
             (du[n_2, i_2] @ W_O.reshape(C, H * D)).reshape((i_2.stop - i_2.start), H, D).permute(1, 0, 2)
         )
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
-        dgamma_2[part] += (dz_2[n_2, i_2] * xhat_2[n_2, i_2]).sum(dim=0)
+        dgamma_2[part].add_((dz_2[n_2, i_2] * xhat_2[n_2, i_2]).sum(dim=0))
 
     workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(dim=0)
@@ -1005,27 +1001,27 @@ def transformer_block_lean_backward(
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp, V[n_3, h, j], out=O[n_3, h, i_3])
-        O[n_3, h, i_3] /= A_sum[..., None]
+        O[n_3, h, i_3].div_(A_sum[..., None])
         dO_divided = torch.div(dO[n_3, h, i_3], A_sum[..., None], out=room(0, n_3, h, i_3, D))
         dS_part = (O[n_3, h, i_3] * dO[n_3, h, i_3]).sum(dim=3) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
         dS = torch.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, n_3, h, i_3, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp
+        dS.sub_(dS_part[..., None])
+        dS.mul_(A_exp)
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
         #     by A = A_exp / A_sum, divided before the product
         dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n_3, h, D, j))
-        dV[part, n_3, h, :, j] += dV_block
+        dV[part, n_3, h, :, j].add_(dV_block)
         dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
         dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(1, n_3, h, D, j))
-        dK[part, n_3, h, :, j] += dK_block
+        dK[part, n_3, h, :, j].add_(dK_block)
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
-        dQ[n_3, h, i_3] /= math.sqrt(D)
+        dQ[n_3, h, i_3].div_(math.sqrt(D))
 
     def S_block_unshifted(room: Room, part: int, n_3: slice, h: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3, h. No row maximum is needed."""
@@ -1038,37 +1034,35 @@ def transformer_block_lean_backward(
         A_exp = torch.exp(S, out=room(1, n_3, h, i_3, j))
         if causal and i_3.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_3.start + 1), j.stop)
-            A_exp[:, :, :, j_cut.start - j.start :].masked_fill_(
-                torch.arange(i_3.start, i_3.stop, device=device)[:, None] < torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                ),
-                0,
+            seen = torch.arange(i_3.start, i_3.stop, device=device)[:, None] >= torch.arange(
+                j_cut.start, j_cut.stop, device=device
             )
+            A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
         A_sum = torch.clamp(A_exp.sum(dim=-1), min=smallest(dtype))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp, V[n_3, h, j], out=O[n_3, h, i_3])
-        O[n_3, h, i_3] /= A_sum[..., None]
+        O[n_3, h, i_3].div_(A_sum[..., None])
         dO_divided = torch.div(dO[n_3, h, i_3], A_sum[..., None], out=room(0, n_3, h, i_3, D))
         dS_part = (O[n_3, h, i_3] * dO[n_3, h, i_3]).sum(dim=3) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
         dS = torch.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, n_3, h, i_3, j))
-        dS -= dS_part[..., None]
-        dS *= A_exp
+        dS.sub_(dS_part[..., None])
+        dS.mul_(A_exp)
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
         #     by A = A_exp / A_sum, divided before the product
         dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n_3, h, D, j))
-        dV[part, n_3, h, :, j] += dV_block
+        dV[part, n_3, h, :, j].add_(dV_block)
         dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
         dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(1, n_3, h, D, j))
-        dK[part, n_3, h, :, j] += dK_block
+        dK[part, n_3, h, :, j].add_(dK_block)
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
-        dQ[n_3, h, i_3] /= math.sqrt(D)
+        dQ[n_3, h, i_3].div_(math.sqrt(D))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -1123,7 +1117,7 @@ def transformer_block_lean_backward(
         # dz_1[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
         dz_1 = torch.add(dz_1_product, dz_1_product_2, out=room(0, i_4, C))
-        dz_1 += dz_1_product_3
+        dz_1.add_(dz_1_product_3)
         # dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c]
         dxhat_1 = torch.mul(gamma_1, dz_1, out=room(1, i_4, C))
         dx_part = (dxhat_1 * xhat_1[n_4, i_4]).sum(dim=1) / C
@@ -1133,25 +1127,25 @@ def transformer_block_lean_backward(
         #     by dxc_1, dmu_1 written in
         torch.mul(dx_part[..., None], xhat_1[n_4, i_4], out=dx[n_4, i_4])
         torch.sub(dxhat_1, dx[n_4, i_4], out=dx[n_4, i_4])
-        dx[n_4, i_4] -= dx_part_2[..., None]
+        dx[n_4, i_4].sub_(dx_part_2[..., None])
         torch.mul(r_1[n_4, i_4][..., None], dx[n_4, i_4], out=dx[n_4, i_4])
-        dx[n_4, i_4] += du[n_4, i_4]
+        dx[n_4, i_4].add_(du[n_4, i_4])
         # dgamma_1[c] = Sum_n,i(dz_1[n,i,c]*xhat_1[n,i,c])
-        dgamma_1[part] += (dz_1 * xhat_1[n_4, i_4]).sum(dim=0)
+        dgamma_1[part].add_((dz_1 * xhat_1[n_4, i_4]).sum(dim=0))
         # dbeta_1[c] = Sum_n,i(dz_1[n,i,c])
-        dbeta_1[part] += dz_1.sum(dim=0)
+        dbeta_1[part].add_(dz_1.sum(dim=0))
         # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
         dW_Q_block = room(0, H, D, C)
         dW_Q_block.copy_(
             (dQ[n_4, :, i_4].swapaxes(-1, -2).reshape(H * D, (i_4.stop - i_4.start)) @ z_1[n_4, i_4]).reshape(H, D, C)
         )
-        dW_Q[part] += dW_Q_block
+        dW_Q[part].add_(dW_Q_block)
         # dW_O[c,h,a] = Sum_n,i(du[n,i,c]*O[n,h,i,a])
         dW_O_block = room(0, C, H, D)
         dW_O_block.copy_(
             (du[n_4, i_4].T @ O[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D)).reshape(C, H, D)
         )
-        dW_O[part] += dW_O_block
+        dW_O[part].add_(dW_O_block)
 
     workspace.sweep(dz_1_product_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma_1 = dgamma_1[0] if parts == 1 else dgamma_1.sum(dim=0)
@@ -1179,7 +1173,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="vef371480",
+    version="v3aab9540",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1306,7 +1300,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="v0c6eef44",
+    version="v99111090",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
