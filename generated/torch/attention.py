@@ -155,9 +155,9 @@ def attention_backward(
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-            dV[part, b, :, j].baddbmm_(dO[b, i].swapaxes(-1, -2), A[b, i, j], beta=1)
+            dV[part, b, :, j].baddbmm_(dO[b, i].swapaxes(-1, -2), A[b, i, j])
         dQ[b, i] /= math.sqrt(d_k)
 
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
@@ -334,9 +334,9 @@ def attention_lean_backward(
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
-            dV[part, b, :, j].baddbmm_(dO[b, i].swapaxes(-1, -2), A, beta=1)
+            dV[part, b, :, j].baddbmm_(dO[b, i].swapaxes(-1, -2), A)
         dQ[b, i] /= math.sqrt(d_k)
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
@@ -351,7 +351,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
-    version="ve747509c",
+    version="vba5bafaa",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -384,7 +384,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
-    version="v0f4d8086",
+    version="v2cf79b0e",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

@@ -141,9 +141,9 @@ def attention_alibi_backward(
             dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
-            dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
-            dV[part, n, h, :, j].baddbmm_(dO[n, h, i].swapaxes(-1, -2), A[n, h, i, j], beta=1)
+            dV[part, n, h, :, j].baddbmm_(dO[n, h, i].swapaxes(-1, -2), A[n, h, i, j])
             dslope_part = room(2, i, j)
             dslope_part.copy_(
                 torch.arange(
@@ -322,9 +322,9 @@ def attention_alibi_lean_backward(
             dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
-            dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
-            dV[part, n, h, :, j].baddbmm_(dO[n, h, i].swapaxes(-1, -2), A, beta=1)
+            dV[part, n, h, :, j].baddbmm_(dO[n, h, i].swapaxes(-1, -2), A)
             dslope_part = room(3, i, j)
             dslope_part.copy_(
                 torch.arange(
@@ -354,7 +354,7 @@ _operator = Operator(
     "attention_alibi",
     attention_alibi_forward,
     attention_alibi_backward,
-    version="v7cf19957",
+    version="v48d48ed8",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "A", "O"),
@@ -385,7 +385,7 @@ _lean_operator = Operator(
     "attention_alibi_lean",
     attention_alibi_lean_forward,
     attention_alibi_lean_backward,
-    version="v82a535dd",
+    version="vba229f27",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "slope", "O", "A_exp_top", "A_sum"),

@@ -224,10 +224,10 @@ def attention_block_backward(
             dS = torch.sub(dA, dS_sum[..., None], out=room(1, h, i, j))
             dS *= A[n, h, i, j]
             # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-            dV[part, n, h, :, j].baddbmm_(dO[n, h, i].swapaxes(-1, -2), A[n, h, i, j], beta=1)
+            dV[part, n, h, :, j].baddbmm_(dO[n, h, i].swapaxes(-1, -2), A[n, h, i, j])
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-            dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
             dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
         dQ[n, h, i] /= math.sqrt(D)
@@ -523,11 +523,11 @@ def attention_block_lean_backward(
         dS = torch.sub(dA, dS_sum[..., None], out=room(0, h, i, j))
         dS *= A
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-        dV[part, n, h, :, j].baddbmm_(dO[n, h, i].swapaxes(-1, -2), A, beta=1)
+        dV[part, n, h, :, j].baddbmm_(dO[n, h, i].swapaxes(-1, -2), A)
         dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(1, h, i, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+        dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
         dQ[n, h, i] /= math.sqrt(D)
@@ -561,11 +561,11 @@ def attention_block_lean_backward(
         dS = torch.sub(dA, dS_sum[..., None], out=room(0, h, i, j))
         dS *= A
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-        dV[part, n, h, :, j].baddbmm_(dO[n, h, i].swapaxes(-1, -2), A, beta=1)
+        dV[part, n, h, :, j].baddbmm_(dO[n, h, i].swapaxes(-1, -2), A)
         dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(1, h, i, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+        dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
         dQ[n, h, i] /= math.sqrt(D)
@@ -672,7 +672,7 @@ _operator = Operator(
     "attention_block",
     attention_block_forward,
     attention_block_backward,
-    version="v18ef563c",
+    version="v1cf116ff",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),
@@ -753,7 +753,7 @@ _lean_operator = Operator(
     "attention_block_lean",
     attention_block_lean_forward,
     attention_block_lean_backward,
-    version="ve606c6a5",
+    version="vc0c02555",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),

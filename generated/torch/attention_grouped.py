@@ -172,9 +172,9 @@ def attention_grouped_backward(
             dQ_product[n, g, r, i].baddbmm_(dS, K[n, g, j], beta=0 if first else 1)
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
-            dK[part, n, g, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, n, g, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
-            dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), A[n, g, r, i, j], beta=1)
+            dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), A[n, g, r, i, j])
 
     workspace.sweep(dA_block, T_q, rows, (N,), (R,), T_k, dtype, device, parts=parts, lots=G)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -375,9 +375,9 @@ def attention_grouped_lean_backward(
             dQ_product[n, g, r, i].baddbmm_(dS, K[n, g, j], beta=0 if first else 1)
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
-            dK[part, n, g, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, n, g, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
-            dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), A, beta=1)
+            dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), A)
 
     workspace.sweep(S_block, T_q, rows, (N,), (R,), T_k, dtype, device, parts=parts, lots=G)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -393,7 +393,7 @@ _operator = Operator(
     "attention_grouped",
     attention_grouped_forward,
     attention_grouped_backward,
-    version="va442a498",
+    version="v98ed4b93",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),
@@ -425,7 +425,7 @@ _lean_operator = Operator(
     "attention_grouped_lean",
     attention_grouped_lean_forward,
     attention_grouped_lean_backward,
-    version="v007b553b",
+    version="v0c987ef2",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),

@@ -142,9 +142,9 @@ def attention_padding_backward(
             dQ[b, h, i].baddbmm_(dS, K[b, h, j], beta=0 if first else 1)
             # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
-            dK[part, b, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, b, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
-            dV[part, b, h, :, j].baddbmm_(dO[b, h, i].swapaxes(-1, -2), A[b, h, i, j], beta=1)
+            dV[part, b, h, :, j].baddbmm_(dO[b, h, i].swapaxes(-1, -2), A[b, h, i, j])
         dQ[b, h, i] /= math.sqrt(d_k)
 
     workspace.sweep(dA_block, T_q, rows, (B,), (), T_k, dtype, device, parts=parts, lots=H)
@@ -302,9 +302,9 @@ def attention_padding_lean_backward(
             dQ[b, h, i].baddbmm_(dS, K[b, h, j], beta=0 if first else 1)
             # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
-            dK[part, b, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, b, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
-            dV[part, b, h, :, j].baddbmm_(dO[b, h, i].swapaxes(-1, -2), A, beta=1)
+            dV[part, b, h, :, j].baddbmm_(dO[b, h, i].swapaxes(-1, -2), A)
         dQ[b, h, i] /= math.sqrt(d_k)
 
     workspace.sweep(S_block, T_q, rows, (B,), (), T_k, dtype, device, parts=parts, lots=H)
@@ -319,7 +319,7 @@ _operator = Operator(
     "attention_padding",
     attention_padding_forward,
     attention_padding_backward,
-    version="vd20c1452",
+    version="v08ada2f3",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "keep: B... T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "A", "O"),
@@ -350,7 +350,7 @@ _lean_operator = Operator(
     "attention_padding_lean",
     attention_padding_lean_forward,
     attention_padding_lean_backward,
-    version="v5eb8de31",
+    version="v9db45abb",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "keep: B... T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=(

@@ -167,9 +167,9 @@ def attention_softcap_backward(
             dQ[n, i].baddbmm_(dU, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
-            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dU, beta=1)
+            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dU)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-            dV[part, n, :, j].baddbmm_(dO[n, i].swapaxes(-1, -2), A[n, i, j], beta=1)
+            dV[part, n, :, j].baddbmm_(dO[n, i].swapaxes(-1, -2), A[n, i, j])
         dQ[n, i] /= math.sqrt(d_k)
 
     workspace.sweep(dA_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
@@ -369,9 +369,9 @@ def attention_softcap_lean_backward(
             dQ[n, i].baddbmm_(dU, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
-            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dU, beta=1)
+            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dU)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-            dV[part, n, :, j].baddbmm_(dO[n, i].swapaxes(-1, -2), A, beta=1)
+            dV[part, n, :, j].baddbmm_(dO[n, i].swapaxes(-1, -2), A)
         dQ[n, i] /= math.sqrt(d_k)
 
     workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=N)
@@ -386,7 +386,7 @@ _operator = Operator(
     "attention_softcap",
     attention_softcap_forward,
     attention_softcap_backward,
-    version="vad8dbcfa",
+    version="v7a143138",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),
@@ -420,7 +420,7 @@ _lean_operator = Operator(
     "attention_softcap_lean",
     attention_softcap_lean_forward,
     attention_softcap_lean_backward,
-    version="vd13596d8",
+    version="va202d306",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),

@@ -171,9 +171,9 @@ def attention_window_backward(
             dQ[n, i].baddbmm_(dS, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
-            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-            dV[part, n, :, j].baddbmm_(dO[n, i].swapaxes(-1, -2), A[n, i, j], beta=1)
+            dV[part, n, :, j].baddbmm_(dO[n, i].swapaxes(-1, -2), A[n, i, j])
         dQ[n, i] /= math.sqrt(d_k)
 
     workspace.sweep(dA_block, T, rows, (), (), T, dtype, device, parts=parts, lots=N)
@@ -374,9 +374,9 @@ def attention_window_lean_backward(
             dQ[n, i].baddbmm_(dS, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
-            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
-            dV[part, n, :, j].baddbmm_(dO[n, i].swapaxes(-1, -2), A, beta=1)
+            dV[part, n, :, j].baddbmm_(dO[n, i].swapaxes(-1, -2), A)
         dQ[n, i] /= math.sqrt(d_k)
 
     workspace.sweep(S_block, T, rows, (), (), T, dtype, device, parts=parts, lots=N)
@@ -391,7 +391,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
-    version="vc27ebd8c",
+    version="vdbcb4efb",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -424,7 +424,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
-    version="vb707e313",
+    version="v68c27d3f",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

@@ -148,7 +148,7 @@ def clip_loss_backward(
         dB_part = torch.div(A[i], tau, out=room(1, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
-        dB[part].addmm_(dS.T, dB_part, beta=1)
+        dB[part].addmm_(dS.T, dB_part)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -((S[i] * dS).sum(dim=(0, 1)) / tau)
 
@@ -286,7 +286,7 @@ def clip_loss_lean_backward(
         dB_part = torch.div(A[i], tau, out=room(2, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
-        dB[part].addmm_(dS.T, dB_part, beta=1)
+        dB[part].addmm_(dS.T, dB_part)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -((S * dS).sum(dim=(0, 1)) / tau)
 
@@ -364,7 +364,7 @@ _operator = Operator(
     "clip_loss",
     clip_loss_forward,
     clip_loss_backward,
-    version="vb63a3c8f",
+    version="v485a1801",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -394,7 +394,7 @@ _lean_operator = Operator(
     "clip_loss_lean",
     clip_loss_lean_forward,
     clip_loss_lean_backward,
-    version="va8eac100",
+    version="vfbbd3b1e",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

@@ -125,7 +125,7 @@ def info_nce_backward(
         dB_part = torch.div(A[i], tau, out=room(1, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
-        dB[part].addmm_(dS.T, dB_part, beta=1)
+        dB[part].addmm_(dS.T, dB_part)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -((S[i] * dS).sum(dim=(0, 1)) / tau)
 
@@ -241,7 +241,7 @@ def info_nce_lean_backward(
         dB_part = torch.div(A[i], tau, out=room(2, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
-        dB[part].addmm_(dS.T, dB_part, beta=1)
+        dB[part].addmm_(dS.T, dB_part)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -((S * dS).sum(dim=(0, 1)) / tau)
 
@@ -306,7 +306,7 @@ def info_nce_value_and_gradient(
         dA[i] /= tau
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
-        dB[part].addmm_(dS.T, S_part, beta=1)
+        dB[part].addmm_(dS.T, S_part)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part] += -((S[i] * dS).sum(dim=(0, 1)) / tau)
 
@@ -323,7 +323,7 @@ _operator = Operator(
     "info_nce",
     info_nce_forward,
     info_nce_backward,
-    version="v0797ea42",
+    version="v8fd94f79",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -352,7 +352,7 @@ _lean_operator = Operator(
     "info_nce_lean",
     info_nce_lean_forward,
     info_nce_lean_backward,
-    version="v84f799c7",
+    version="vceffbb25",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

@@ -197,10 +197,10 @@ def self_attention_backward(
             dZ = torch.sub(dA, dZ_sum[..., None], out=room(1, g, i, j))
             dZ *= A[n, g, r, i, j]
             # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
-            dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), A[n, g, r, i, j], beta=1)
+            dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), A[n, g, r, i, j])
             # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
             #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-            dK[part, n, g, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dZ, beta=1)
+            dK[part, n, g, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dZ)
             dQ_product[n, g, r, i].baddbmm_(dZ, K[n, g, j], beta=0 if first else 1)
 
     workspace.sweep(dA_block, T, rows, (N,), (R,), T, dtype, device, parts=parts, lots=G)
@@ -459,11 +459,11 @@ def self_attention_lean_backward(
         dZ = torch.sub(dA, dZ_sum[..., None], out=room(0, g, i, j))
         dZ *= A
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
-        dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), A, beta=1)
+        dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), A)
         dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(1, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-        dK[part, n, g, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dZ, beta=1)
+        dK[part, n, g, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dZ)
         torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
 
     def Z_block_unshifted(room: Room, part: int, n: int, r: int, g: slice, i: slice) -> None:
@@ -495,11 +495,11 @@ def self_attention_lean_backward(
         dZ = torch.sub(dA, dZ_sum[..., None], out=room(0, g, i, j))
         dZ *= A
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
-        dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), A, beta=1)
+        dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), A)
         dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(1, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-        dK[part, n, g, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dZ, beta=1)
+        dK[part, n, g, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dZ)
         torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -584,7 +584,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="v1a33caa9",
+    version="v1f841fe4",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -639,7 +639,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="v68dca7b3",
+    version="v0ecac079",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

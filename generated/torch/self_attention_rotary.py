@@ -253,7 +253,7 @@ def self_attention_rotary_backward(
         dZ = torch.sub(dP, dZ_sum[..., None], out=room(0, g, i, j))
         dZ *= P[n, g, r, i, j]
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
-        dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), P[n, g, r, i, j], beta=1)
+        dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i].swapaxes(-1, -2), P[n, g, r, i, j])
         dK_part = torch.mul(Q[n, g, r, i], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(1, g, i, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
@@ -637,7 +637,7 @@ def self_attention_rotary_lean_backward(
         dZ = torch.sub(dP, dZ_sum[..., None], out=room(0, g, i_2, j))
         dZ *= P
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
-        dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i_2].swapaxes(-1, -2), P, beta=1)
+        dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i_2].swapaxes(-1, -2), P)
         dK_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(1, g, i_2, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
@@ -689,7 +689,7 @@ def self_attention_rotary_lean_backward(
         dZ = torch.sub(dP, dZ_sum[..., None], out=room(0, g, i_2, j))
         dZ *= P
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
-        dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i_2].swapaxes(-1, -2), P, beta=1)
+        dV[part, n, g, :, j].baddbmm_(dO[n, g, r, i_2].swapaxes(-1, -2), P)
         dK_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(1, g, i_2, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
@@ -796,7 +796,7 @@ _operator = Operator(
     "self_attention_rotary",
     self_attention_rotary_forward,
     self_attention_rotary_backward,
-    version="v35c42142",
+    version="v47f5ee2f",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),
@@ -863,7 +863,7 @@ _lean_operator = Operator(
     "self_attention_rotary_lean",
     self_attention_rotary_lean_forward,
     self_attention_rotary_lean_backward,
-    version="vc1107c9b",
+    version="v7e92fdf0",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),

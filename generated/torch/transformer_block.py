@@ -379,11 +379,11 @@ def transformer_block_backward(
         # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
         torch.matmul(dq, W_1, out=dz_2[n, i])
         # dW_1[f,c] = Sum_n,i(dq[n,i,f]*z_2[n,i,c])
-        dW_1[part].addmm_(dq.T, z_2[n, i], beta=1)
+        dW_1[part].addmm_(dq.T, z_2[n, i])
         # db_1[f] = Sum_n,i(dq[n,i,f])
         db_1[part] += dq.sum(dim=0)
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
-        dW_2[part].addmm_(dy[n, i].T, g[n, i], beta=1)
+        dW_2[part].addmm_(dy[n, i].T, g[n, i])
 
     workspace.sweep(dg_block, T, rows, (), (N,), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -446,10 +446,10 @@ def transformer_block_backward(
             dS = torch.sub(dA, dS_sum[..., None], out=room(1, h, i_3, j))
             dS *= A[n_3, h, i_3, j]
             # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-            dV[part, n_3, h, :, j].baddbmm_(dO[n_3, h, i_3].swapaxes(-1, -2), A[n_3, h, i_3, j], beta=1)
+            dV[part, n_3, h, :, j].baddbmm_(dO[n_3, h, i_3].swapaxes(-1, -2), A[n_3, h, i_3, j])
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-            dK[part, n_3, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, n_3, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
             dQ[n_3, h, i_3].baddbmm_(dS, K[n_3, h, j], beta=0 if first else 1)
         dQ[n_3, h, i_3] /= math.sqrt(D)
@@ -867,11 +867,11 @@ def transformer_block_lean_backward(
         # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
         torch.matmul(dq, W_1, out=dz_2[n, i])
         # dW_1[f,c] = Sum_n,i(dq[n,i,f]*z_2[n,i,c])
-        dW_1[part].addmm_(dq.T, z_2[n, i], beta=1)
+        dW_1[part].addmm_(dq.T, z_2[n, i])
         # db_1[f] = Sum_n,i(dq[n,i,f])
         db_1[part] += dq.sum(dim=0)
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
-        dW_2[part].addmm_(dy[n, i].T, g, beta=1)
+        dW_2[part].addmm_(dy[n, i].T, g)
 
     workspace.sweep(q_product_block, T, rows, (), (N,), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -948,11 +948,11 @@ def transformer_block_lean_backward(
         dS = torch.sub(dA, dS_sum[..., None], out=room(0, h, i_3, j))
         dS *= A
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-        dV[part, n_3, h, :, j].baddbmm_(dO[n_3, h, i_3].swapaxes(-1, -2), A, beta=1)
+        dV[part, n_3, h, :, j].baddbmm_(dO[n_3, h, i_3].swapaxes(-1, -2), A)
         dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(1, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK[part, n_3, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+        dK[part, n_3, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
         dQ[n_3, h, i_3] /= math.sqrt(D)
@@ -986,11 +986,11 @@ def transformer_block_lean_backward(
         dS = torch.sub(dA, dS_sum[..., None], out=room(0, h, i_3, j))
         dS *= A
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
-        dV[part, n_3, h, :, j].baddbmm_(dO[n_3, h, i_3].swapaxes(-1, -2), A, beta=1)
+        dV[part, n_3, h, :, j].baddbmm_(dO[n_3, h, i_3].swapaxes(-1, -2), A)
         dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(1, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK[part, n_3, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+        dK[part, n_3, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
         dQ[n_3, h, i_3] /= math.sqrt(D)
@@ -1103,7 +1103,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="ve4c4cfc7",
+    version="ve8d98c18",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1228,7 +1228,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="ve45b95f1",
+    version="va5936130",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
