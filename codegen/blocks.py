@@ -86,9 +86,12 @@ class BlockPrinter:
 
     def _print(self, statements: Sequence[Statement]) -> None:
         for statement in statements:
-            for text in filter(None, (statement.formula, statement.because and f"    by {statement.because}")):
-                self._comment(text)
+            self._explain(statement)
             self._statement(statement)
+
+    def _explain(self, statement: Statement) -> None:
+        for text in filter(None, (statement.formula, statement.because and f"    by {statement.because}")):
+            self._comment(text)
 
     def _comment(self, text: str) -> None:
         for line in textwrap.wrap(text, COMMENT - 4 * self.calls.depth, subsequent_indent="    "):
@@ -127,8 +130,7 @@ class BlockPrinter:
         self.calls.line(f"for {self.first}, {variable} in workspace.tiles({span}, {self.rows}):")
         self.calls.depth += 1
         for statement in tiling.inside:
-            for text in filter(None, (statement.formula, statement.because and f"    by {statement.because}")):
-                self._comment(text)
+            self._explain(statement)
             if statement.name in tiling.sums:
                 self._gather(statement)
             elif statement.name in tiling.tops:
@@ -157,7 +159,7 @@ class BlockPrinter:
             self.calls.line(f"{name} = {name} + {self.printer.laid_out(node, axes).within(MUL)}")
             return
         whole = self._so_far(name)
-        adding = self._adding(node, axes, whole, f"0 if {self.first} else 1")
+        adding = self._adding(node, axes, whole, f", beta=0 if {self.first} else 1")
         if adding:
             self.calls.line(adding)
             return
@@ -170,8 +172,8 @@ class BlockPrinter:
     def _add(self, whole: str, part: str) -> str:
         return self.library.in_place["add"].format(part, out=whole)
 
-    def _adding(self, node: Node, axes: Axes, whole: str, beta: str) -> str:
-        """One call that adds a product of matrices to beta times what is there; nothing where there is none."""
+    def _adding(self, node: Node, axes: Axes, whole: str, beta: str = "") -> str:
+        """One call that adds a product of matrices to what is there, or to beta times it; nothing for other nodes."""
         call = self.library.adds_products.get(len(axes))
         if call is None or not isinstance(node, Contract):
             return ""
@@ -230,7 +232,7 @@ class BlockPrinter:
         if not memory:
             self.calls.line(self._add(whole, self.printer.laid_out(node, order).text))
             return
-        adding = self._adding(node, order, whole, "1")
+        adding = self._adding(node, order, whole)
         if adding:
             self.calls.line(adding)
             return

@@ -61,12 +61,12 @@ def _long(loop: Loop, sizes: Sizes) -> Index | None:
     Without products a block is as low as it takes to fit in the cache.
     """
     columns = [index for index in _columns(loop) if isinstance(index.extent, Dim)]
-    is_long = loop.has_products and len(columns) == 1 and sizes.get(str(columns[0].extent), 0) > TILE
+    is_long = loop.has_products and len(columns) == 1 and sizes.get(str(columns[0].extent), 0) > COLUMNS
     return columns[0] if is_long else None
 
 
 Step = Statement | Sweep
-TILE = 512  # columns of a tile, at least: what typically has no more is not cut
+COLUMNS = 512  # of a tile, at least: what typically has no more is not cut
 
 
 def steps(kernel: Kernel, library: Library) -> tuple[list[Step], list[Step]]:

@@ -105,6 +105,8 @@ def tiled(statements: Sequence[Statement], index: Index, setting: Setting, taken
     last = tuple(s for s in rest if s.name in late)
     inside = tuple(s for s in split if s.name in totals or index in s.axes)
     sums = {name for name, node in totals.items() if not _is_maximum(node)}
+    if any(setting.is_wide(node.axes) for name, node in totals.items() if name not in sums):
+        return None  # a running maximum is a number for each row
     if not all(accumulates(s.node, frozenset({index})) for s in inside if s.name in sums):
         return None
     if not any(isinstance(totals[name], Contract) for name in sums):
@@ -122,7 +124,7 @@ def _split(statement: Statement, index: Index, setting: Setting, taken: set[str]
     """The statement after the sums over the index that stand in it: these are gathered, it is computed in the end."""
     made: list[Statement] = []
     is_free = statement.name not in setting.kept
-    is_block = statement.name in setting.loop.stored and setting.is_wide(statement.axes)
+    is_block = statement.name in setting.loop.stored and setting.is_wide(statement.axes)  # where it is gathered
 
     def opened(node: Node) -> Node:
         if not (isinstance(node, (Reduce, Contract)) and index in node.over):

@@ -212,7 +212,7 @@ class Library:
     empty: str
     larger: str
     lowest: str  # a number that is no larger than any
-    adds_products: Mapping[int, str]  # by number of axes, a call that adds a product to beta times what is there
+    adds_products: Mapping[int, str]  # by number of axes, a call that adds a product to what is there
     has: frozenset[str]
     runtime: Mapping[str, str]
 
@@ -320,7 +320,7 @@ LIBRARIES: dict[str, Library] = {
         empty="workspace.empty(({shape}), dtype, device)",
         larger="torch.maximum({0}, {1})",
         lowest="torch.full((), -math.inf, dtype=dtype, device=device)",
-        adds_products={2: "{out}.addmm_({0}, {1}, beta={beta})", 3: "{out}.baddbmm_({0}, {1}, beta={beta})"},
+        adds_products={2: "{out}.addmm_({0}, {1}{beta})", 3: "{out}.baddbmm_({0}, {1}{beta})"},
         has=frozenset({"operators", "erf", "erfc", "softplus"}),
         runtime={
             "title": "PyTorch",

@@ -169,10 +169,10 @@ def attention_backward(
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[b, i, j], beta=1)
+            dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[b, i, j])
         dQ[b, i].div_(math.sqrt(d_k))
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
@@ -358,10 +358,10 @@ def attention_lean_backward(
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp, beta=1)
+            dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp)
         dQ[b, i].div_(math.sqrt(d_k))
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
@@ -376,7 +376,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
-    version="v7f0c7c4a",
+    version="v767eab35",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -409,7 +409,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
-    version="v7fa6e002",
+    version="v61008eab",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

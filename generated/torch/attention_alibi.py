@@ -145,10 +145,10 @@ def attention_alibi_backward(
             dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
-            dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, n, h, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[n, h, i, j], beta=1)
+            dV[part, n, h, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[n, h, i, j])
             dslope_part = room(3, i, j)
             dslope_part.copy_(
                 torch.arange(
@@ -330,10 +330,10 @@ def attention_alibi_lean_backward(
             dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
-            dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, n, h, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp, beta=1)
+            dV[part, n, h, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp)
             dslope_part = room(4, i, j)
             dslope_part.copy_(
                 torch.arange(
@@ -363,7 +363,7 @@ _operator = Operator(
     "attention_alibi",
     attention_alibi_forward,
     attention_alibi_backward,
-    version="v9b26b59b",
+    version="ve62dcc00",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -394,7 +394,7 @@ _lean_operator = Operator(
     "attention_alibi_lean",
     attention_alibi_lean_forward,
     attention_alibi_lean_backward,
-    version="v54ca3c25",
+    version="v020599c5",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "slope", "O", "A_sum", "A_exp_top"),

@@ -126,10 +126,10 @@ def attention_biased_backward(
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[b, i, j], beta=1)
+            dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[b, i, j])
             # dbias[b,i,j] = dS[b,i,j]
             dbias[b, i, j].copy_(dS)
         dQ[b, i].div_(math.sqrt(d_k))
@@ -151,7 +151,7 @@ _operator = Operator(
     "attention_biased",
     attention_biased_forward,
     attention_biased_backward,
-    version="v4ac72a6d",
+    version="vdd9e50bf",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "bias: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),

@@ -181,10 +181,10 @@ def attention_scaled_backward(
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = scale*Sum_i(Q[b,i,a]*dS[b,i,j])
             #     by scale*Sum_i(Q[b,i,a]*dS[b,i,j]) = Sum_i(Q[b,i,a]*dS[b,i,j]*scale)
-            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[b, i, j], beta=1)
+            dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[b, i, j])
         torch.mul(dQ[b, i], scale, out=dQ[b, i])
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
@@ -199,7 +199,7 @@ _operator = Operator(
     "attention_scaled",
     attention_scaled_forward,
     attention_scaled_backward,
-    version="v71aa8161",
+    version="v05642a57",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "mask: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     options=("float scale", "bool causal"),

@@ -185,10 +185,10 @@ def attention_softcap_backward(
             dQ[n, i].baddbmm_(dU, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
-            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dU, beta=1)
+            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dU)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[n, i, j], beta=1)
+            dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[n, i, j])
         dQ[n, i].div_(math.sqrt(d_k))
 
     workspace.sweep(dU_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
@@ -397,10 +397,10 @@ def attention_softcap_lean_backward(
             dQ[n, i].baddbmm_(dU, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
-            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dU, beta=1)
+            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dU)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp, beta=1)
+            dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp)
         dQ[n, i].div_(math.sqrt(d_k))
 
     workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
@@ -415,7 +415,7 @@ _operator = Operator(
     "attention_softcap",
     attention_softcap_forward,
     attention_softcap_backward,
-    version="v3c82dd43",
+    version="vf68d725e",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),
@@ -449,7 +449,7 @@ _lean_operator = Operator(
     "attention_softcap_lean",
     attention_softcap_lean_forward,
     attention_softcap_lean_backward,
-    version="vd2f2f690",
+    version="v63342e53",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),

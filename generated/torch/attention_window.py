@@ -183,10 +183,10 @@ def attention_window_backward(
             dQ[n, i].baddbmm_(dS, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
-            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[n, i, j], beta=1)
+            dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[n, i, j])
         dQ[n, i].div_(math.sqrt(d_k))
 
     workspace.sweep(dS_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N,), matrices=True)
@@ -394,10 +394,10 @@ def attention_window_lean_backward(
             dQ[n, i].baddbmm_(dS, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
-            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS, beta=1)
+            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp, beta=1)
+            dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp)
         dQ[n, i].div_(math.sqrt(d_k))
 
     workspace.sweep(S_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N,), matrices=True)
@@ -412,7 +412,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
-    version="vb4979e8f",
+    version="vecafb798",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -445,7 +445,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
-    version="v4bba5cd3",
+    version="vb56cdf2d",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

@@ -150,7 +150,7 @@ def clip_loss_backward(
         dB_part = torch.div(A[i], tau, out=room(1, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
-        dB[part].addmm_(dS.T, dB_part, beta=1)
+        dB[part].addmm_(dS.T, dB_part)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part].add_(-((S[i] * dS).sum(dim=(0, 1)) / tau))
 
@@ -288,7 +288,7 @@ def clip_loss_lean_backward(
         dB_part = torch.div(A[i], tau, out=room(2, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
-        dB[part].addmm_(dS.T, dB_part, beta=1)
+        dB[part].addmm_(dS.T, dB_part)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part].add_(-((S * dS).sum(dim=(0, 1)) / tau))
 
@@ -366,7 +366,7 @@ _operator = Operator(
     "clip_loss",
     clip_loss_forward,
     clip_loss_backward,
-    version="vdaeafbe8",
+    version="v47f72cf9",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -396,7 +396,7 @@ _lean_operator = Operator(
     "clip_loss_lean",
     clip_loss_lean_forward,
     clip_loss_lean_backward,
-    version="v9d7ceaba",
+    version="v309c124d",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

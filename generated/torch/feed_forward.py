@@ -129,11 +129,11 @@ def feed_forward_backward(
         # dx[n,c] = Sum_f(W_1[f,c]*du[n,f])
         torch.matmul(du, W_1, out=dx[n])
         # dW_1[f,c] = Sum_n(du[n,f]*x[n,c])
-        dW_1[part].addmm_(du.T, x[n], beta=1)
+        dW_1[part].addmm_(du.T, x[n])
         # db_1[f] = Sum_n(du[n,f])
         db_1[part].add_(du.sum(dim=0))
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_2[part].addmm_(dy[n].T, h[n], beta=1)
+        dW_2[part].addmm_(dy[n].T, h[n])
 
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -264,11 +264,11 @@ def feed_forward_lean_backward(
         # dx[n,c] = Sum_f(W_1[f,c]*du[n,f])
         torch.matmul(du, W_1, out=dx[n])
         # dW_1[f,c] = Sum_n(du[n,f]*x[n,c])
-        dW_1[part].addmm_(du.T, x[n], beta=1)
+        dW_1[part].addmm_(du.T, x[n])
         # db_1[f] = Sum_n(du[n,f])
         db_1[part].add_(du.sum(dim=0))
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_2[part].addmm_(dy[n].T, h, beta=1)
+        dW_2[part].addmm_(dy[n].T, h)
 
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -287,7 +287,7 @@ _operator = Operator(
     "feed_forward",
     feed_forward_forward,
     feed_forward_backward,
-    version="va45b1fc4",
+    version="v03dddcc7",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "W_2", "u", "Phi", "h"),
@@ -321,7 +321,7 @@ _lean_operator = Operator(
     "feed_forward_lean",
     feed_forward_lean_forward,
     feed_forward_lean_backward,
-    version="v986b9131",
+    version="v95d881b3",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "b_1", "W_2"),

@@ -167,11 +167,11 @@ def feed_forward_block_backward(
         # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
         torch.matmul(du, W_1, out=dz[n])
         # dW_1[f,c] = Sum_n(du[n,f]*z[n,c])
-        dW_1[part].addmm_(du.T, z[n], beta=1)
+        dW_1[part].addmm_(du.T, z[n])
         # db_1[f] = Sum_n(du[n,f])
         db_1[part].add_(du.sum(dim=0))
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_2[part].addmm_(dy[n].T, h[n], beta=1)
+        dW_2[part].addmm_(dy[n].T, h[n])
 
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -368,11 +368,11 @@ def feed_forward_block_lean_backward(
         # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
         torch.matmul(du, W_1, out=dz[n])
         # dW_1[f,c] = Sum_n(du[n,f]*z[n,c])
-        dW_1[part].addmm_(du.T, z[n], beta=1)
+        dW_1[part].addmm_(du.T, z[n])
         # db_1[f] = Sum_n(du[n,f])
         db_1[part].add_(du.sum(dim=0))
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_2[part].addmm_(dy[n].T, h, beta=1)
+        dW_2[part].addmm_(dy[n].T, h)
 
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -421,7 +421,7 @@ _operator = Operator(
     "feed_forward_block",
     feed_forward_block_forward,
     feed_forward_block_backward,
-    version="v1449ace9",
+    version="v73427044",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),
@@ -467,7 +467,7 @@ _lean_operator = Operator(
     "feed_forward_block_lean",
     feed_forward_block_lean_forward,
     feed_forward_block_lean_backward,
-    version="v39f5f460",
+    version="vd73091fd",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),

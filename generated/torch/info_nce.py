@@ -126,7 +126,7 @@ def info_nce_backward(
         dB_part = torch.div(A[i], tau, out=room(1, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
-        dB[part].addmm_(dS.T, dB_part, beta=1)
+        dB[part].addmm_(dS.T, dB_part)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part].add_(-((S[i] * dS).sum(dim=(0, 1)) / tau))
 
@@ -242,7 +242,7 @@ def info_nce_lean_backward(
         dB_part = torch.div(A[i], tau, out=room(2, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
-        dB[part].addmm_(dS.T, dB_part, beta=1)
+        dB[part].addmm_(dS.T, dB_part)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part].add_(-((S * dS).sum(dim=(0, 1)) / tau))
 
@@ -307,7 +307,7 @@ def info_nce_value_and_gradient(
         dA[i].div_(tau)
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
-        dB[part].addmm_(dS.T, S_part, beta=1)
+        dB[part].addmm_(dS.T, S_part)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
         dtau[part].add_(-((S[i] * dS).sum(dim=(0, 1)) / tau))
 
@@ -324,7 +324,7 @@ _operator = Operator(
     "info_nce",
     info_nce_forward,
     info_nce_backward,
-    version="v415e4e32",
+    version="vf033b489",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -353,7 +353,7 @@ _lean_operator = Operator(
     "info_nce_lean",
     info_nce_lean_forward,
     info_nce_lean_backward,
-    version="v7b0c8c90",
+    version="v793ec5d2",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

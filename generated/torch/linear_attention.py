@@ -69,7 +69,7 @@ def linear_attention_forward(
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
         phi_k[n, j].copy_(torch.where(K[n, j] > 0, K[n, j] + 1, torch.exp(torch.where(K[n, j] <= 0, K[n, j], 1))))
         # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])
-        S[part, n].baddbmm_(phi_k[n, j].swapaxes(-1, -2), V[n, j], beta=1)
+        S[part, n].baddbmm_(phi_k[n, j].swapaxes(-1, -2), V[n, j])
         # z[n,a] = Sum_j(phi_k[n,j,a])
         z_block = room(0, n, d_k)
         z_block.copy_(phi_k[n, j].sum(dim=1))
@@ -136,7 +136,7 @@ def linear_attention_backward(
         dz[part, n].add_(dz_block)
         dS_part = torch.mul((1 / norm[n, i])[..., None], dO[n, i], out=room(0, n, i, d_v))
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
-        dS[part, n].baddbmm_(phi_q[n, i].swapaxes(-1, -2), dS_part, beta=1)
+        dS[part, n].baddbmm_(phi_q[n, i].swapaxes(-1, -2), dS_part)
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
         #     by dphi_q written in
@@ -223,7 +223,7 @@ def linear_attention_lean_forward(
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
         phi_k[n, j].copy_(torch.where(K[n, j] > 0, K[n, j] + 1, torch.exp(torch.where(K[n, j] <= 0, K[n, j], 1))))
         # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])
-        S[part, n].baddbmm_(phi_k[n, j].swapaxes(-1, -2), V[n, j], beta=1)
+        S[part, n].baddbmm_(phi_k[n, j].swapaxes(-1, -2), V[n, j])
         # z[n,a] = Sum_j(phi_k[n,j,a])
         z_block = room(0, n, d_k)
         z_block.copy_(phi_k[n, j].sum(dim=1))
@@ -292,7 +292,7 @@ def linear_attention_lean_backward(
         dz[part, n].add_(dz_block)
         dS_part = torch.mul((1 / norm[n, i])[..., None], dO[n, i], out=room(0, n, i, d_v))
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
-        dS[part, n].baddbmm_(phi_q[n, i].swapaxes(-1, -2), dS_part, beta=1)
+        dS[part, n].baddbmm_(phi_q[n, i].swapaxes(-1, -2), dS_part)
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
         #     by dphi_q written in
@@ -343,7 +343,7 @@ _operator = Operator(
     "linear_attention",
     linear_attention_forward,
     linear_attention_backward,
-    version="v4aeaf23c",
+    version="v126621d5",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "S", "z", "norm", "O"),
@@ -372,7 +372,7 @@ _lean_operator = Operator(
     "linear_attention_lean",
     linear_attention_lean_forward,
     linear_attention_lean_backward,
-    version="v735787d6",
+    version="v9adf5f44",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "z", "norm", "O"),

@@ -121,11 +121,11 @@ def relu_layer_backward(
         # dx[row,c] = Sum_i(W_1[i,c]*dz[row,i])
         torch.matmul(dz, W_1, out=dx[row])
         # dW_1[i,c] = Sum_row(dz[row,i]*x[row,c])
-        dW_1[part].addmm_(dz.T, x[row], beta=1)
+        dW_1[part].addmm_(dz.T, x[row])
         # db_1[i] = Sum_row(dz[row,i])
         db_1[part].add_(dz.sum(dim=0))
         # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
-        dW_2[part].addmm_(dy[row].T, hidden[row], beta=1)
+        dW_2[part].addmm_(dy[row].T, hidden[row])
 
     workspace.sweep(dhidden_block, N, rows, (), (), Hidden, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -245,11 +245,11 @@ def relu_layer_lean_backward(
         # dx[row,c] = Sum_i(W_1[i,c]*dz[row,i])
         torch.matmul(dz, W_1, out=dx[row])
         # dW_1[i,c] = Sum_row(dz[row,i]*x[row,c])
-        dW_1[part].addmm_(dz.T, x[row], beta=1)
+        dW_1[part].addmm_(dz.T, x[row])
         # db_1[i] = Sum_row(dz[row,i])
         db_1[part].add_(dz.sum(dim=0))
         # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
-        dW_2[part].addmm_(dy[row].T, hidden, beta=1)
+        dW_2[part].addmm_(dy[row].T, hidden)
 
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -268,7 +268,7 @@ _operator = Operator(
     "relu_layer",
     relu_layer_forward,
     relu_layer_backward,
-    version="v256ea8a5",
+    version="vee9958d8",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "W_2", "z", "hidden"),
@@ -302,7 +302,7 @@ _lean_operator = Operator(
     "relu_layer_lean",
     relu_layer_lean_forward,
     relu_layer_lean_backward,
-    version="v11bb31b1",
+    version="v4030d107",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "b_1", "W_2"),

@@ -115,7 +115,7 @@ def softmax_regression_backward(
         torch.mul((dL * torch.exp(-L_log[i]))[..., None], du, out=du)
         du[torch.arange(i.stop - i.start, device=device), label[i]] -= dloss
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
-        dW[part].addmm_(du.T, X[i], beta=1)
+        dW[part].addmm_(du.T, X[i])
 
     workspace.sweep(du_block, N, rows, (), (), C, dtype, device, parts=parts)
     dW = dW[0] if parts == 1 else dW.sum(dim=0)
@@ -217,7 +217,7 @@ def softmax_regression_lean_backward(
         torch.mul((dL * torch.exp(-L_log[i]))[..., None], du, out=du)
         du[torch.arange(i.stop - i.start, device=device), label[i]] -= dloss
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
-        dW[part].addmm_(du.T, X[i], beta=1)
+        dW[part].addmm_(du.T, X[i])
 
     workspace.sweep(u_block, N, rows, (), (), C, dtype, device, parts=parts)
     dW = dW[0] if parts == 1 else dW.sum(dim=0)
@@ -273,7 +273,7 @@ def softmax_regression_value_and_gradient(
         du = torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=room(0, i, C))
         du[torch.arange(i.stop - i.start, device=device), label[i]] += -1
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
-        dW[part].addmm_(du.T, X[i], beta=1)
+        dW[part].addmm_(du.T, X[i])
 
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
@@ -287,7 +287,7 @@ def softmax_regression_value_and_gradient(
         du = torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=room(0, i, C))
         du[torch.arange(i.stop - i.start, device=device), label[i]] += -1
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
-        dW[part].addmm_(du.T, X[i], beta=1)
+        dW[part].addmm_(du.T, X[i])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     u_bound = float(largest(torch.sqrt((X * X).sum(dim=1)), -1)) * float(torch.sqrt((W * W).sum(dim=1)).amax(dim=-1))
@@ -305,7 +305,7 @@ _operator = Operator(
     "softmax_regression",
     softmax_regression_forward,
     softmax_regression_backward,
-    version="v9a2a384f",
+    version="v429ab4a6",
     arrays=("X: N d", "label: N", "W: C d"),
     outputs=("loss:",),
     saved=("types", "C", "N", "d", "X", "label", "u", "L_top", "L_log"),
@@ -334,7 +334,7 @@ _lean_operator = Operator(
     "softmax_regression_lean",
     softmax_regression_lean_forward,
     softmax_regression_lean_backward,
-    version="v0ab78095",
+    version="v848a2f3a",
     arrays=("X: N d", "label: N", "W: C d"),
     outputs=("loss:",),
     saved=("types", "C", "N", "d", "X", "label", "W", "L_top", "L_log"),

@@ -124,11 +124,11 @@ def swiglu_backward(
         part_part = torch.matmul(du, W_u, out=room(4, n, C))
         dx[n].add_(part_part)
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
-        dW_g[part].addmm_(dg.T, x[n], beta=1)
+        dW_g[part].addmm_(dg.T, x[n])
         # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
-        dW_u[part].addmm_(du.T, x[n], beta=1)
+        dW_u[part].addmm_(du.T, x[n])
         # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_d[part].addmm_(dy[n].T, h[n], beta=1)
+        dW_d[part].addmm_(dy[n].T, h[n])
 
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_g = dW_g[0] if parts == 1 else dW_g.sum(dim=0)
@@ -249,11 +249,11 @@ def swiglu_lean_backward(
         part_part = torch.matmul(du, W_u, out=room(8, n, C))
         dx[n].add_(part_part)
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
-        dW_g[part].addmm_(dg.T, x[n], beta=1)
+        dW_g[part].addmm_(dg.T, x[n])
         # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
-        dW_u[part].addmm_(du.T, x[n], beta=1)
+        dW_u[part].addmm_(du.T, x[n])
         # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_d[part].addmm_(dy[n].T, h, beta=1)
+        dW_d[part].addmm_(dy[n].T, h)
 
     workspace.sweep(g_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_g = dW_g[0] if parts == 1 else dW_g.sum(dim=0)
@@ -268,7 +268,7 @@ _operator = Operator(
     "swiglu",
     swiglu_forward,
     swiglu_backward,
-    version="v994e96ea",
+    version="v291ebe38",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d", "g", "u", "a", "h"),
@@ -298,7 +298,7 @@ _lean_operator = Operator(
     "swiglu_lean",
     swiglu_lean_forward,
     swiglu_lean_backward,
-    version="v851319b5",
+    version="va3b4d10f",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d"),

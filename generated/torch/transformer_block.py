@@ -403,11 +403,11 @@ def transformer_block_backward(
         # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
         torch.matmul(dq, W_1, out=dz_2[n, i])
         # dW_1[f,c] = Sum_n,i(dq[n,i,f]*z_2[n,i,c])
-        dW_1[part].addmm_(dq.T, z_2[n, i], beta=1)
+        dW_1[part].addmm_(dq.T, z_2[n, i])
         # db_1[f] = Sum_n,i(dq[n,i,f])
         db_1[part].add_(dq.sum(dim=0))
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
-        dW_2[part].addmm_(dy[n, i].T, g[n, i], beta=1)
+        dW_2[part].addmm_(dy[n, i].T, g[n, i])
 
     workspace.sweep(dg_block, T, rows, (), (N,), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -928,11 +928,11 @@ def transformer_block_lean_backward(
         # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
         torch.matmul(dq, W_1, out=dz_2[n, i])
         # dW_1[f,c] = Sum_n,i(dq[n,i,f]*z_2[n,i,c])
-        dW_1[part].addmm_(dq.T, z_2[n, i], beta=1)
+        dW_1[part].addmm_(dq.T, z_2[n, i])
         # db_1[f] = Sum_n,i(dq[n,i,f])
         db_1[part].add_(dq.sum(dim=0))
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
-        dW_2[part].addmm_(dy[n, i].T, g, beta=1)
+        dW_2[part].addmm_(dy[n, i].T, g)
 
     workspace.sweep(q_product_block, T, rows, (), (N,), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -1173,7 +1173,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="v3aab9540",
+    version="va195a137",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1300,7 +1300,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="v99111090",
+    version="vf5fdd8e6",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
