@@ -107,7 +107,7 @@ def kernel_text(kernel: Kernel, target: str) -> str:
         library=library.runtime["library"],
         runtime=[*["Array"], *["Saved"] * (kernel.backward is not None),
                  *sorted(shared & words)],
-        workspace=sorted({"Room", "Workspace", "bounded", "smallest"} & words),
+        workspace=sorted({"Room", "Workspace", "bounded", "or_one"} & words),
         functions=functions,
         registered=registered,
     )  # fmt: skip

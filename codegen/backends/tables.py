@@ -96,7 +96,7 @@ NUMPY: dict[str, Spelling] = {
     **{name: _call(name) for name in ("erf", "erfc", "softplus")},
     "finite": Spelling("np.maximum({0}, np.finfo(dtype).min)", POSTFIX, (TERNARY,)),
     "at_least_one": Spelling("np.maximum({0}, 1)", POSTFIX, (TERNARY,)),
-    "positive": Spelling("np.maximum({0}, smallest(dtype))", POSTFIX, (TERNARY,)),
+    "positive": _call("or_one"),
     "number": Spelling("float({0})", POSTFIX, (TERNARY,)),
     "as_number": Spelling("{0}.astype(dtype)", POSTFIX, (POSTFIX,)),
 }
@@ -128,7 +128,7 @@ TORCH: dict[str, Spelling] = {
     "softplus": Spelling(f"torch.logaddexp({{0}}, {NUMBER_ZERO})", POSTFIX, (TERNARY,)),
     "finite": Spelling("torch.clamp({0}, min=torch.finfo(dtype).min)", POSTFIX, (TERNARY,)),
     "at_least_one": Spelling("torch.clamp({0}, min=1)", POSTFIX, (TERNARY,)),
-    "positive": Spelling("torch.clamp({0}, min=smallest(dtype))", POSTFIX, (TERNARY,)),
+    "positive": _call("or_one"),
     "number": Spelling("float({0})", POSTFIX, (TERNARY,)),
     "as_number": Spelling("{0}.to(dtype)", POSTFIX, (POSTFIX,)),
 }
@@ -159,7 +159,6 @@ NUMPY_INTO = {
     **{name: f"{name}({{0}}, out={{out}})" for name in ("erf", "erfc", "softplus")},
     "finite": "np.maximum({0}, np.finfo(dtype).min, out={out})",
     "at_least_one": "np.maximum({0}, 1, out={out})",
-    "positive": "np.maximum({0}, smallest(dtype), out={out})",
 }  # fmt: skip
 TORCH_INTO = {
     **{
@@ -175,7 +174,6 @@ TORCH_INTO = {
     "softplus": f"torch.logaddexp({{0}}, {NUMBER_ZERO}, out={{out}})",
     "finite": "torch.clamp({0}, min=torch.finfo(dtype).min, out={out})",
     "at_least_one": "torch.clamp({0}, min=1, out={out})",
-    "positive": "torch.clamp({0}, min=smallest(dtype), out={out})",
 }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def attention_block_forward(
@@ -168,7 +168,7 @@ def attention_block_forward(
             )
             if not first:
                 O[n_2, h, i_2] += O_tile
-        A_sum[n_2, h, i_2] = np.maximum(A_sum_so_far, smallest(dtype))
+        A_sum[n_2, h, i_2] = or_one(A_sum_so_far)
         O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -464,7 +464,7 @@ def attention_block_lean_forward(
             O_tile = np.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
             if not first:
                 O[n_2, h, i_2] += O_tile
-        A_sum = np.maximum(A_sum_so_far, smallest(dtype))
+        A_sum = or_one(A_sum_so_far)
         O[n_2, h, i_2] /= A_sum[..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -578,7 +578,7 @@ def attention_block_lean_backward(
             j_cut = slice(max(j.start, i.start + 1), j.stop)
             seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
             A_exp[:, :, :, j_cut.start - j.start :] *= seen
-        A_sum = np.maximum(A_exp.sum(axis=-1), smallest(dtype))
+        A_sum = or_one(A_exp.sum(axis=-1))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp, V[n, h, j], out=O[n, h, i])

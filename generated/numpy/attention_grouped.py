@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def attention_grouped_forward(
@@ -102,7 +102,7 @@ def attention_grouped_forward(
             O_tile = np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i] if first else room(1, n, g, i, d_v))
             if not first:
                 O[n, g, r, i] += O_tile
-        A_sum[n, g, r, i] = np.maximum(A_sum_so_far, smallest(dtype))
+        A_sum[n, g, r, i] = or_one(A_sum_so_far)
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -274,7 +274,7 @@ def attention_grouped_lean_forward(
             O_tile = np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, d_v))
             if not first:
                 O[n, g, r, i] += O_tile
-        A_sum[n, g, r, i] = np.maximum(A_sum_so_far, smallest(dtype))
+        A_sum[n, g, r, i] = or_one(A_sum_so_far)
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.

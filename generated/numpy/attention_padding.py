@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def attention_padding_forward(
@@ -95,7 +95,7 @@ def attention_padding_forward(
             O_tile = np.matmul(A_exp[b, h, i, j], V[b, h, j], out=O[b, h, i] if first else room(1, b, h, i, d_v))
             if not first:
                 O[b, h, i] += O_tile
-        A_sum[b, h, i] = np.maximum(A_sum_so_far, smallest(dtype))
+        A_sum[b, h, i] = or_one(A_sum_so_far)
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -262,7 +262,7 @@ def attention_padding_lean_forward(
             O_tile = np.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, b, h, i, d_v))
             if not first:
                 O[b, h, i] += O_tile
-        A_sum[b, h, i] = np.maximum(A_sum_so_far, smallest(dtype))
+        A_sum[b, h, i] = or_one(A_sum_so_far)
         O[b, h, i] /= A_sum[b, h, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.

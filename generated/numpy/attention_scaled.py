@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def attention_scaled_forward(
@@ -114,7 +114,7 @@ def attention_scaled_forward(
             O_tile = np.matmul(A_exp[b, i, j], V[b, j], out=O[b, i] if first else room(1, b, i, d_v))
             if not first:
                 O[b, i] += O_tile
-        A_sum[b, i] = np.maximum(A_sum_so_far, smallest(dtype))
+        A_sum[b, i] = or_one(A_sum_so_far)
         O[b, i] /= A_sum[b, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.

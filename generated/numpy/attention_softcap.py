@@ -22,7 +22,7 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def attention_softcap_forward(
@@ -115,7 +115,7 @@ def attention_softcap_forward(
             O_tile = np.matmul(A_exp[n, i, j], V[n, j], out=O[n, i] if first else room(1, n, i, d_v))
             if not first:
                 O[n, i] += O_tile
-        A_sum[n, i] = np.maximum(A_sum_so_far, smallest(dtype))
+        A_sum[n, i] = or_one(A_sum_so_far)
         O[n, i] /= A_sum[n, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -306,7 +306,7 @@ def attention_softcap_lean_forward(
             O_tile = np.matmul(A_exp, V[n, j], out=O[n, i] if first else room(2, n, i, d_v))
             if not first:
                 O[n, i] += O_tile
-        A_sum[n, i] = np.maximum(A_sum_so_far, smallest(dtype))
+        A_sum[n, i] = or_one(A_sum_so_far)
         O[n, i] /= A_sum[n, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.

@@ -24,7 +24,7 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def self_attention_forward(
@@ -121,7 +121,7 @@ def self_attention_forward(
             O_tile = np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i] if first else room(1, n, g, i, D))
             if not first:
                 O[n, g, r, i] += O_tile
-        A_sum[n, g, r, i] = np.maximum(A_sum_so_far, smallest(dtype))
+        A_sum[n, g, r, i] = or_one(A_sum_so_far)
         O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -365,7 +365,7 @@ def self_attention_lean_forward(
             O_tile = np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, D))
             if not first:
                 O[n, g, r, i] += O_tile
-        A_sum = np.maximum(A_sum_so_far, smallest(dtype))
+        A_sum = or_one(A_sum_so_far)
         O[n, g, r, i] /= A_sum[..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -481,7 +481,7 @@ def self_attention_lean_backward(
             j_cut = slice(max(j.start, i.start + 1), j.stop)
             seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
             A_exp[:, :, :, j_cut.start - j.start :] *= seen
-        A_sum = np.maximum(A_exp.sum(axis=-1), smallest(dtype))
+        A_sum = or_one(A_exp.sum(axis=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i])

@@ -28,7 +28,7 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def self_attention_rotary_forward(
@@ -171,7 +171,7 @@ def self_attention_rotary_forward(
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
             P_exp[n, g, r, i_2, j][:, :, :, j_cut.start - j.start :] *= seen
-        P_sum[n, g, r, i_2] = np.maximum(P_exp[n, g, r, i_2, j].sum(axis=-1), smallest(dtype))
+        P_sum[n, g, r, i_2] = or_one(P_exp[n, g, r, i_2, j].sum(axis=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         np.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O[n, g, r, i_2])
@@ -469,7 +469,7 @@ def self_attention_rotary_lean_forward(
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
             P_exp[:, :, :, j_cut.start - j.start :] *= seen
-        P_sum = np.maximum(P_exp.sum(axis=-1), smallest(dtype))
+        P_sum = or_one(P_exp.sum(axis=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         np.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
@@ -653,7 +653,7 @@ def self_attention_rotary_lean_backward(
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
             P_exp[:, :, :, j_cut.start - j.start :] *= seen
-        P_sum = np.maximum(P_exp.sum(axis=-1), smallest(dtype))
+        P_sum = or_one(P_exp.sum(axis=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         np.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])

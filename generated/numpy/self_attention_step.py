@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from .runtime import Array, bind, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def self_attention_step(
@@ -94,7 +94,7 @@ def self_attention_step(
         A_new_exp = np.exp(Z_new, out=room(1, n, g, s, T))
         seen = place[s][..., None] >= np.arange(T)
         A_new_exp *= seen
-        A_new_sum = np.maximum(A_new_exp.sum(axis=-1), smallest(dtype))
+        A_new_sum = or_one(A_new_exp.sum(axis=-1))
         # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
         A_new = np.divide(A_new_exp, A_new_sum[..., None], out=room(1, n, g, s, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*A_new[n,g,r,s,j])

@@ -39,7 +39,7 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def transformer_block_forward(
@@ -195,7 +195,7 @@ def transformer_block_forward(
             )
             if not first:
                 O[n_2, h, i_2] += O_tile
-        A_sum[n_2, h, i_2] = np.maximum(A_sum_so_far, smallest(dtype))
+        A_sum[n_2, h, i_2] = or_one(A_sum_so_far)
         O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -721,7 +721,7 @@ def transformer_block_lean_forward(
             O_tile = np.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
             if not first:
                 O[n_2, h, i_2] += O_tile
-        A_sum = np.maximum(A_sum_so_far, smallest(dtype))
+        A_sum = or_one(A_sum_so_far)
         O[n_2, h, i_2] /= A_sum[..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -1024,7 +1024,7 @@ def transformer_block_lean_backward(
             j_cut = slice(max(j.start, i_3.start + 1), j.stop)
             seen = np.arange(i_3.start, i_3.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
             A_exp[:, :, :, j_cut.start - j.start :] *= seen
-        A_sum = np.maximum(A_exp.sum(axis=-1), smallest(dtype))
+        A_sum = or_one(A_exp.sum(axis=-1))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp, V[n_3, h, j], out=O[n_3, h, i_3])

@@ -21,7 +21,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def attention_forward(
@@ -105,7 +105,7 @@ def attention_forward(
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[b, i].baddbmm_(A_exp[b, i, j], V[b, j], beta=0 if first else 1)
-        A_sum[b, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum[b, i] = or_one(A_sum_so_far)
         O[b, i].div_(A_sum[b, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -277,7 +277,7 @@ def attention_lean_forward(
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[b, i].baddbmm_(A_exp, V[b, j], beta=0 if first else 1)
-        A_sum[b, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum[b, i] = or_one(A_sum_so_far)
         O[b, i].div_(A_sum[b, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -376,7 +376,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
-    version="v767eab35",
+    version="v16e77bf5",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -409,7 +409,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
-    version="v61008eab",
+    version="v2efbbe66",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

@@ -31,7 +31,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, largest, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def attention_block_forward(
@@ -172,7 +172,7 @@ def attention_block_forward(
             )
             if not first:
                 O[n_2, h, i_2].add_(O_tile)
-        A_sum[n_2, h, i_2] = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum[n_2, h, i_2] = or_one(A_sum_so_far)
         O[n_2, h, i_2].div_(A_sum[n_2, h, i_2][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -480,7 +480,7 @@ def attention_block_lean_forward(
             O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
             if not first:
                 O[n_2, h, i_2].add_(O_tile)
-        A_sum = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum = or_one(A_sum_so_far)
         O[n_2, h, i_2].div_(A_sum[..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -607,7 +607,7 @@ def attention_block_lean_backward(
                 j_cut.start, j_cut.stop, device=device
             )
             A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
-        A_sum = torch.clamp(A_exp.sum(dim=-1), min=smallest(dtype))
+        A_sum = or_one(A_exp.sum(dim=-1))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp, V[n, h, j], out=O[n, h, i])
@@ -736,7 +736,7 @@ _operator = Operator(
     "attention_block",
     attention_block_forward,
     attention_block_backward,
-    version="v3cdea94b",
+    version="v425e6928",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),
@@ -819,7 +819,7 @@ _lean_operator = Operator(
     "attention_block_lean",
     attention_block_lean_forward,
     attention_block_lean_backward,
-    version="v63f1182b",
+    version="vdc2f19bc",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),

@@ -21,7 +21,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def attention_grouped_forward(
@@ -109,7 +109,7 @@ def attention_grouped_forward(
             )
             if not first:
                 O[n, g, r, i].add_(O_tile)
-        A_sum[n, g, r, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum[n, g, r, i] = or_one(A_sum_so_far)
         O[n, g, r, i].div_(A_sum[n, g, r, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -291,7 +291,7 @@ def attention_grouped_lean_forward(
             O_tile = torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, d_v))
             if not first:
                 O[n, g, r, i].add_(O_tile)
-        A_sum[n, g, r, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum[n, g, r, i] = or_one(A_sum_so_far)
         O[n, g, r, i].div_(A_sum[n, g, r, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -396,7 +396,7 @@ _operator = Operator(
     "attention_grouped",
     attention_grouped_forward,
     attention_grouped_backward,
-    version="v2dd5550b",
+    version="v84cba49e",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),
@@ -446,7 +446,7 @@ _lean_operator = Operator(
     "attention_grouped_lean",
     attention_grouped_lean_forward,
     attention_grouped_lean_backward,
-    version="v1ecf6c61",
+    version="v17c8128b",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),

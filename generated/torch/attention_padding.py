@@ -22,7 +22,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def attention_padding_forward(
@@ -97,7 +97,7 @@ def attention_padding_forward(
             O_tile = torch.matmul(A_exp[b, h, i, j], V[b, h, j], out=O[b, h, i] if first else room(1, b, h, i, d_v))
             if not first:
                 O[b, h, i].add_(O_tile)
-        A_sum[b, h, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum[b, h, i] = or_one(A_sum_so_far)
         O[b, h, i].div_(A_sum[b, h, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -269,7 +269,7 @@ def attention_padding_lean_forward(
             O_tile = torch.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, b, h, i, d_v))
             if not first:
                 O[b, h, i].add_(O_tile)
-        A_sum[b, h, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum[b, h, i] = or_one(A_sum_so_far)
         O[b, h, i].div_(A_sum[b, h, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -365,7 +365,7 @@ _operator = Operator(
     "attention_padding",
     attention_padding_forward,
     attention_padding_backward,
-    version="v3c8156d2",
+    version="vf449c11a",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "keep: B... T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -396,7 +396,7 @@ _lean_operator = Operator(
     "attention_padding_lean",
     attention_padding_lean_forward,
     attention_padding_lean_backward,
-    version="v1aea3ea3",
+    version="veb29ebc5",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "keep: B... T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=(

@@ -21,7 +21,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def attention_scaled_forward(
@@ -117,7 +117,7 @@ def attention_scaled_forward(
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[b, i].baddbmm_(A_exp[b, i, j], V[b, j], beta=0 if first else 1)
-        A_sum[b, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum[b, i] = or_one(A_sum_so_far)
         O[b, i].div_(A_sum[b, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -199,7 +199,7 @@ _operator = Operator(
     "attention_scaled",
     attention_scaled_forward,
     attention_scaled_backward,
-    version="v05642a57",
+    version="v1e3cde21",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "mask: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     options=("float scale", "bool causal"),

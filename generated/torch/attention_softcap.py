@@ -23,7 +23,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def attention_softcap_forward(
@@ -119,7 +119,7 @@ def attention_softcap_forward(
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[n, i].baddbmm_(A_exp[n, i, j], V[n, j], beta=0 if first else 1)
-        A_sum[n, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum[n, i] = or_one(A_sum_so_far)
         O[n, i].div_(A_sum[n, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -310,7 +310,7 @@ def attention_softcap_lean_forward(
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[n, i].baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
-        A_sum[n, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum[n, i] = or_one(A_sum_so_far)
         O[n, i].div_(A_sum[n, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -415,7 +415,7 @@ _operator = Operator(
     "attention_softcap",
     attention_softcap_forward,
     attention_softcap_backward,
-    version="vf68d725e",
+    version="v6989cc73",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),
@@ -449,7 +449,7 @@ _lean_operator = Operator(
     "attention_softcap_lean",
     attention_softcap_lean_forward,
     attention_softcap_lean_backward,
-    version="v63342e53",
+    version="v7318345d",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),

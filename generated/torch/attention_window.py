@@ -21,7 +21,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def attention_window_forward(
@@ -119,7 +119,7 @@ def attention_window_forward(
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[n, i].baddbmm_(A_exp[n, i, j], V[n, j], beta=0 if first else 1)
-        A_sum[n, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum[n, i] = or_one(A_sum_so_far)
         O[n, i].div_(A_sum[n, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -305,7 +305,7 @@ def attention_window_lean_forward(
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O[n, i].baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
-        A_sum[n, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum[n, i] = or_one(A_sum_so_far)
         O[n, i].div_(A_sum[n, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -412,7 +412,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
-    version="vecafb798",
+    version="vc38a005c",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -445,7 +445,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
-    version="vb56cdf2d",
+    version="vabe05c8f",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

@@ -25,7 +25,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, largest, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def self_attention_forward(
@@ -126,7 +126,7 @@ def self_attention_forward(
             O_tile = torch.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i] if first else room(1, n, g, i, D))
             if not first:
                 O[n, g, r, i].add_(O_tile)
-        A_sum[n, g, r, i] = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum[n, g, r, i] = or_one(A_sum_so_far)
         O[n, g, r, i].div_(A_sum[n, g, r, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -374,7 +374,7 @@ def self_attention_lean_forward(
             O_tile = torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, D))
             if not first:
                 O[n, g, r, i].add_(O_tile)
-        A_sum = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum = or_one(A_sum_so_far)
         O[n, g, r, i].div_(A_sum[..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -495,7 +495,7 @@ def self_attention_lean_backward(
                 j_cut.start, j_cut.stop, device=device
             )
             A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
-        A_sum = torch.clamp(A_exp.sum(dim=-1), min=smallest(dtype))
+        A_sum = or_one(A_exp.sum(dim=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i])
@@ -602,7 +602,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="v13a5597e",
+    version="v45609ba4",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -665,7 +665,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="v58bdc772",
+    version="v8b341a61",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

@@ -29,7 +29,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, largest, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def self_attention_rotary_forward(
@@ -180,7 +180,7 @@ def self_attention_rotary_forward(
                 j_cut.start, j_cut.stop, device=device
             )
             P_exp[n, g, r, i_2, j][:, :, :, j_cut.start - j.start :].mul_(seen)
-        P_sum[n, g, r, i_2] = torch.clamp(P_exp[n, g, r, i_2, j].sum(dim=-1), min=smallest(dtype))
+        P_sum[n, g, r, i_2] = or_one(P_exp[n, g, r, i_2, j].sum(dim=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         torch.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O[n, g, r, i_2])
@@ -485,7 +485,7 @@ def self_attention_rotary_lean_forward(
                 j_cut.start, j_cut.stop, device=device
             )
             P_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
-        P_sum = torch.clamp(P_exp.sum(dim=-1), min=smallest(dtype))
+        P_sum = or_one(P_exp.sum(dim=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         torch.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
@@ -676,7 +676,7 @@ def self_attention_rotary_lean_backward(
                 j_cut.start, j_cut.stop, device=device
             )
             P_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
-        P_sum = torch.clamp(P_exp.sum(dim=-1), min=smallest(dtype))
+        P_sum = or_one(P_exp.sum(dim=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         torch.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
@@ -802,7 +802,7 @@ _operator = Operator(
     "self_attention_rotary",
     self_attention_rotary_forward,
     self_attention_rotary_backward,
-    version="v4fceb84e",
+    version="v542bcf0b",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),
@@ -876,7 +876,7 @@ _lean_operator = Operator(
     "self_attention_rotary_lean",
     self_attention_rotary_lean_forward,
     self_attention_rotary_lean_backward,
-    version="v9d747844",
+    version="v65495e7c",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),

@@ -26,7 +26,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, largest, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def self_attention_rotary_step_forward(
@@ -155,7 +155,7 @@ def self_attention_rotary_step_forward(
         P_new_exp = torch.exp(Z_new, out=room(1, n, g, s_2, T))
         seen = place[s_2][..., None] >= torch.arange(T, device=device)
         P_new_exp.mul_(seen)
-        P_new_sum = torch.clamp(P_new_exp.sum(dim=-1), min=smallest(dtype))
+        P_new_sum = or_one(P_new_exp.sum(dim=-1))
         # P_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
         P_new = torch.div(P_new_exp, P_new_sum[..., None], out=room(1, n, g, s_2, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*P_new[n,g,r,s,j])
@@ -185,7 +185,7 @@ def self_attention_rotary_step_forward(
 _operator = Operator(
     "self_attention_rotary_step",
     self_attention_rotary_step_forward,
-    version="v1dd8fe4f",
+    version="v752015f1",
     arrays=(
         "x: N... S C", "place: S", "position: S", "K: N... G T A 2", "V: N... G T D", "W_Q: G R A 2 C", "W_O: C G R D",
     ),

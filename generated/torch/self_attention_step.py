@@ -22,7 +22,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, largest, restore
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def self_attention_step_forward(
@@ -96,7 +96,7 @@ def self_attention_step_forward(
         A_new_exp = torch.exp(Z_new, out=room(1, n, g, s, T))
         seen = place[s][..., None] >= torch.arange(T, device=device)
         A_new_exp.mul_(seen)
-        A_new_sum = torch.clamp(A_new_exp.sum(dim=-1), min=smallest(dtype))
+        A_new_sum = or_one(A_new_exp.sum(dim=-1))
         # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
         A_new = torch.div(A_new_exp, A_new_sum[..., None], out=room(1, n, g, s, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*A_new[n,g,r,s,j])
@@ -126,7 +126,7 @@ def self_attention_step_forward(
 _operator = Operator(
     "self_attention_step",
     self_attention_step_forward,
-    version="v0a5e7fbb",
+    version="v66050e45",
     arrays=("x: N... S C", "place: S", "K: N... G T D", "V: N... G T D", "W_Q: G R D C", "W_O: C G R D"),
     outputs=("y_new: N... S C",),
     independent=(True, False),

@@ -40,7 +40,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, exp_at, incoming, largest, normal_cdf, restore, scaled_normal_cdf
-from .workspace import Room, Workspace, bounded, smallest
+from .workspace import Room, Workspace, bounded, or_one
 
 
 def transformer_block_forward(
@@ -199,7 +199,7 @@ def transformer_block_forward(
             )
             if not first:
                 O[n_2, h, i_2].add_(O_tile)
-        A_sum[n_2, h, i_2] = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum[n_2, h, i_2] = or_one(A_sum_so_far)
         O[n_2, h, i_2].div_(A_sum[n_2, h, i_2][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -728,7 +728,7 @@ def transformer_block_lean_forward(
             O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
             if not first:
                 O[n_2, h, i_2].add_(O_tile)
-        A_sum = torch.clamp(A_sum_so_far, min=smallest(dtype))
+        A_sum = or_one(A_sum_so_far)
         O[n_2, h, i_2].div_(A_sum[..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
@@ -1038,7 +1038,7 @@ def transformer_block_lean_backward(
                 j_cut.start, j_cut.stop, device=device
             )
             A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
-        A_sum = torch.clamp(A_exp.sum(dim=-1), min=smallest(dtype))
+        A_sum = or_one(A_exp.sum(dim=-1))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         torch.matmul(A_exp, V[n_3, h, j], out=O[n_3, h, i_3])
@@ -1173,7 +1173,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="va195a137",
+    version="vc3a5182f",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1300,7 +1300,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="vf5fdd8e6",
+    version="v1b831612",
     arrays=(
         "x: N... T C",
         "gamma_1: C",

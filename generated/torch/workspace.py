@@ -211,9 +211,9 @@ def bounded(limit: float, dtype: torch.dtype) -> bool:
     return limit <= math.log(torch.finfo(dtype).max) / 4
 
 
-def smallest(dtype: torch.dtype) -> float:
-    """Less than every such exponential: what takes the place of a sum over nothing, so that it can divide."""
-    return float(torch.finfo(dtype).max ** -0.3)
+def or_one(total: torch.Tensor) -> torch.Tensor:
+    """Sums of such exponentials, none of which is 0; over nothing, where the sum is, 1, so that it can divide."""
+    return total + (total == 0)
 
 
 def available_cores() -> int:

@@ -262,6 +262,29 @@ def test_fully_masked_rows_are_zero(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("flavour", ["", "_lean"])
+@pytest.mark.parametrize("scale", [1.0, 100.0])  # below the bound that makes a row maximum superfluous, and above it
+def test_a_row_that_sees_nothing_has_no_gradient_however_large_what_comes_in(
+    scale: float, flavour: str, target: str
+) -> None:
+    rng = np.random.default_rng(8)
+    Q, K, V = (rng.normal(size=(1, 4, 3)).astype(np.float32) for _ in range(3))
+    mask, upstream = np.ones((4, 4), int), np.full((1, 4, 3), 1e30, np.float32)
+    mask[2] = 0
+    upstream[:, :2] = upstream[:, 3:] = 1
+    arrays: list[Any] = [scale * Q, scale * K, V, mask, upstream]
+    arrays = [torch.from_numpy(array) for array in arrays] if target == "torch" else arrays
+    module = importlib.import_module(f"generated.{target}.attention_masked")
+    O, saved = getattr(module, f"attention_masked{flavour}_forward")(*arrays[:4])
+    gradients = getattr(module, f"attention_masked{flavour}_backward")(arrays[4], saved)
+    O, dQ, dK, dV = (np.asarray(made) for made in (O, *gradients))
+    assert not O[0, 2].any()
+    assert not dQ[0, 2].any()
+    assert all(np.isfinite(made).all() for made in (dQ, dK, dV))
+    assert abs(dV).max() < 1e3
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_deviation_of_a_constant_row_has_slope_zero(target: str) -> None:
     y, dx = results(target, "layer_norm_std", [np.array([[2.0, 2.0, 2.0], [1.0, 2.0, 4.0]])], eps=0.1)
     assert not y[0].any()

@@ -1,11 +1,12 @@
-"""Divisions put off until after a product, and what could ride along in one as a column."""
+"""Divisions put off until after a product or made before one, and what could ride along in one as a column."""
 
 from __future__ import annotations
 
 from codegen.columns import column_term, shared_operands
 from codegen.deferring import deferred
-from codegen.nodes import Contract, Map, Read, Reduce
-from codegen.sharing import Statement
+from codegen.nodes import Contract, Map, Read, Reduce, walk
+from codegen.sharing import Statement, reads
+from codegen.unnormalised import unnormalised
 from derive.language import dims, index
 
 T, S, d = dims("T S d")
@@ -55,3 +56,51 @@ def test_a_term_of_the_rows_is_one_more_summed_index() -> None:
     assert (found.product, found.term, found.subtracted) == (dA, s, True)
     assert column_term(Map("sub", (dA, e))) is None
     assert column_term(Map("mul", (dA, s))) is None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Quotients that are saved.
+
+dO, D, dA = Read("dO", (i, c)), Read("D", (i,)), Read("dA", (i, j))
+forward = [
+    Statement("e", Map("exp", (Read("S", (i, j)),)), (i, j)),
+    Statement("s", Map("at_least_one", (Reduce("sum", e, (j,)),)), (i,)),
+    quotient,
+    product,
+]
+backward = [
+    Statement("dA", Contract(dO, V, (c,)), (i, j), "dA = dO V^T"),
+    Statement("dS", Map("mul", (Map("sub", (dA, D)), A)), (i, j)),
+    Statement("dV", Contract(A, dO, (i,)), (j, c)),
+]
+
+
+def test_a_large_quotient_is_saved_in_parts() -> None:
+    first, second, saved = unnormalised(forward, backward, ["A", "V"], ["O", "dS", "dV"], SIZES)
+    assert saved == ["V", "e", "s"]
+    assert all("A" not in reads(statement.node) for statement in (*first, *second))
+    divided = [
+        n for known in (*first, *second) for n in walk(known.node) if isinstance(n, Map) and n.operation == "div"
+    ]
+    assert divided
+    assert all(not {i, j} <= set(node.axes) for node in divided)
+    assert [statement.name for statement in second] == ["dO_divided", "dS", "dV"]
+    assert "dA = dO V^T" in second[1].because
+
+
+def test_one_that_is_wanted_is_saved_as_it_is() -> None:
+    assert unnormalised(forward, backward, ["A", "V"], ["O", "A"], SIZES) == (forward, backward, ["A", "V"])
+
+
+def test_one_that_is_needed_beside_no_product_is_saved_as_it_is() -> None:
+    squared = [*backward, Statement("dT", Map("square", (A,)), (i, j))]
+    assert unnormalised(forward, squared, ["A", "V"], ["O"], SIZES) == (forward, squared, ["A", "V"])
+
+
+def test_a_factor_that_is_returned_stays_what_it_is() -> None:
+    assert unnormalised(forward, backward, ["A", "V"], ["O", "dA"], SIZES) == (forward, backward, ["A", "V"])
+
+
+def test_nothing_larger_than_the_quotient_is_divided() -> None:
+    sizes = {**SIZES, "d": 5000}
+    assert unnormalised(forward, backward, ["A", "V"], ["O"], sizes) == (forward, backward, ["A", "V"])
