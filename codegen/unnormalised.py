@@ -7,7 +7,8 @@ A[i,j] = E[i,j] / Z[i] is saved, and the backward routine needs it in products o
     (Sum_c(dO[i,c] * V[j,c]) - D[i]) * A[i,j]  =  (Sum_c(dO[i,c] / Z[i] * V[j,c]) - D[i] / Z[i]) * E[i,j]
 
 so that E is saved as it is, dO is divided once a row, and no pass over E divides. The forward routine divides after its
-own products (`codegen.deferring`). Nothing is known here of what the quotient is.
+own products (`codegen.deferring`). What is divided may overflow where the quotient does not: Z has to be at least 1, as
+the sum of exponentials of differences from their maximum is. Nothing else is known here of what the quotient is.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from codegen.costs import Sizes, entries
 from codegen.deferring import deferred, is_quotient
-from codegen.nodes import Contract, Map, Node, Read, Reduce, with_children
+from codegen.nodes import Contract, Map, Node, Read, Reduce, walk, with_children
 from codegen.scales import Bodies, resolved, shifted
 from codegen.sharing import Statement, fresh_name, label, reads
 
@@ -43,7 +44,7 @@ def unnormalised(
         numerator, divisor = (operand.name for operand in apart.node.children if isinstance(operand, Read))
         changed = _Division(apart, second, kept, sizes, taken).through()
         stated = {**bodies, **{part.name: part for part in parts}}
-        if changed is None or divisor not in stated or isinstance(stated[divisor].node, Reduce):
+        if changed is None or divisor not in stated or not _is_at_least_one(stated[divisor].node):
             continue
         others = [name for name in names if name != statement.name]
         place = next(number for number, other in enumerate(first) if other.name == statement.name)
@@ -76,6 +77,10 @@ def _in_parts(statement: Statement, bodies: Bodies, taken: set[str]) -> list[Sta
 
     apart = with_children(statement.node, [named(above), named(below)])
     return [*made, replace(statement, node=apart)]
+
+
+def _is_at_least_one(node: Node) -> bool:
+    return isinstance(node, Map) and node.operation == "at_least_one"
 
 
 @dataclass
@@ -180,7 +185,7 @@ class _Division:
 
     def _written_in(self, read: Read) -> Node | None:
         """What a name stands for that is read nowhere else."""
-        readers = sum(read.name in reads(statement.node) for statement in self.statements)
+        readers = sum(isinstance(n, Read) and n.name == read.name for s in self.statements for n in walk(s.node))
         named = next((s for s in self.statements if s.name == read.name and s.axes == read.where), None)
         if named is None or readers != 1 or read.name in self.kept:
             return None

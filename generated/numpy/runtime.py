@@ -276,6 +276,7 @@ def logistic_slope(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """exp(-x) / (1 + exp(-x))^2 of each entry, the derivative of the logistic function."""
 
     def block(x: np.ndarray, out: np.ndarray, scratch: np.ndarray) -> None:
+        """One block of the result."""
         np.copyto(out, _logistic_slope(x))
 
     return _blockwise(block, 0, x, out)
@@ -289,6 +290,7 @@ def exp_at(x: np.ndarray, terms: tuple[float, ...], out: np.ndarray | None = Non
     """
 
     def block(x: np.ndarray, out: np.ndarray, scratch: np.ndarray) -> None:
+        """One block of the result."""
         value = _polynomial(x, terms)
         np.copyto(out, np.exp(value, out=value), casting="same_kind")
 
@@ -301,6 +303,7 @@ def logistic_at(
     """The logistic function of such a polynomial, multiplied by `times`."""
 
     def block(x: np.ndarray, out: np.ndarray, scratch: np.ndarray, times: np.ndarray | None = None) -> None:
+        """One block of the result."""
         value = (_logistic_of_single if x.dtype == np.float32 else _logistic)(_polynomial(x, terms))
         np.copyto(out, value if times is None else np.multiply(value, times, out=value), casting="same_kind")
 
@@ -311,6 +314,7 @@ def logistic_slope_at(x: np.ndarray, terms: tuple[float, ...], out: np.ndarray |
     """The slope of the logistic function at such a polynomial."""
 
     def block(x: np.ndarray, out: np.ndarray, scratch: np.ndarray) -> None:
+        """One block of the result."""
         np.copyto(out, _logistic_slope(_polynomial(x, terms)), casting="same_kind")
 
     return _blockwise(block, 0, x, out)

@@ -45,6 +45,13 @@ MOST = 150  # entries of all arrays of a case: every entry is a number of its ow
 
 Places = Mapping[Index, int]
 CONSTANTS = {"inf": mpmath.inf, "pi": mpmath.pi, "E": mpmath.e}
+
+
+def at(x: Any, terms: Sequence[Any]) -> Any:
+    """A polynomial by its coefficients."""
+    return mpmath.fsum(term * x**power for power, term in enumerate(terms))
+
+
 OPERATIONS: dict[str, Any] = {
     "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "div": lambda x, y: x / y,
     "neg": lambda x: -x, "power": lambda x, y: x**y, "square": lambda x: x * x,
@@ -53,7 +60,12 @@ OPERATIONS: dict[str, Any] = {
     "or": lambda x, y: x or y, "and": lambda x, y: x and y, "not": lambda x: not x,
     "finite": lambda x: max(x, -mpmath.mpf(10) ** 30), "at_least_one": lambda x: max(x, 1), "sign": mpmath.sign,
     "softplus": lambda x: mpmath.log1p(mpmath.exp(x)), "logistic": lambda x: 1 / (1 + mpmath.exp(-x)),
-    "normal_cdf": mpmath.ncdf, "atan": mpmath.atan,
+    "logistic_slope": lambda x: 1 / (2 * mpmath.cosh(x / 2)) ** 2, "scaled_logistic": lambda y, x: y / (1 + mpmath.exp(-x)),
+    "normal_cdf": mpmath.ncdf, "scaled_normal_cdf": lambda x, y: x * y, "atan": mpmath.atan,
+    "exp_at": lambda x, *terms: mpmath.exp(at(x, terms)), "exp_difference": lambda x, y: mpmath.exp(x - y),
+    "logistic_at": lambda x, *terms: 1 / (1 + mpmath.exp(-at(x, terms))),
+    "logistic_slope_at": lambda x, *terms: 1 / (2 * mpmath.cosh(at(x, terms) / 2)) ** 2,
+    "scaled_logistic_at": lambda y, x, *terms: y / (1 + mpmath.exp(-at(x, terms))),
     **{name: getattr(mpmath, name)
        for name in ("sqrt", "exp", "log", "tanh", "sinh", "cosh", "sin", "cos", "erf", "erfc")},
 }  # fmt: skip

@@ -21,7 +21,7 @@ from derive.prove import PROVED, REFUTED, prove
 from derive.refutation import confirm
 
 LEAST, AIM = 2_000, 2_100  # how many there have to be, and how many are made
-SECONDS = 5.0  # for a proof; 2 would do on a machine that does nothing else
+SECONDS = 15.0  # for a proof; 2 would do on a fast machine that does nothing else
 SEEDS = range(1, 9)  # at which the second engine evaluates a mutant that is called equal
 VISIBLE = 1e-9  # a relative difference that 60 digits show beyond doubt
 
