@@ -201,7 +201,8 @@ def bounded(limit: float, dtype: np.dtype) -> bool:
 
 def or_one(total: np.ndarray) -> np.ndarray:
     """Sums of such exponentials, none of which is 0; over nothing, where the sum is, 1, so that it can divide."""
-    return total + (total == 0)
+    result: np.ndarray = total + (total == 0)
+    return result
 
 
 def available_cores() -> int:

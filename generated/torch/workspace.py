@@ -213,7 +213,8 @@ def bounded(limit: float, dtype: torch.dtype) -> bool:
 
 def or_one(total: torch.Tensor) -> torch.Tensor:
     """Sums of such exponentials, none of which is 0; over nothing, where the sum is, 1, so that it can divide."""
-    return total + (total == 0)
+    result: torch.Tensor = total + (total == 0)
+    return result
 
 
 def available_cores() -> int:
