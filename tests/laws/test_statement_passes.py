@@ -41,7 +41,7 @@ from derive.program import Program
 PROGRAMS = {program.name: program for program in load() if program.request is not None}
 DIGITS = 30
 CLOSE = mpmath.mpf(10) ** -20
-MOST = 150  # entries of all arrays of a case: every entry is a number of its own here
+MOST = 60  # entries of all arrays of a case: every entry is a number of its own here
 
 Places = Mapping[Index, int]
 CONSTANTS = {"inf": mpmath.inf, "pi": mpmath.pi, "E": mpmath.e}
