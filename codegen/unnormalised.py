@@ -20,7 +20,7 @@ from codegen.costs import Sizes, entries
 from codegen.deferring import deferred, is_quotient
 from codegen.nodes import Contract, Map, Node, Read, Reduce, walk, with_children
 from codegen.scales import Bodies, resolved, shifted
-from codegen.sharing import Statement, fresh_name, label, reads
+from codegen.sharing import Statement, fresh_name, label, read_later, reads
 
 
 def unnormalised(
@@ -41,10 +41,12 @@ def unnormalised(
         taken = {s.name for s in (*first, *second)}.union(*(reads(s.node) for s in (*first, *second)))
         bodies = {s.name: s for s in first}
         *parts, apart = _in_parts(statement, bodies, taken)
-        numerator, divisor = (operand.name for operand in apart.node.children if isinstance(operand, Read))
-        changed = _Division(apart, second, kept, sizes, taken).through()
+        numerator, divisor = _names(apart)
         stated = {**bodies, **{part.name: part for part in parts}}
-        if changed is None or divisor not in stated or not _is_at_least_one(stated[divisor].node):
+        if divisor not in stated or not _is_at_least_one(stated[divisor].node):
+            continue
+        changed = _Division(apart, second, kept, sizes, taken).through()
+        if changed is None:
             continue
         others = [name for name in names if name != statement.name]
         place = next(number for number, other in enumerate(first) if other.name == statement.name)
@@ -54,7 +56,7 @@ def unnormalised(
         told = f"{statement.formula} = {numerator} / {divisor}"
         first = [replace(s, formula=told) if s.name == numerator and not s.formula else s for s in divided]
         names = [*others, numerator, divisor]
-        second = changed
+        second = read_later(changed, kept)
     return first, second, list(dict.fromkeys(names))
 
 
@@ -79,6 +81,12 @@ def _in_parts(statement: Statement, bodies: Bodies, taken: set[str]) -> list[Sta
     return [*made, replace(statement, node=apart)]
 
 
+def _names(quotient: Statement) -> tuple[str, str]:
+    """The names of numerator and divisor."""
+    numerator, divisor = (operand.name for operand in quotient.node.children if isinstance(operand, Read))
+    return numerator, divisor
+
+
 def _is_at_least_one(node: Node) -> bool:
     return isinstance(node, Map) and node.operation == "at_least_one"
 
@@ -87,7 +95,8 @@ def _is_at_least_one(node: Node) -> bool:
 class _Division:
     """One quotient, taken out of the statements that read it: the divisor goes into what the numerator meets.
 
-    `made` are the divided values by the place at which they are needed first.
+    `made` are the divided values by the place at which they are needed first, `inlined` the statements that were
+    written in; what is not read in the end, of either, is for the caller to leave out.
     """
 
     quotient: Statement
@@ -111,12 +120,12 @@ class _Division:
             result += [*self.made.values()][before:]
             because = statement.because
             if node != statement.node:
-                first, second = (read.name for read in self.quotient.node.children if isinstance(read, Read))
-                told = f"{self.quotient.name} = {first} / {second}, divided before the product"
-                written = [s.formula for s in self.inlined.values() if s.name in reads(statement.node)]
+                told = f"{self.quotient.name} = {' / '.join(_names(self.quotient))}, divided before the product"
+                gone = reads(statement.node) - reads(node)
+                written = [s.formula for s in self.inlined.values() if s.name in gone]
                 because = "; ".join(filter(None, (because, *written, told)))
             result.append(replace(statement, node=node, because=because))
-        return [statement for statement in result if statement.name not in self.inlined]
+        return result
 
     def _parts(self, read: Read) -> tuple[Node, Node]:
         """Numerator and divisor at the place where the quotient is read."""

@@ -104,3 +104,14 @@ def test_a_factor_that_is_returned_stays_what_it_is() -> None:
 def test_nothing_larger_than_the_quotient_is_divided() -> None:
     sizes = {**SIZES, "d": 5000}
     assert unnormalised(forward, backward, ["A", "V"], ["O"], sizes) == (forward, backward, ["A", "V"])
+
+
+def test_what_was_written_in_for_nothing_is_still_computed() -> None:
+    w = Read("w", (i, j))
+    weighted = [
+        Statement("w", Map("exp", (Read("S", (i, j)),)), (i, j)),
+        Statement("dS", Map("mul", (Map("mul", (w, Contract(dO, V, (c,)))), A)), (i, j)),
+    ]
+    _, second, _ = unnormalised(forward, weighted, ["A", "V"], ["O", "dS"], SIZES)
+    assert [statement.name for statement in second] == ["w", "dO_divided", "dS"]
+    assert {"w", "e", "dO_divided"} <= reads(second[-1].node)
