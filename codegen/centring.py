@@ -19,13 +19,12 @@ from itertools import product
 from typing import Any
 
 import sympy
-from sympy import Add, Expr, Indexed, Mul
+from sympy import Add, Expr, Mul
 
-from codegen.guards import Definitions
+from codegen.guards import Definitions, spelled_out
 from derive.binders import all_names, free_indices, fresh_index, map_children, scope_of, substitute, unshadowed
 from derive.folding import same
-from derive.functions import unfold
-from derive.language import Index, Scalar
+from derive.language import Index
 from derive.writing import written
 
 
@@ -81,19 +80,10 @@ def _differences(node: Add, known: Definitions) -> Iterator[tuple[Expr, Mapping[
 def _means(term: Expr, known: Definitions) -> Iterator[tuple[Expr, Any]]:
     """(k, Sum(f)) for a term that is k Sum(f), spelled out or by name."""
     for place, factor in enumerate(factors := Mul.make_args(term)):
-        found = _spelled_out(factor, known)
-        number, rest = found.as_independent(sympy.Sum, as_Add=False)
+        found = spelled_out(factor, known)
+        number, rest = (factor if found is None else found).as_independent(sympy.Sum, as_Add=False)
         if isinstance(rest, sympy.Sum):
             yield Mul(number, *factors[:place], *factors[place + 1 :]), rest
-
-
-def _spelled_out(factor: Expr, known: Definitions) -> Expr:
-    """What a factor stands for, if it is the entry of a definition."""
-    definition = known.get(factor.base if isinstance(factor, Indexed) else factor)
-    if definition is None or not isinstance(factor, (Indexed, Scalar)):
-        return factor
-    where = factor.indices if isinstance(factor, Indexed) else ()
-    return substitute(unfold(definition.body), dict(zip(definition.indices, where, strict=True)))
 
 
 def _readings(total: Any, candidate: Expr, scale: Expr) -> Iterator[Mapping[Index, Index]]:

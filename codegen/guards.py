@@ -20,7 +20,7 @@ import sympy
 from sympy import Add, Expr, Indexed, Mul, Ne, Pow, S
 
 from derive.binders import free_indices, map_children, substitute
-from derive.functions import Defined
+from derive.functions import Defined, unfold
 from derive.language import Scalar, Where, is_bracket
 from derive.program import Definition
 
@@ -37,6 +37,15 @@ class Finite(sympy.Function):
     """The number itself, or 0 where it is -inf: what multiplies it is 0 there, as exp(x) is beside x."""
 
     nargs = 1
+
+
+def spelled_out(factor: Any, known: Definitions) -> Expr | None:
+    """What an entry of a definition stands for, its functions unfolded; None for anything else."""
+    definition = known.get(factor.base if isinstance(factor, Indexed) else factor)
+    if definition is None or not isinstance(factor, (Indexed, Scalar)):
+        return None
+    where = factor.indices if isinstance(factor, Indexed) else ()
+    return substitute(unfold(definition.body), dict(zip(definition.indices, where, strict=True)))
 
 
 def exponent_of(factor: Expr, known: Definitions) -> Expr | None:

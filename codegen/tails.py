@@ -25,10 +25,9 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Indexed, Mul, Ne, S
 
-from codegen.guards import Definitions, Weight
+from codegen.guards import Definitions, Weight, spelled_out
 from derive.binders import map_children, substitute
-from derive.functions import unfold
-from derive.language import Scalar, Where
+from derive.language import Where
 from derive.writing import written_definition
 
 LEAST_DEGREE, MOST_DEGREE = 2, 3
@@ -92,7 +91,7 @@ def without_tanh(expression: Any, known: Definitions) -> Any:
         bare
         for node in sympy.preorder_traversal(expression)
         if isinstance(node, Add)
-        for bare, _, power in _tangents(node, known)
+        for bare, _, _, power in _tangents(node, known)
         if power == 1
     }
     return _rewritten(expression, known, cancelling) if cancelling else expression
@@ -102,11 +101,11 @@ def identities(expression: Any, known: Definitions) -> Iterator[str]:
     """What `without_tanh` rests on: the names that it writes in, and the identities."""
     powers: dict[int, None] = {}
     for node in sympy.preorder_traversal(expression):
-        for bare, term, power in _tangents(node, known) if isinstance(node, Add) else ():
+        for bare, argument, term, power in _tangents(node, known) if isinstance(node, Add) else ():
             if without_tanh(expression, known) == expression:
                 return
             if not isinstance(bare, sympy.tanh) and not powers:
-                yield written_definition(bare, sympy.tanh(_inside(bare, known)))
+                yield written_definition(bare, sympy.tanh(argument))
             powers[power if term.as_coeff_Mul()[0].is_positive or power == 2 else -1] = None
     yield from (IDENTITIES[power] for power in sorted(powers, key=abs))
 
@@ -118,28 +117,26 @@ IDENTITIES = {
 }
 
 
-def _tangents(node: Add, known: Definitions) -> Iterator[tuple[Expr, Expr, int]]:
-    """(tanh(u) as it stands there, the term, its power) for each a tanh(u), or -a tanh(u)^2, beside a number a."""
+def _tangents(node: Add, known: Definitions) -> Iterator[tuple[Expr, Expr, Expr, int]]:
+    """(tanh(u) as it stands there, u, the term, its power) for each a tanh(u), or -a tanh(u)^2, beside a number a."""
     number = node.as_coeff_Add()[0]
     for term in node.args:
         weight, power = term.as_coeff_Mul()
         bare, exponent = power.as_base_exp()
-        if number != 0 and _inside(bare, known) is not None:
-            if exponent == 1 and abs(weight) == abs(number):
-                yield bare, term, 1
-            elif exponent == 2 and weight == -number:
-                yield bare, term, 2
+        argument = _inside(bare, known) if number != 0 else None
+        if argument is not None and exponent == 1 and abs(weight) == abs(number):
+            yield bare, argument, term, 1
+        elif argument is not None and exponent == 2 and weight == -number:
+            yield bare, argument, term, 2
 
 
 def _rewritten(node: Any, known: Definitions, cancelling: set[Expr]) -> Any:
     inner = map_children(node, lambda part: _rewritten(part, known, cancelling))
     if not isinstance(inner, Add):
         return inner
-    for bare, term, power in _tangents(inner, known):
+    for bare, argument, term, power in _tangents(inner, known):
         if bare in cancelling:
             number = inner.as_coeff_Add()[0]
-            argument = _inside(bare, known)
-            assert argument is not None
             sign = S.One if term.as_coeff_Mul()[0] == number else S.NegativeOne
             tail = (
                 2 * number * Logistic(2 * sign * argument) if power == 1 else 4 * number * LogisticSlope(2 * argument)
@@ -152,14 +149,8 @@ def _inside(bare: Expr, known: Definitions) -> Expr | None:
     """The u of a tanh(u), spelled out or the name of a definition; None for anything else."""
     if isinstance(bare, sympy.tanh):
         return bare.args[0]
-    definition = known.get(bare.base if isinstance(bare, Indexed) else bare)
-    if definition is None or not isinstance(bare, (Indexed, Scalar)):
-        return None
-    body = unfold(definition.body)
-    if not isinstance(body, sympy.tanh):
-        return None
-    where = bare.indices if isinstance(bare, Indexed) else ()
-    return substitute(body.args[0], dict(zip(definition.indices, where, strict=True)))
+    body = spelled_out(bare, known)
+    return body.args[0] if isinstance(body, sympy.tanh) else None
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ def unnormalised(
     forward: Sequence[Statement],
     backward: Sequence[Statement],
     saved: Sequence[str],
-    kept: Collection[str],
+    kept: Sequence[str],
     sizes: Sizes,
 ) -> tuple[list[Statement], list[Statement], list[str]]:
     """(forward, backward, saved names) with large saved quotients kept in parts, where that is less to compute.

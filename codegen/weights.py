@@ -17,8 +17,8 @@ from typing import Any
 import sympy
 from sympy import Expr, Indexed, Mul, Ne, Pow, S
 
-from codegen.guards import Weight
-from derive.binders import free_indices, map_children, substitute
+from codegen.guards import Weight, spelled_out
+from derive.binders import free_indices, map_children
 from derive.folding import unify
 from derive.functions import unfold
 from derive.language import Scalar, Where, is_bracket
@@ -58,10 +58,8 @@ def _is_weight(summand: Expr, bodies: dict[Any, Definition]) -> bool:
 
 
 def _written_in(node: Any, bodies: dict[Any, Definition], levels: int) -> Any:
-    definition = bodies.get(_symbol(node)) if levels else None
-    if definition is not None:
-        where = node.indices if isinstance(node, Indexed) else ()
-        body = substitute(unfold(definition.body), dict(zip(definition.indices, where, strict=True)))
+    body = spelled_out(node, bodies) if levels else None
+    if body is not None:
         return _written_in(body, bodies, levels - 1)
     return map_children(node, lambda part: _written_in(part, bodies, levels))
 
