@@ -17,10 +17,9 @@ from typing import Any
 import sympy
 from sympy import Indexed
 from sympy.core.relational import Relational
-from sympy.logic.boolalg import Boolean
 
 from derive.functions import Defined
-from derive.language import Dim, Flag, Index, Scalar, Tensor
+from derive.language import Dim, Flag, Index, Scalar, Tensor, bind, bound_range
 
 
 @dataclass(frozen=True)
@@ -47,21 +46,7 @@ def rebuild(expression: Any, bound: tuple[Index, ...], inside: tuple[Any, ...], 
     """The binder put together again from new parts."""
     if isinstance(expression, Defined):
         return Defined(expression.name, inside[0], bound[0], outside[0] if outside else bound[0], inside[1])
-    limits = [sympy.Tuple(index, sympy.S.Zero, index.extent - 1) for index in reversed(bound)]
-    body = inside[0]
-    if isinstance(body, (type(expression), sympy.Piecewise, Boolean)) or body is sympy.S.NaN or _has_pieces(body):
-        return expression.func(body, *limits)
-    # As SymPy's constructor makes it, which first looks through the whole body for what may have to be folded.
-    made = sympy.Expr.__new__(type(expression))
-    made._args = (body, *limits)
-    made.is_commutative = body.is_commutative
-    return made
-
-
-@lru_cache(maxsize=50_000)
-def _has_pieces(expression: Any) -> bool:
-    """Whether SymPy's Piecewise occurs in the expression; what has been read from a statement has none."""
-    return isinstance(expression, sympy.Piecewise) or any(map(_has_pieces, expression.args))
+    return bind(type(expression), inside[0], *[bound_range(index, "binder") for index in reversed(bound)])
 
 
 @lru_cache(maxsize=50_000)

@@ -100,7 +100,7 @@ def _as_powers(term: Expr) -> tuple[Expr, Powers]:
     number: Expr = S.One
     powers: Powers = {}
     for factor in Mul.make_args(term):
-        if factor.is_number:
+        if _is_number(factor):
             number = number * factor
             continue
         if isinstance(factor, sympy.exp):
@@ -110,6 +110,12 @@ def _as_powers(term: Expr) -> tuple[Expr, Powers]:
             base, exponent = factor.as_base_exp() if isinstance(factor, Pow) else (factor, S.One)
         powers[base] = S.One if is_bracket(base) and exponent.is_positive else powers.get(base, S.Zero) + exponent
     return number, powers
+
+
+@lru_cache(maxsize=20_000)
+def _is_number(factor: Expr) -> bool:
+    # Asked of a sum, SymPy rebuilds it in full.
+    return bool(factor.is_number)
 
 
 def _from_powers(number: Expr, powers: Powers) -> Expr:

@@ -11,10 +11,11 @@ A statement is a plain SymPy expression over these words, so anyone who knows Sy
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import sympy
-from sympy import Expr, KroneckerDelta, Or
+from sympy import Expr, KroneckerDelta, Or, Piecewise
 from sympy.logic.boolalg import Boolean
 
 from derive.declarations import (
@@ -58,6 +59,7 @@ __all__ = [
     "Tensor",
     "Where",
     "axis_sizes",
+    "bind",
     "check_entry",
     "checked_extent",
     "checked_name",
@@ -91,18 +93,40 @@ def bound_range(bound: object, what: str) -> tuple[Index, Expr, Expr]:
     return bound, sympy.S.Zero, bound.extent - 1
 
 
+def bind(kind: type[Expr], body: Any, *limits: tuple[Index, Expr, Expr]) -> Any:
+    """The Sum or Product (`kind`) of `body` over SymPy's limit triples, innermost first.
+
+    Made as SymPy's constructor makes it, which first looks through the whole body for what may have to be folded; it is
+    asked only where there is such a part.
+    """
+    if isinstance(body, (kind, Piecewise, Boolean)) or body is sympy.S.NaN or _has_pieces(body):
+        return kind(body, *limits)
+    made = Expr.__new__(kind)
+    made._args = (body, *(sympy.Tuple(*limit) for limit in limits))
+    made.is_commutative = body.is_commutative
+    return made
+
+
+@lru_cache(maxsize=50_000)
+def _has_pieces(expression: Any) -> bool:
+    """Whether SymPy's Piecewise occurs in the expression; what has been read from a statement has none."""
+    return isinstance(expression, Piecewise) or any(map(_has_pieces, expression.args))
+
+
 def Sum(body: Any, *over: Index) -> Expr:  # noqa: N802 - it makes, and is named after, SymPy's Sum
     """Sum of `body` over whole extents of the given indices, outermost first, as a SymPy Sum."""
     if not over:
         raise StatementError(f"Sum({body}): expected at least one index to sum over")
-    return sympy.Sum(expression_of(body, "Sum"), *[bound_range(bound, "Sum") for bound in reversed(over)])
+    return bind(sympy.Sum, expression_of(body, "Sum"), *[bound_range(bound, "Sum") for bound in reversed(over)])
 
 
 def Product(body: Any, *over: Index) -> Expr:  # noqa: N802 - it makes, and is named after, SymPy's Product
     """Product of `body` over whole extents of the given indices, outermost first, as a SymPy Product."""
     if not over:
         raise StatementError(f"Product({body}): expected at least one index to multiply over")
-    return sympy.Product(expression_of(body, "Product"), *[bound_range(bound, "Product") for bound in reversed(over)])
+    return bind(
+        sympy.Product, expression_of(body, "Product"), *[bound_range(bound, "Product") for bound in reversed(over)]
+    )
 
 
 def delta(left: Expr, right: Expr) -> Expr:

@@ -3,6 +3,10 @@
 First stage of the data flow, underneath `derive.language`, which adds sums, brackets and deltas and is what others
 import. SymPy knows symbols and indexed objects; what is added here is *type*: every index carries its extent, every
 tensor its shape, and an entry `Q[i, a]` is refused on the spot when the two disagree. Nothing here computes.
+
+Much of a proof's time goes into asking whether two parts are equal. Two things make that cheap: what is made twice is
+one object (SymPy's cache, as for its own symbols), and what is compared is only what tells two of a class apart. SymPy
+would also compare all that it has deduced about a symbol, but that follows from the class and the few facts named here.
 """
 
 from __future__ import annotations
@@ -12,7 +16,8 @@ from typing import Any
 
 import sympy
 from sympy import Expr, Indexed, IndexedBase, Symbol
-from sympy.tensor.indexed import IndexException
+from sympy.core.assumptions import StdFactKB
+from sympy.core.cache import cacheit
 
 from derive.errors import StatementError
 from derive.names import checked_name
@@ -25,7 +30,7 @@ class Dim(Symbol):
 
     def __new__(cls, name: str) -> Dim:
         """A size named `name`."""
-        return Symbol.__xnew__(cls, checked_name(name, "size"), integer=True, positive=True)  # type: ignore[no-any-return]
+        return _symbol(cls, checked_name(name, "size"), integer=True, positive=True)  # type: ignore[no-any-return]
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What copying needs: the name alone."""
@@ -40,7 +45,7 @@ class Scalar(Symbol):
     def __new__(cls, name: str, *, positive: bool = False, integer: bool = False) -> Scalar:
         """A scalar named `name`; `positive` is a hypothesis that proofs may use."""
         known = {"real": True} | ({"positive": True} if positive else {}) | ({"integer": True} if integer else {})
-        return Symbol.__xnew__(cls, checked_name(name, "scalar"), **known)  # type: ignore[no-any-return]
+        return _symbol(cls, checked_name(name, "scalar"), **known)  # type: ignore[no-any-return]
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What copying needs: the name and the two assumptions."""
@@ -54,7 +59,7 @@ class Flag(Symbol):
 
     def __new__(cls, name: str) -> Flag:
         """A flag named `name`."""
-        return Symbol.__xnew__(cls, checked_name(name, "flag"))  # type: ignore[no-any-return]
+        return _symbol(cls, checked_name(name, "flag"))  # type: ignore[no-any-return]
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What copying needs: the name alone."""
@@ -74,17 +79,28 @@ class Index(Symbol):
 
     def __new__(cls, name: str, extent: Expr, leading: bool = False) -> Index:
         """An index named `name` of the given extent."""
-        made = Symbol.__xnew__(cls, checked_name(name, "index"), integer=True, nonnegative=True)
-        made.extent = checked_extent(extent, f"index {name!r}")
-        made.leading = leading
-        return made  # type: ignore[no-any-return]
+        return _index(cls, checked_name(name, "index"), checked_extent(extent, f"index {name!r}"), leading)  # type: ignore[no-any-return]
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What copying needs: name, extent, leading."""
         return (self.name, self.extent, self.leading), {}
 
     def _hashable_content(self) -> tuple[Any, ...]:
-        return (*super()._hashable_content(), self.extent, self.leading)
+        return (self.name, self.extent, self.leading)
+
+
+# Python's 1 and True, and SymPy's 1, are equal as keys: the cache is one that tells types apart.
+@cacheit
+def _symbol(cls: type[Symbol], name: str, **known: bool) -> Any:
+    return Symbol.__xnew__(cls, name, **known)
+
+
+@cacheit
+def _index(cls: type[Index], name: str, extent: Expr, leading: bool) -> Any:
+    made = Symbol.__xnew__(cls, name, integer=True, nonnegative=True)
+    made.extent = extent
+    made.leading = leading
+    return made
 
 
 class Tensor(IndexedBase):
@@ -101,10 +117,10 @@ class Tensor(IndexedBase):
         carries what is known about the entries, its shape, and `into` where there is one.
         """
         label = name if isinstance(name, Symbol) else _label(name, integer=into is not None, positive=positive)
-        made = IndexedBase.__new__(cls, label, shape=tuple(shape))
-        if into is not None:
-            made._args = (*made.args, into)
-        return made  # type: ignore[no-any-return]
+        return _tensor(cls, label, sympy.Tuple(*shape), into)  # type: ignore[no-any-return]
+
+    def _hashable_content(self) -> tuple[Any, ...]:
+        return self._args  # type: ignore[no-any-return]
 
     @property
     def into(self) -> Expr | None:
@@ -126,7 +142,7 @@ class Tensor(IndexedBase):
             f"or in matrix notation matrix({self.name}) @ matrix(...)"
         )
 
-    def __getitem__(self, where: Any) -> Indexed:
+    def __getitem__(self, where: Any) -> IndexedEntry:
         """The entry at the given indices.
 
         Raises:
@@ -134,11 +150,46 @@ class Tensor(IndexedBase):
         """
         parts = tuple(where) if isinstance(where, (tuple, list, sympy.Tuple)) else (where,)
         parts = tuple(sympy.S(part) if isinstance(part, int) else part for part in parts)
-        check_entry(self, parts)
-        try:
-            return Indexed(self, *parts)
-        except (IndexException, TypeError) as error:  # pragma: no cover - check_entry has the better message
-            raise StatementError(f"{self.name}: {error}") from error
+        return _checked_entry(self, parts)  # type: ignore[no-any-return]
+
+
+class IndexedEntry(Indexed):
+    """A tensor at given indices.
+
+    SymPy's own class deduces for each entry anew what holds for all entries of the tensor.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, base: Tensor, *where: Expr) -> IndexedEntry:
+        """The entry of `base` at `where`, not checked: it is what SymPy rebuilds an expression by."""
+        return _entry(cls, base, where)  # type: ignore[no-any-return]
+
+    def _hashable_content(self) -> tuple[Any, ...]:
+        return self._args  # type: ignore[no-any-return]
+
+
+@cacheit
+def _tensor(cls: type[Tensor], label: Symbol, shape: sympy.Tuple, into: Expr | None) -> Any:
+    made = IndexedBase.__new__(cls, label, shape=shape)
+    if into is not None:
+        made._args = (*made.args, into)
+    return made
+
+
+@cacheit
+def _entry(cls: type[IndexedEntry], base: Tensor, where: tuple[Expr, ...]) -> Any:
+    made = Expr.__new__(cls, base, *where)
+    made._assumptions = StdFactKB()
+    made._assumptions.update(base.assumptions0)
+    made._assumptions._generator = base.assumptions0
+    return made
+
+
+@cacheit
+def _checked_entry(tensor: Tensor, where: tuple[Expr, ...]) -> Any:
+    check_entry(tensor, where)
+    return IndexedEntry(tensor, *where)
 
 
 def _label(name: str, *, integer: bool, positive: bool) -> Symbol:

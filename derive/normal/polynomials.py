@@ -120,9 +120,15 @@ def total(polynomials: Iterable[Polynomial]) -> Polynomial:
     """The sum of polynomials, like terms collected."""
     terms: dict[Monomial, Fraction] = {}
     for polynomial in polynomials:
+        if not terms:
+            terms = dict(polynomial.terms)  # a copy asks no monomial for its hash, which is most of the time here
+            continue
         for monomial, coefficient in polynomial.terms.items():
-            terms[monomial] = terms[monomial] + coefficient if monomial in terms else coefficient
-    return Polynomial({m: c for m, c in terms.items() if c})
+            before = terms.get(monomial)
+            terms[monomial] = coefficient if before is None else before + coefficient
+    for monomial in [monomial for monomial, coefficient in terms.items() if not coefficient]:
+        del terms[monomial]
+    return Polynomial(terms)
 
 
 def number(value: Fraction | int) -> Polynomial:

@@ -246,6 +246,8 @@ def _table(tensor: Tensor, sizes: Mapping[str, int], inputs: Mapping[str, Any], 
     plain = [_extent(size, {}, (), sizes, inputs) for size in shape if not size.has(Lengths)]
     if prod(plain) > MOST_ENTRIES:
         raise BudgetExceededError(f"evaluation: {tensor.name} has {prod(plain)} entries at this point")
+    if len(plain) == len(shape):
+        return _of_shape(tuple(plain), entry, ())
     named = sorted(set().union(*map(free_indices, shape)), key=str)
 
     def build(at: dict[Index, int], path: Path) -> Any:
@@ -259,6 +261,12 @@ def _table(tensor: Tensor, sizes: Mapping[str, int], inputs: Mapping[str, Any], 
         )
 
     return build({}, ())
+
+
+def _of_shape(shape: tuple[int, ...], entry: Callable[[Path], Any], path: Path) -> Any:
+    if not shape:
+        return entry(path)
+    return tuple(_of_shape(shape[1:], entry, (*path, place)) for place in range(shape[0]))
 
 
 def _count(known: Any, sizes: Mapping[str, int], inputs: Mapping[str, Any]) -> int:
