@@ -1,7 +1,8 @@
 """Splitting by cases: what a function of a polynomial with brackets is where a bracket holds, and where it does not.
 
 f([c] x + y) = [c] f(x + y) + (1 - [c]) f(y), for every function f of `derive.normal`. Where f has no value in a case,
-it is something of which nothing is known there (`NoValue`), so that only the bracket beside it removes it.
+it is something of which nothing is known there (`NoValue`), so that only the bracket beside it removes it, and that the
+other case holds is a condition of the result.
 """
 
 from __future__ import annotations
@@ -31,14 +32,24 @@ def case_split(ledger: Ledger, argument: Polynomial, function: Callable[[Polynom
     if bracket is None:
         return None
     values = []
-    for holds, form, text in zip((True, False), _forms(bracket), _texts(bracket), strict=True):
+    forms, texts = _forms(bracket), _texts(bracket)
+    for holds, form, text in zip((True, False), forms, texts, strict=True):
         with ledger.within(form, text):
             values.append(_value(ledger, function, argument, bracket, holds=holds))
     if all(value is NOWHERE for value in values):
         return None
     ledger.use("case split on a bracket")
     yes, no = values
+    for value, form, other in zip(values, forms, reversed(texts), strict=True):
+        if value is NOWHERE and not _is_excluded(ledger, form):
+            ledger.assume(other)
     return products.product(ledger, [from_atom(bracket), yes - no]) + no
+
+
+def _is_excluded(ledger: Ledger, form: Polynomial) -> bool:
+    """Whether a case cannot occur in the branch that is being read."""
+    with ledger.unrecorded():
+        return products.product(ledger, [form, *(branch.form for branch in ledger.branches)]).is_zero
 
 
 def _forms(bracket: Atom) -> tuple[Polynomial, Polynomial]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sympy import Eq, Max, Ne, log, sqrt
+from sympy import Eq, Max, Ne, Rational, log, sqrt
 
 from derive import library
 from derive.functions import log_softmax, logsumexp, variance
@@ -116,6 +116,23 @@ def test_a_root_says_what_it_needs() -> None:
     verdict = prove(claimed(Sum(x[i], i) / sqrt(s + Sum(x[j] ** 2, j)) * sqrt(s + Sum(x[k] ** 2, k)), Sum(x[i], i)))
     assert verdict.status == PROVED
     assert any("> 0" in hypothesis for hypothesis in verdict.hypotheses), verdict.hypotheses
+
+
+@pytest.mark.parametrize(
+    ("side", "needs"),
+    [
+        (x[i] * where(~causal, -1, 1) ** (T + Rational(1, 2)), "causal"),
+        (log(where(causal, 1, -1)), "causal"),
+        (x[i] / where(causal, 0, 1), "not causal"),
+        (log(where(i < j, -2, 2)), "i = j where i + -1*j <= 0"),
+        (where(causal, log(where(causal, 1, -1)), 0), None),
+        (where(i < j, log(where(i < j, 3, -2)), 0), None),
+    ],
+)
+def test_a_case_without_a_value_is_said_unless_it_cannot_occur(side: Any, needs: str | None) -> None:
+    verdict = prove(claimed(u[i] * (side + x[i]), u[i] * side + u[i] * x[i]))
+    assert verdict.status == PROVED
+    assert verdict.hypotheses == ((needs,) if needs else ())
 
 
 def test_a_division_says_what_must_not_be_zero() -> None:

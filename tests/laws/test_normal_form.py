@@ -81,6 +81,8 @@ class FormReader:
         )
 
     def monomial(self, monomial: Monomial, places: dict[str, int]) -> Any:
+        if any(terms.is_idempotent(atom) and self.atom(atom, places) == 0 for atom, _ in monomial):
+            return mp.mpf(0)  # a bracket comes first: what it excludes needs no value
         return mp.fprod(self.power(self.atom(atom, places), exponent) for atom, exponent in monomial)
 
     def power(self, base: Any, exponent: Fraction) -> Any:

@@ -147,6 +147,25 @@ def test_expressions_survive_a_copy(made: Any) -> None:
     assert pickle.loads(pickle.dumps(made)) == made
 
 
+def test_what_differs_in_a_declaration_alone_is_not_equal() -> None:
+    pairs = [
+        (scalar("c"), scalar("c", positive=True)), (scalar("c"), scalar("c", integer=True)), (dim("c"), flag("c")),
+        (index("i", 1), index("i", 2)), (index("i", T), index("i", T + 1)), (index("i", T), leading_index("i", T)),
+        (tensor("z", T), tensor("z", d)), (tensor("z", T), tensor("z", T, positive=True)),
+        (tensor("z", T, into=V), tensor("z", T, into=T)), (tensor("z", T), lengths("z", T)), (x[i], x[j]), (x[i], y[i]),
+        (tensor("z", T)[i], tensor("z", T, positive=True)[i]), (X[i, j], X[j, i]),
+    ]  # fmt: skip
+    for one, other in pairs:
+        assert one != other
+        assert (one - other if isinstance(one, sympy.Indexed) else 1) != 0
+        assert len({one, other}) == 2
+
+
+def test_what_is_made_twice_is_one_object() -> None:
+    for make in (lambda: dim("c"), lambda: index("c", T), lambda: tensor("c", T, d), lambda: tensor("c", T)[i]):
+        assert make() is make()
+
+
 def test_a_size_is_replaced_in_a_tensor_as_well() -> None:
     assert x.xreplace({T: d}) == tensor("x", d)
     assert token.xreplace({V: d}) == tensor("token", T, into=d)
