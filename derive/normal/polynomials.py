@@ -54,7 +54,12 @@ def monomial_key(monomial: Monomial) -> str:
 
 def sorted_monomial(factors: Mapping[Atom, Exponent]) -> Monomial:
     """The monomial of the given factors, ordered by key."""
-    return tuple(sorted(((a, e) for a, e in factors.items() if e != 0), key=lambda pair: pair[0].key))
+    kept = [pair for pair in factors.items() if pair[1]]
+    return tuple(sorted(kept, key=_by_key) if len(kept) > 1 else kept)
+
+
+def _by_key(factor: tuple[Atom, Exponent]) -> str:
+    return factor[0].key
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +116,7 @@ class Polynomial:
 
     def scaled(self, factor: Fraction) -> Polynomial:
         """The polynomial times a rational number."""
-        if factor == 1:
+        if factor is ONE or factor == 1:
             return self
         return Polynomial({m: c * factor for m, c in self.terms.items()} if factor else {})
 

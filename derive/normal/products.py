@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations, permutations
 from typing import TypeGuard
 
@@ -74,8 +75,15 @@ def _times(ledger: Ledger, left: Polynomial, right: Polynomial) -> Polynomial:
     parts: list[Polynomial] = []
     for m, c in left.terms.items():
         for n, d in right.terms.items():
-            parts.append(normal_monomial(ledger, c * d, (*m, *n)))
+            parts.append(normal_monomial(ledger, d if c is ONE else c if d is ONE else c * d, (*m, *n)))
     return total(parts)
+
+
+def _has_laws(atom: Atom) -> bool:
+    """Whether a factor of its kind takes part in a law beyond the addition of exponents."""
+    if isinstance(atom, Entry):
+        return atom.sign == "01"
+    return isinstance(atom, (Delta, Bracket, Base, Prime, Apply)) or (isinstance(atom, Exp) and atom.alternates)
 
 
 def normal_monomial(ledger: Ledger, coefficient: Fraction, factors: Iterable[tuple[Atom, Exponent]]) -> Polynomial:
@@ -85,8 +93,7 @@ def normal_monomial(ledger: Ledger, coefficient: Fraction, factors: Iterable[tup
     plain = True
     for atom, power in factors:
         powers[atom] = powers[atom] + power if atom in powers else power
-        plain = plain and not isinstance(atom, (Delta, Base, Prime, Apply)) and not is_idempotent(atom)
-        plain = plain and not (isinstance(atom, Exp) and atom.alternates)
+        plain = plain and not _has_laws(atom)
     if plain:
         return Polynomial({sorted_monomial(powers): coefficient}) if coefficient else ZERO
     if _exclude_each_other(powers):
@@ -289,6 +296,7 @@ def _without(ledger: Ledger, base: Base, kept: Monomial, term: Monomial, c: Frac
     return total((up, *(normal_monomial(ledger, -d / c, (*kept, *m)) for m, d in rest.terms.items())))
 
 
+@lru_cache(maxsize=5_000)  # by identity
 def leading_term(polynomial: Polynomial) -> tuple[Monomial, Fraction]:
     """The term that a quotient is reduced by: the largest, of those without negative exponents.
 
