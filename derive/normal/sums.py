@@ -271,26 +271,22 @@ def _labellings(ledger: Ledger, variables: list[Var], monomial: Monomial) -> Ite
 def _refine(
     ledger: Ledger, variables: list[Var], monomial: Monomial, colours: dict[str, str]
 ) -> Iterator[tuple[Var, ...]]:
-    while True:
-        finer = _recoloured(ledger, variables, monomial, colours)
-        if len(set(finer.values())) == len(set(colours.values())):
-            break
-        colours = finer
+    known = 0
+    while known < (known := len(set(colours.values()))) < len(variables):
+        colours = _recoloured(ledger, variables, monomial, colours)
     classes: dict[str, list[Var]] = {}
     for var in variables:
-        classes.setdefault(finer[var.name], []).append(var)
+        classes.setdefault(colours[var.name], []).append(var)
     tied = [key for key in sorted(classes) if len(classes[key]) > 1]
     if not tied:
         yield tuple(classes[key][0] for key in sorted(classes))
         return
     for var in classes[tied[0]]:
-        yield from _refine(ledger, variables, monomial, {**finer, var.name: finer[var.name] + "!"})
+        yield from _refine(ledger, variables, monomial, {**colours, var.name: colours[var.name] + "!"})
 
 
 def _recoloured(ledger: Ledger, variables: list[Var], monomial: Monomial, colours: dict[str, str]) -> dict[str, str]:
     """Each index's colour with what its factors look like from it, numbered in the order of their text."""
-    if len(variables) == 1:
-        return colours
     seen: dict[str, str] = {}
     for var in variables:
         view: dict[str, Atom] = {
