@@ -1,8 +1,7 @@
-"""Divisions put off until after a product or made before one, and what could ride along in one as a column."""
+"""Divisions put off until after a product or made before one."""
 
 from __future__ import annotations
 
-from codegen.columns import column_term, shared_operands
 from codegen.deferring import deferred
 from codegen.nodes import Contract, Map, Read, Reduce, walk
 from codegen.sharing import Statement, reads
@@ -39,23 +38,6 @@ def test_a_divisor_that_is_summed_over_stays() -> None:
 
 def test_nothing_is_put_off_to_a_larger_result() -> None:
     assert deferred([quotient, product], ["O"], {**SIZES, "d": 5000}) == [quotient, product]
-
-
-def test_a_sum_beside_a_product_is_one_more_column() -> None:
-    total = Reduce("sum", e, (j,))
-    statements = [Statement("t", total, (i,)), Statement("O", Contract(e, V, (j,)), (i, c))]
-    (found,) = shared_operands(statements)
-    assert (found.operand, found.total, found.products) == (e, total, (Contract(e, V, (j,)),))
-    assert not list(shared_operands(statements[1:]))
-
-
-def test_a_term_of_the_rows_is_one_more_summed_index() -> None:
-    dA = Contract(Read("dO", (i, c)), V, (c,))
-    found = column_term(Map("sub", (dA, s)))
-    assert found is not None
-    assert (found.product, found.term, found.subtracted) == (dA, s, True)
-    assert column_term(Map("sub", (dA, e))) is None
-    assert column_term(Map("mul", (dA, s))) is None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
