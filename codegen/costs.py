@@ -27,7 +27,7 @@ from typing import Any
 import sympy
 from sympy import Expr, Indexed
 
-from derive.binders import free_indices
+from derive.binders import free_indices, leaves_of
 from derive.functions import unfold
 from derive.gradient import Gradient
 from derive.language import Dim, Index, Tensor
@@ -127,13 +127,11 @@ def typical_sizes(program: Program) -> dict[str, int]:
     found: dict[str, int] = {}
     bodies = {definition.symbol: definition for definition in program.definitions}
     for definition in program.definitions:
-        body = unfold(definition.body)
-        for index in body.atoms(Index) | set(definition.indices):
-            if index.leading:
-                _note(found, {index}, LEADING)
-        for tensor in body.atoms(Tensor):
-            if isinstance(tensor.into, Dim):
-                found[str(tensor.into)] = LOOKED_UP
+        for leaf in leaves_of(unfold(definition.body)) | set(definition.indices):
+            if isinstance(leaf, Index) and leaf.leading:
+                _note(found, {leaf}, LEADING)
+            if isinstance(leaf, Tensor) and isinstance(leaf.into, Dim):
+                found[str(leaf.into)] = LOOKED_UP
     for definition in program.definitions:
         for exponent, index in _exponents(unfold(definition.body)):
             met = _meeting(exponent, index, bodies)
@@ -143,8 +141,9 @@ def typical_sizes(program: Program) -> dict[str, int]:
     for definition in program.definitions:
         for node in definition.body.atoms(sympy.Sum):
             _note(found, _carried(node, found), SHORT)
-        for size in definition.body.atoms(Dim):
-            found.setdefault(str(size), WIDE)
+        for size in leaves_of(definition.body):
+            if isinstance(size, Dim):
+                found.setdefault(str(size), WIDE)
     return {**found, **(program.request.typical if program.request is not None else {})}
 
 

@@ -23,6 +23,7 @@ import sympy
 from sympy import Add, Expr, Indexed, Mul, Pow
 from sympy.core.relational import Relational
 
+from derive.binders import leaves_of
 from derive.functions import Defined, unfold
 from derive.language import Dim, Index, Scalar, Where, is_bracket
 from derive.program import Definition
@@ -60,10 +61,9 @@ def least_sizes(definitions: Sequence[Definition], known: Sequence[Definition]) 
 
 
 def _sizes(definition: Definition) -> set[Dim]:
-    found = set(definition.body.atoms(Dim))
-    for index in (*definition.indices, *definition.body.atoms(Index)):
-        found |= index.extent.atoms(Dim)
-    return found
+    leaves = leaves_of(definition.body)
+    ranges = [leaves_of(index.extent) for index in leaves.union(definition.indices) if isinstance(index, Index)]
+    return {leaf for leaf in leaves.union(*ranges) if isinstance(leaf, Dim)}
 
 
 def _fixed_positions(definition: Definition) -> Iterator[tuple[str, int, str]]:

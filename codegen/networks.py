@@ -20,7 +20,7 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Indexed, Mul, Pow, S
 
-from derive.binders import all_names, free_indices, fresh_index, substitute
+from derive.binders import all_names, free_indices, fresh_index, leaves_of, substitute
 from derive.differentiation import contracted_sum
 from derive.folding import unify
 from derive.language import Dim, Index, Scalar, Tensor
@@ -67,7 +67,7 @@ def _one(expression: Any) -> Any:
 
 @lru_cache(maxsize=100_000)
 def _names(expression: Any) -> frozenset[str]:
-    return frozenset(str(symbol.name) for symbol in expression.atoms(Tensor, Scalar))
+    return frozenset(str(leaf.name) for leaf in leaves_of(expression) if isinstance(leaf, (Tensor, Scalar)))
 
 
 def names_in(*expressions: Any) -> frozenset[str]:
@@ -163,7 +163,7 @@ def _is_negative(expression: Expr) -> bool:
 
 
 def _is_coefficient(factor: Expr) -> bool:
-    return all(isinstance(symbol, Dim) for symbol in factor.atoms(sympy.Symbol))
+    return all(isinstance(leaf, Dim) for leaf in leaves_of(factor))
 
 
 @lru_cache(maxsize=20_000)

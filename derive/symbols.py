@@ -85,6 +85,13 @@ class Index(Symbol):
         """What copying needs: name, extent, leading."""
         return (self.name, self.extent, self.leading), {}
 
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, Index):
+            return self is other
+        return bool(self.name == other.name and self.extent == other.extent and self.leading == other.leading)
+
+    __hash__ = Symbol.__hash__
+
     def _hashable_content(self) -> tuple[Any, ...]:
         return (self.name, self.extent, self.leading)
 
