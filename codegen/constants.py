@@ -29,10 +29,9 @@ SECONDS = 1.0  # for the first answer to one question
 
 def simplified(term: Term, setting: Setting) -> tuple[Term, Changes]:
     """The term with constant sums of forward values replaced, and these sums with their values."""
-    given = {definition.name for definition in setting.forward}
     changes: Changes = ()
     for scope, factors in components(term):
-        if scope and len(factors) <= MOST_FACTORS and names_in(*(base for base, _ in factors)) <= given:
+        if scope and len(factors) <= MOST_FACTORS and names_in(*(base for base, _ in factors)) <= setting.given:
             total = _sum(Mul(*(base**power for base, power in factors)), scope)
             value = constant(total, setting)
             if value is not None:

@@ -22,10 +22,10 @@ def deferred(statements: Sequence[Statement], kept: Collection[str], sizes: Size
     """The statements with divisions put off until after the products that read the quotients."""
     result = list(statements)
     for statement in statements:
-        readers = [other for other in result if statement.name in reads(other.node)]
-        if statement.name in kept or not readers or not is_quotient(statement):
+        if statement.name in kept or not is_quotient(statement):
             continue
-        if not all(isinstance(operand, Read) for operand in statement.node.children):
+        readers = [other for other in result if statement.name in reads(other.node)]
+        if not readers or not all(isinstance(operand, Read) for operand in statement.node.children):
             continue
         moved = {other.name: _after(other.node, statement, sizes) for other in readers}
         if all(statement.name not in reads(changed) for changed in moved.values()):

@@ -78,7 +78,12 @@ def _scaling(expression: Expr, numbers: Sequence[Expr], factors: Factors, sizes:
 
 def definition_cost(definition: Definition, sizes: Sizes) -> Cost:
     """The cost of a definition: of its body, and of storing the value."""
-    return cost_of(definition.body, sizes) + Cost(bytes=entries(definition.indices).times(BYTES))
+    return _definition_cost(definition, tuple(sorted(sizes.items())))
+
+
+@lru_cache(maxsize=20_000)
+def _definition_cost(definition: Definition, known: tuple[tuple[str, int], ...]) -> Cost:
+    return cost_of(definition.body, dict(known)) + Cost(bytes=entries(definition.indices).times(BYTES))
 
 
 def routine_cost(definitions: Definitions, setting: Setting) -> Cost:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from sympy import Expr, Indexed
@@ -39,6 +40,11 @@ class Setting:
     sizes: Sizes
     constants: dict[Expr, Expr | None] = field(default_factory=dict, compare=False)
 
+    @cached_property
+    def given(self) -> frozenset[str]:
+        """The names of the values that are at hand."""
+        return frozenset(definition.name for definition in self.forward)
+
 
 @dataclass(frozen=True)
 class Rewrite:
@@ -57,11 +63,15 @@ def name_of(base: Any) -> str:
 
 def depending(name: str, current: Mapping[str, Definition]) -> set[str]:
     """The name, and all others that are computed from it."""
-    found, grown = {name}, True
-    while grown:
-        more = {other for other, known in current.items() if other not in found and names_in(known.body) & found}
-        found |= more
-        grown = bool(more)
+    readers: dict[str, list[str]] = {}
+    for other, known in current.items():
+        for read in names_in(known.body):
+            readers.setdefault(read, []).append(other)
+    found, waiting = {name}, [name]
+    while waiting:
+        more = [reader for reader in readers.get(waiting.pop(), ()) if reader not in found]
+        found.update(more)
+        waiting += more
     return found
 
 

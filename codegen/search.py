@@ -35,12 +35,37 @@ DEPTH = 2  # definitions that are written in one after the other
 MOST_PARTS = 4  # terms of a definition that is written in
 
 
+@dataclass(frozen=True)
+class Shelf:
+    """Definitions that can be read in place of factors, found by the names that these mention.
+
+    A routine has as many definitions as it is long, and a term mentions few of their names: only these are looked at.
+    """
+
+    by_name: Mapping[str, Sequence[tuple[int, Definition, Term]]]
+
+    @classmethod
+    def of(cls, definitions: Sequence[Definition]) -> Shelf:
+        """The definitions, each under one of the names in its body."""
+        found: dict[str, list[tuple[int, Definition, Term]]] = {}
+        for place, definition in enumerate(definitions):
+            form = pattern(definition)
+            if form is not None:
+                found.setdefault(min(form.names, default=""), []).append((place, definition, form))
+        return cls(found)
+
+    def among(self, names: frozenset[str]) -> list[tuple[Definition, Term]]:
+        """The definitions that mention no other names, with their bodies as terms, in the order they came in."""
+        entries = [entry for name in ("", *names) for entry in self.by_name.get(name, ()) if entry[2].names <= names]
+        return [(definition, form) for _, definition, form in sorted(entries, key=lambda entry: entry[0])]
+
+
 @dataclass
 class Search:
     """The cheapest forms of expressions and terms, given what is at hand; forms that were found are kept."""
 
     setting: Setting
-    at_hand: Sequence[Definition]
+    at_hand: Shelf
     within: Mapping[str, Definition]
     known: dict[Any, Any] = field(default_factory=dict)
 
@@ -115,11 +140,9 @@ class Search:
             yield ()
             return
         yield (term,)
-        for definition in self.at_hand:
-            form = pattern(definition)
-            if form is not None and form.names <= term.names:
-                for read in readings(term, definition, form):
-                    yield self.best(read, depth)
+        for definition, form in self.at_hand.among(term.names):
+            for read in readings(term, definition, form):
+                yield self.best(read, depth)
         if depth and term.scope:
             for base, _ in term.factors:
                 written = self.within.get(name_of(base))
@@ -138,13 +161,11 @@ class Search:
         present = (term.names - {definition.name}) | body
         if depth > 1:
             present = present.union(*(names_in(self.within[name].body) for name in present if name in self.within))
-        for known in self.at_hand:
-            form = pattern(known)
-            if form is not None and known != definition and form.names <= present and not form.names <= term.names:
-                return True
+        if any(known != definition and not form.names <= term.names for known, form in self.at_hand.among(present)):
+            return True
         where = base.indices if isinstance(base, Indexed) else ()
         summed = {own for own, at in zip(definition.indices, where, strict=True) if at in term.scope}
-        given = {known.name for known in self.setting.forward}
+        given = self.setting.given
         parts = terms_of(definition.body)
         moving = [names_in(*(f for f, _ in part.factors if free_indices(f) & summed)) for part in parts]
         return len(parts) > 1 and any(names <= given for names in moving)
@@ -179,4 +200,4 @@ def search_for(name: str, current: Mapping[str, Definition], setting: Setting, l
     """The search for forms of one definition: at hand is what does not depend on it."""
     later = depending(name, current)
     others = [known for known in current.values() if known.name not in later and known.name != less]
-    return Search(setting, [*setting.forward, *others], current)
+    return Search(setting, Shelf.of([*setting.forward, *others]), current)

@@ -18,7 +18,7 @@ import sympy
 from sympy import Expr, Indexed, Mul, Ne, Pow, S
 
 from codegen.guards import Weight, spelled_out
-from derive.binders import free_indices, map_children
+from derive.binders import free_indices, leaves_of, map_children
 from derive.folding import unify
 from derive.functions import unfold
 from derive.language import Scalar, Where, is_bracket
@@ -66,7 +66,10 @@ def _written_in(node: Any, bodies: dict[Any, Definition], levels: int) -> Any:
 
 def _divides(other: Definition, total: Definition, weights: Sequence[Expr]) -> bool:
     """Whether a definition divides something that has one of the weights by the total."""
-    for node in sympy.preorder_traversal(unfold(other.body)):
+    body = unfold(other.body)
+    if total.symbol not in leaves_of(body):
+        return False
+    for node in sympy.preorder_traversal(body):
         factors = Mul.make_args(node) if isinstance(node, Mul) else ()
         if any(isinstance(f, Pow) and f.exp.is_negative and _symbol(f.base) == total.symbol for f in factors):
             return any(_is_instance(part, weight) for part in _numerators(factors) for weight in weights)

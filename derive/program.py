@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -48,6 +48,13 @@ class Definition:
     symbol: Name
     indices: tuple[Index, ...]
     body: Expr
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.symbol, self.indices, self.body))
+
+    def __hash__(self) -> int:
+        return self._hash  # definitions are keys of what is remembered about them, looked up over and over
 
     @property
     def name(self) -> str:
