@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from codegen.backends.tables import MUL, TERNARY
 from codegen.calls import Calls, Target
@@ -51,7 +51,6 @@ class BlockPrinter:
     bounded: bool = False
     tile: Index | None = None
     rows: str = "rows"
-    turned: dict[str, Axes] = field(default_factory=dict)  # accumulated arrays whose last two axes change places
 
     def __post_init__(self) -> None:
         self.setting = Setting(self.loop, self.lots, self.bounded)
@@ -64,7 +63,6 @@ class BlockPrinter:
         self.variables = {
             index: name for index, name in self.variables.items() if index in spans | self.setting.indices
         }
-        self.long = set(spans)  # the indices that are long enough for a product to be turned after them
         self.printer = replace(self.outside, variables=self.variables, spans=spans)
         span, lasting = (self.tiling.span, self.tiling.lasting) if self.tiling is not None else (range(0), ())
         self.memory: Memory = allocated(self.statements, self.setting, span, lasting)
@@ -220,11 +218,7 @@ class BlockPrinter:
             self.calls.compute(node, statement.axes, Target(memory, "" if name in self.loop.stored else name))
 
     def _accumulate(self, statement: Statement, memory: str) -> None:
-        node, order = self._turned(statement)
-        axes = self.loop.accumulated[statement.name]
-        if order != statement.axes:
-            memory = self.calls.scratch(self.memory.slots[statement.name], order)
-            axes = self.turned[statement.name] = (*axes[:-2], axes[-1], axes[-2])
+        node, order, axes = statement.node, statement.axes, self.loop.accumulated[statement.name]
         shown = ["part", *(self.variables.get(index, ":") for index in axes)]
         while shown[-1] == ":":
             shown.pop()
@@ -239,16 +233,6 @@ class BlockPrinter:
         target = Target(memory, f"{statement.name}_block")
         self.calls.compute(node, order, target)
         self.calls.line(self._add(whole, target.text))
-
-    def _turned(self, statement: Statement) -> tuple[Node, Axes]:
-        """A product of matrices and its axes, turned so that the long axis is the last where that is faster."""
-        node, axes = statement.node, statement.axes
-        if not (self.library.wide_products and isinstance(node, Contract) and self.printer.matrices(node)):
-            return node, axes
-        turned = (*axes[:-2], axes[-1], axes[-2])
-        is_tall = axes[-2] in self.long and axes[-1] not in self.long
-        other = Contract(node.right, node.left, node.over)
-        return (other, turned) if is_tall and node.axes == axes and other.axes == turned else (node, axes)
 
     def _scatter(self, statement: Statement, memory: str) -> None:
         node = statement.node

@@ -16,7 +16,7 @@ from codegen.nodes import Axes, Contract, Map, Node, Read, Select, flagged
 from codegen.pieces import Setting
 from codegen.printer import Printer, Text
 from codegen.sharing import fresh_name
-from codegen.spans import cut, negated
+from codegen.spans import cut, diagonal, negated
 from codegen.supports import End, conjuncts, ends
 from derive.language import Index
 
@@ -81,6 +81,8 @@ class Calls:
             self._call(self.library.copy, [self.printer.aligned(node, axes).text], target)
 
     def _map(self, node: Map, axes: Axes, target: Target) -> None:
+        if node.operation == "add" and (self._started(node, axes, target) or self._multiple(node, axes, target)):
+            return
         operands: list[Text] = []
         written = False
         for operand in node.operands:
@@ -98,6 +100,41 @@ class Calls:
                 self.compute(operand, axes, other)
                 operands.append(Text(other.text, ATOM))
         self._operation(node, operands, axes, target)
+
+    def _started(self, node: Map, axes: Axes, target: Target) -> bool:
+        """A call that adds a product of matrices to something smaller; false if the node is no such sum."""
+        call = self.library.starts_products.get(len(axes))
+        for product, other in (node.operands, node.operands[::-1]) if call is not None else ():
+            fits = isinstance(product, Contract) and product.axes == axes and set(other.axes) < set(axes)
+            factors = self.printer.matrices(product) if isinstance(product, Contract) and fits else None
+            if call is None or factors is None or other.is_host or not self.setting.is_text(other):
+                continue
+            added = self.printer.aligned(other, axes)
+            self._call(call, [*(factor.text for factor in factors), added.text], target)
+            return True
+        return False
+
+    def _multiple(self, node: Map, axes: Axes, target: Target) -> bool:
+        """A call that adds a multiple of a product, entry by entry; false if the node is no such sum."""
+        for product, other in (node.operands, node.operands[::-1]) if self.library.adds_multiples else ():
+            hosts, factors = _factors(product)
+            if len(factors) != 2 or len(hosts) > 1 or other.is_host or not self.setting.is_text(other):
+                continue
+            if self.setting.is_text(product) or not any(set(part.axes) == set(axes) for part in (other, *factors)):
+                continue
+            wide = [factor for factor in factors if not self.setting.is_text(factor)]
+            if len(wide) > 1 or (wide and wide[0] is not factors[0]):
+                continue
+            shown = [self.printer.aligned(factor, axes).text for factor in factors if factor not in wide]
+            if wide:
+                self.compute(wide[0], axes, target)
+                self.bind(target)
+                shown = [target.text, *shown]
+            shown += [self.printer.laid_out(host, ()).text for host in hosts]
+            call = self.library.adds_multiples[len(hosts)]
+            self._call(call, [self.printer.aligned(other, axes).text, *shown], target)
+            return True
+        return False
 
     def _operation(self, node: Map, operands: Sequence[Text], axes: Axes, target: Target) -> None:
         changed = self.library.in_place.get(node.operation)
@@ -145,7 +182,8 @@ class Calls:
         if factors is None:
             self._call(self.library.copy, [self.printer.aligned(node, axes).text], target)
         else:
-            self._call(self.library.into["matmul"], [factor.text for factor in factors], target)
+            call = self.library.products.get(len(axes), self.library.into["matmul"])
+            self._call(call, [factor.text for factor in factors], target)
 
     # -- selections --------------------------------------------------------------------------------------------------
 
@@ -177,6 +215,12 @@ class Calls:
             column, row = printer.variables[end.index], printer.variables[self.row]
             made = cut(end, self.restricted[end.index], column, row, printer)
             guards.append(made.some)
+            band = self.library.bands[0 if end.upper else 1]
+            where_to = diagonal(end, column, row, printer) if band and axes[-2:] == (self.row, end.index) else ""
+            if where_to and not value:
+                self.line(f"if {' and '.join(guards)}:")
+                self.line(f"    {band.format(out=out, diagonal=where_to)}")
+                return
             span = f"{column}_cut = {made.span}"
             shown = [made.place if index == end.index else ":" for index in axes]
             while shown[-1] == ":":
@@ -196,3 +240,11 @@ class Calls:
             self.line(f"{seen} = {where.text}")
             self.line(self.library.in_place["mul"].format(seen, out=out))
         self.depth -= bool(guards)
+
+
+def _factors(node: Node) -> tuple[list[Node], list[Node]]:
+    """The factors of a product, entry by entry: the numbers of the host, and the others."""
+    if not isinstance(node, Map) or node.operation != "mul":
+        return ([node], []) if node.is_host else ([], [node])
+    sides = [_factors(operand) for operand in node.operands]
+    return [host for hosts, _ in sides for host in hosts], [factor for _, factors in sides for factor in factors]

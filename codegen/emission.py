@@ -23,6 +23,7 @@ from codegen.printer import Printer
 from codegen.registration import as_forward, differentiated_numbers, registration, result_type, summary, version_of
 from codegen.schedule import RESERVED, Kernel, Parameter, Routine, plan
 from codegen.sharing import reads
+from codegen.summed import with_plain_summands
 from codegen.sweeps import Step, Sweep, options_of, steps, sweep_lines
 from codegen.wrapping import wrapped
 from derive.language import Flag, Tensor
@@ -115,6 +116,8 @@ def kernel_text(kernel: Kernel, target: str) -> str:
 
 def _schedule(kernel: Kernel, target: str, printer: Printer) -> tuple[list[FunctionText], tuple[str, ...]]:
     """The functions of one schedule, and the names of what the first hands to the second."""
+    if printer.library.plain_summands:
+        kernel = with_plain_summands(kernel)
     forward_steps, backward_steps = steps(kernel, printer.library)
     forward_lines = _lines(printer, kernel.forward, forward_steps)
     if kernel.backward is None:

@@ -17,7 +17,7 @@ the row at hand, and no accumulated value is read before the end. Nothing is kno
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from codegen.backends.tables import PASSES
@@ -37,6 +37,7 @@ from codegen.nodes import (
     Select,
     View,
     indices_of,
+    sum_of_products,
     walk,
     with_children,
 )
@@ -103,21 +104,31 @@ class Loop:
         return tuple(i for i in self.outer if i not in self.own)
 
 
-def looped(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes) -> list[Statement | Loop]:
+def looped(
+    statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes, *, adds_products: bool = False
+) -> list[Statement | Loop]:
     """The statements with those that are best computed block by block gathered in loops.
 
-    The names in `kept` are wanted whole; `sizes` are typical ones, which decide what is large.
+    The names in `kept` are wanted whole; `sizes` are typical ones, which decide what is large. Where the library
+    `adds_products` of matrices to each other as it computes them, no pass over memory is spent on that.
     """
+    count = _passes_but_sums if adds_products else _all_passes
+    if adds_products:
+        statements = _with_products_inside(statements, kept)
     inside = read_later(_with_one_name(_with_masks_inside(statements)), kept)
-    for domain in _domains(inside, kept, sizes):
+    for domain in _domains(inside, kept, sizes, count):
         for row in _rows(domain, inside):
-            found = _loop(inside, domain, row, kept)
+            found = _loop(inside, domain, row, kept, count)
             if found is not None:
                 loop, after = found
                 wanted = [*kept, *sorted(_read(loop.body) | _read(after))]
                 computed = {statement.name for statement in (*loop.body, *after)}
                 before = read_later([s for s in statements if s.name not in computed], wanted)
-                return [*looped(before, wanted, sizes), loop, *looped(after, kept, sizes)]
+                more = [
+                    looped(rest, names, sizes, adds_products=adds_products)
+                    for rest, names in ((before, wanted), (after, kept))
+                ]
+                return [*more[0], loop, *more[1]]
     return list(statements)
 
 
@@ -129,7 +140,20 @@ def _read(statements: Iterable[Statement]) -> set[str]:
 # Where a loop may be.
 
 
-def _domains(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes) -> list[Axes]:
+Count = Callable[[Node], int]
+
+
+def _all_passes(node: Node) -> int:
+    """How many passes over memory the root of the node takes, at the size of its axes."""
+    return PASSES.get(getattr(node, "operation", ""), 1) if isinstance(node, (Map, Select)) else 0
+
+
+def _passes_but_sums(node: Node) -> int:
+    """The same where products of matrices are added up as they are computed."""
+    return 0 if sum_of_products(node) else _all_passes(node)
+
+
+def _domains(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes, count: Count) -> list[Axes]:
     """The shapes that are worth a loop: the largest one first, of several the one with most local values."""
     passes: dict[frozenset[Index], int] = {}
     layout: dict[frozenset[Index], Axes] = {}
@@ -138,7 +162,7 @@ def _domains(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes)
         if sum(isinstance(index.extent, Dim) for index in axes) >= 2:
             layout.setdefault(frozenset(axes), axes)
             if isinstance(node, (Map, Select)):
-                passes[frozenset(axes)] = passes.get(frozenset(axes), 0) + PASSES.get(getattr(node, "operation", ""), 1)
+                passes[frozenset(axes)] = passes.get(frozenset(axes), 0) + count(node)
     local = collections.Counter(frozenset(statement.axes) for statement in statements if statement.name not in kept)
     for statement in statements:  # the order in which a value is laid out counts, not the one in which it is made
         layout[frozenset(statement.axes)] = statement.axes
@@ -163,7 +187,7 @@ def _wide(statements: Sequence[Statement], domain: Axes) -> list[Statement]:
 
 
 def _loop(
-    statements: Sequence[Statement], domain: Axes, row: Index, kept: Sequence[str]
+    statements: Sequence[Statement], domain: Axes, row: Index, kept: Sequence[str], count: Count
 ) -> tuple[Loop, list[Statement]] | None:
     """The loop and what comes after it; None where the row index may not be cut."""
     body = _seeds(statements, domain)
@@ -176,7 +200,7 @@ def _loop(
             if any(statement.name in reads(other.node) for other in body):
                 return None
             body.remove(statement)
-    if sum(_passes(statement, domain) for statement in body) < FEWEST_PASSES:
+    if sum(_passes(statement, domain, count) for statement in body) < FEWEST_PASSES:
         return None
     body = _with_neighbours(statements, body, indices, kept)
     names = {statement.name for statement in body}
@@ -192,8 +216,9 @@ def _loop(
     return Loop(domain, outer, row, tuple(body), stored, accumulated), rest
 
 
-def _passes(statement: Statement, domain: Axes) -> int:
-    return sum(set(node.axes) == set(domain) for node in walk(statement.node) if isinstance(node, (Map, Select)))
+def _passes(statement: Statement, domain: Axes, count: Count) -> int:
+    """How many elementwise operations on values of the shape are more than none."""
+    return sum(set(node.axes) == set(domain) and count(node) > 0 for node in walk(statement.node))
 
 
 def _seeds(statements: Sequence[Statement], domain: Axes) -> list[Statement]:
@@ -317,6 +342,27 @@ def _with_masks_inside(statements: Sequence[Statement]) -> list[Statement]:
             masks[statement.name] = statement.axes, statement.node
         result.append(statement)
     return result
+
+
+def _with_products_inside(statements: Sequence[Statement], kept: Sequence[str]) -> list[Statement]:
+    """The statements with products of matrices written where they are added up, if they are read nowhere else."""
+    read = collections.Counter(n.name for s in statements for n in walk(s.node) if isinstance(n, (Read, View, Gather)))
+    products = {
+        s.name: s for s in statements if read[s.name] == 1 and s.name not in kept and len(sum_of_products(s.node)) == 1
+    }
+
+    def opened(node: Node) -> Node:
+        if isinstance(node, Read) and node.name in products and products[node.name].axes == node.where:
+            return products[node.name].node
+        if isinstance(node, Map) and node.operation == "add":
+            return with_children(node, [opened(child) for child in node.children])
+        return node
+
+    found = {s.name: node for s in statements if len(sum_of_products(node := opened(s.node))) > 1}
+    gone = {
+        n.name for s in statements if s.name in found for n in walk(s.node) if isinstance(n, Read)
+    } & products.keys()
+    return [replace(s, node=found.get(s.name, s.node)) for s in statements if s.name not in gone]
 
 
 def _with_one_name(statements: Sequence[Statement]) -> list[Statement]:

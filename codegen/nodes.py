@@ -357,3 +357,22 @@ def walk(node: Node) -> Iterator[Node]:
     yield node
     for child in node.children:
         yield from walk(child)
+
+
+def sum_of_products(node: Node) -> tuple[Contract, ...]:
+    """The terms of a sum of products of matrices, each with something of its own on both sides; of others, nothing.
+
+    All have the same rows and the same columns, so that one can be added to another while it is computed.
+    """
+    if isinstance(node, Contract):
+        return (node,) if node.left_only and node.right_only and not node.shared else ()
+    if not isinstance(node, Map) or node.operation != "add":
+        return ()
+    sides = [sum_of_products(operand) for operand in node.operands]
+    terms = tuple(term for side in sides for term in side)
+    first = terms[0] if terms else None
+    if first is None or not all(sides):
+        return ()
+    turned = [Contract(term.right, term.left, term.over) if term.axes != first.axes else term for term in terms]
+    fits = all((t.left_only, t.right_only) == (first.left_only, first.right_only) for t in turned)
+    return tuple(turned) if fits else ()

@@ -30,11 +30,13 @@ from codegen.nodes import (
     Size,
     View,
     flagged,
+    sum_of_products,
 )
 from codegen.sharing import COMPARISONS, Statement
 from derive.language import Dim, Index
 
 WIDTH = 112  # of a line inside a function
+MATRIX = 2  # axes
 JOINING = frozenset({"add", "sub", "mul", "div"})
 
 
@@ -56,13 +58,14 @@ class Printer:
 
     Inside a loop an index may have one value, or run over a part of its range: `variables` names the number or the
     slice that stands for it there, `spans` are the indices of the second kind. `nonempty` are the sizes that are never
-    0: over another one, a maximum may be over nothing.
+    0: over another one, a maximum may be over nothing. What is `rough` is a bound, and not wanted to the last digit.
     """
 
     library: Library
     variables: Mapping[Index, str] = field(default_factory=dict)
     spans: frozenset[Index] = frozenset()
     nonempty: frozenset[str] = frozenset()
+    rough: bool = False
 
     # -- statements --------------------------------------------------------------------------------------------------
 
@@ -76,9 +79,15 @@ class Printer:
         if set(node.axes) != set(statement.axes):
             value, shape = self.aligned(node, statement.axes).text, self._shape(statement.axes)
             return [f"{statement.name} = {self.library.expand.format(value=value, shape=shape)}"]
-        line = f"{statement.name} = {self.laid_out(node, statement.axes).text}"
+        value = self.laid_out(node, statement.axes).text
+        if isinstance(node, Contract) and node.axes != statement.axes and len(statement.axes) > MATRIX:
+            value += self.library.contiguous  # it is read more often than once
+        line = f"{statement.name} = {value}"
         if len(line) <= WIDTH or not isinstance(node, Map):
             return [line]
+        terms = sum_of_products(node) if self.library.adds_products else ()
+        if len(terms) > 1:
+            return self._added_up(statement.name, terms, statement.axes)
         return [f"{statement.name} = (", *(f"    {part}" for part in self._broken(node, statement.axes)), ")"]
 
     def _broken(self, node: Node, target: Axes) -> list[str]:
@@ -213,6 +222,9 @@ class Printer:
     # -- elementwise -------------------------------------------------------------------------------------------------
 
     def _map(self, node: Map, target: Axes) -> Text:
+        terms = sum_of_products(node) if self.library.adds_products else ()
+        if len(terms) > 1:
+            return self._sum_of_products(terms, target)
         spelling = self._spelling(self.library.operators, node.operation)
         if node.operation == "power" and isinstance(node.operands[1], Literal) and isinstance(node.operands[0], Read):
             exponent = node.operands[1]
@@ -220,9 +232,20 @@ class Printer:
                 # A power by multiplication: a general power costs an order of magnitude more.
                 base = self.aligned(node.operands[0], target).within(UNARY)
                 return Text(" * ".join([base] * exponent.numerator), MUL)
+        first = node.operands[0]
+        is_norm = node.operation == "sqrt" and isinstance(first, Contract) and first.left == first.right
+        if self.rough and self.library.norm and isinstance(first, Contract) and is_norm:
+            return self._norm(first, target)
         if node.operation in COMPARISONS:
             return self._spelled(spelling, [self._compared(operand, target) for operand in node.operands])
         return self._spelled(spelling, [self.aligned(operand, target) for operand in node.operands])
+
+    def _norm(self, node: Contract, target: Axes) -> Text:
+        """The root of a sum of squares."""
+        axis = self._axis(node.left.axes, node.over)
+        operand = self.laid_out(node.left, node.left.axes)
+        text = Text(self.library.norm.format(operand=operand.text, axis=axis), POSTFIX)
+        return text if node.axes == target else Text(f"{text.text}{self._permutation(node.axes, target)}", POSTFIX)
 
     def _compared(self, node: Node, target: Axes) -> Text:
         if isinstance(node, Position):
@@ -254,15 +277,19 @@ class Printer:
 
     def _reduce(self, node: Reduce) -> Text:
         inner = node.operand.axes
-        places = [inner.index(index) for index in node.over]
-        axis = str(places[0]) if len(places) == 1 else f"({', '.join(map(str, sorted(places)))})"
-        if places == [len(inner) - 1]:
-            axis = "-1"
+        axis = self._axis(inner, node.over)
         operation = node.operation
         if operation == "max" and any(self._may_be_empty(index) for index in node.over):
             operation = "max of any"
         operand = self.laid_out(node.operand, inner).within(POSTFIX)
         return Text(self.library.reductions[operation].format(operand=operand, axis=axis), POSTFIX)
+
+    def _axis(self, inner: Axes, over: Axes) -> str:
+        """The places of what is reduced over."""
+        places = [inner.index(index) for index in over]
+        if places == [len(inner) - 1]:
+            return "-1"
+        return str(places[0]) if len(places) == 1 else f"({', '.join(map(str, sorted(places)))})"
 
     def _may_be_empty(self, index: Index) -> bool:
         return index in self.spans or (isinstance(index.extent, Dim) and str(index.extent) not in self.nonempty)
@@ -281,17 +308,48 @@ class Printer:
         rows, columns = node.left_only, node.right_only
         if not rows or not columns:
             return self._einsum(node), node.axes
+        return self._unflattened(self._product(node), node, node.axes), node.axes
+
+    def _sum_of_products(self, terms: Sequence[Contract], target: Axes) -> Text:
+        """Products of matrices, each but the first added to those before by the call that computes it."""
+        text = self._product(terms[0])
+        for term in terms[1:]:
+            text = Text(self._adding(text.within(POSTFIX), term), POSTFIX)
+        return self._unflattened(text, terms[0], target)
+
+    def _added_up(self, name: str, terms: Sequence[Contract], target: Axes) -> list[str]:
+        """The same as lines, one for each product."""
+        shaped = self._unflattened(Text(name, ATOM), terms[0], target).text
+        added = [self._adding(name, term) for term in terms[1:]]
+        return [f"{name} = {self._product(terms[0]).text}", *added, *([f"{name} = {shaped}"] if shaped != name else [])]
+
+    def _product(self, node: Contract) -> Text:
         left, right = self._factors(node)
-        text = Text(f"{left.within(MUL)} @ {right.within(UNARY)}", MUL)
-        if len(rows) > 1 or len(columns) > 1:
-            text = Text(f"({text.text}).reshape({self._shape(node.axes)})", POSTFIX)
-        return text, node.axes
+        return Text(f"{left.within(MUL)} @ {right.within(UNARY)}", MUL)
+
+    def _adding(self, whole: str, node: Contract) -> str:
+        """The call that adds a product of two matrices to what is there."""
+        return self.library.adds_products[2].format(
+            *(factor.text for factor in self._factors(node)), out=whole, beta=""
+        )
+
+    def _unflattened(self, text: Text, node: Contract, target: Axes) -> Text:
+        """A product of matrices with the axes that were flattened for it."""
+        if len(node.left_only) > 1 or len(node.right_only) > 1:
+            text = Text(f"{text.within(POSTFIX)}.reshape({self._shape(node.axes)})", POSTFIX)
+        if node.axes == target:
+            return text
+        return Text(f"{text.within(POSTFIX)}{self._permutation(node.axes, target)}", POSTFIX)
 
     def _matrix(self, node: Node, shared: Axes, rows: Axes, columns: Axes) -> Text:
         """The node as a stack of matrices, several axes on one side flattened into one."""
         wanted, turned = (*shared, *rows, *columns), (*shared, *columns, *rows)
         if len(rows) == 1 and len(columns) == 1:
             return self.laid_out(node, wanted)
+        if self.library.contiguous and not isinstance(node, Contract) and node.axes and node.axes[-1] == rows[-1]:
+            # A copy in the order that the entries lie in is cheaper, and a product takes a turned factor as it is.
+            flat = self._flattened(self.laid_out(node, turned), shared, columns, rows)
+            return Text(f"{flat}{'.T' if not shared else '.swapaxes(-1, -2)'}", POSTFIX)
         if not isinstance(node, (Map, Select)) and self._structural(node)[1] == turned:
             flat = self._flattened(self.laid_out(node, turned), shared, columns, rows)
             return Text(f"{flat}{'.T' if not shared else '.swapaxes(-1, -2)'}", POSTFIX)

@@ -68,6 +68,20 @@ def cut(end: End, known: Sequence[End], column: str, row: str, printer: Printer)
     return Cut(f"{column}.start < {limit}", f"slice({column}.start, {stop})", f": {column}_cut.stop - {column}.start")
 
 
+def diagonal(end: End, column: str, row: str, printer: Printer) -> str:
+    """The diagonal of the block, rows by columns, on the far side of which the condition fails; "" if there is none."""
+    if end.sign != 1 or any(isinstance(n, Option) for _, node in end.rest for n in walk(node)):
+        return ""
+    offset = (-1 if end.upper else 1) if end.strict else 0
+    terms = [f"{row}.start", f"- {column}.start"]
+    for coefficient, node in end.rest:
+        if isinstance(node, Literal) and node.denominator == 1 and not node.constant:
+            offset += coefficient * node.numerator
+        else:
+            terms.append(f"{'+' if coefficient > 0 else '-'} {printer.laid_out(node, ()).within(ATOM)}")
+    return " ".join(terms) + (f" {'+' if offset > 0 else '-'} {abs(offset)}" if offset else "")
+
+
 def reaches(end: End, row: str, printer: Printer, *, certain: bool) -> str:
     """Where the range ends for the row that reaches farthest; with `certain`, for the one that reaches least."""
     # An upper bound is largest, a lower one smallest, at the last row if it rises with the row, else at the first.

@@ -77,13 +77,14 @@ def steps(kernel: Kernel, library: Library) -> tuple[list[Step], list[Step]]:
         return list(forward.statements), list(backward.statements) if backward is not None else []
     sizes = typical_sizes(kernel.program)
     names = _words(kernel)
-    first = _sweeps(looped(forward.statements, [*returned, *kernel.saved], sizes), {}, names, sizes)
+    planned = functools.partial(looped, sizes=sizes, adds_products=bool(library.adds_products))
+    first = _sweeps(planned(forward.statements, [*returned, *kernel.saved]), {}, names, sizes)
     if backward is None:
         return first, []
     of_saved = supports_of([s for step in first for s in (step.loop.body if isinstance(step, Sweep) else [step])], {})
     known = {name: of_saved[name] for name in kernel.saved if name in of_saved}
     wanted = [parameter.name for parameter in backward.returns]
-    return matched(first, _sweeps(looped(backward.statements, wanted, sizes), known, names, sizes), returned)
+    return matched(first, _sweeps(planned(backward.statements, wanted), known, names, sizes), returned)
 
 
 def _words(kernel: Kernel) -> set[str]:
@@ -175,29 +176,25 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
     is_tiled = any(body is not None and body.tiling is not None for body in (block, light))
     if sweep.tile is not None and sweep.tile not in sweep.restricted and not is_tiled:
         taken.discard(variables[sweep.tile])
-    for body in (block, light):
-        if body is not None and is_tiled and sweep.tile is not None:
-            body.long.add(sweep.tile)  # the bodies add to the same arrays
     functions = _function(function, arguments, about, block.body())
     chosen, known = function, []
     if sweep.light is not None and light is not None:
         lighter, bound = fresh_name(f"{function}_unshifted", taken), fresh_name(f"{loop.name}_bound", taken)
         functions += _function(lighter, arguments, f"{about} No row maximum is needed.", light.body())
         known = ["# By |x.y| <= |x||y|, no exponent is larger in magnitude.",
-                 f"{bound} = {outside.laid_out(sweep.light[1], ()).text}"]  # fmt: skip
+                 f"{bound} = {replace(outside, rough=True).laid_out(sweep.light[1], ()).text}"]  # fmt: skip
         chosen = f"{lighter} if bounded({bound}, dtype) else {function}"
     called = [chosen, str(loop.row.extent), sweep.rows, _sizes(own), _sizes(loop.shared), sweep.width]
     called += [library.runtime["kind_arguments"], *([f"parts={sweep.parts}"] if loop.accumulated else [])]
     called += [f"lots={_sizes(lots)}"] if lots else []
     called += ["matrices=True"] if lots and loop.has_products else []
     return [
-        *_whole_arrays(sweep, library, {**loop.accumulated, **block.turned}, is_tiled=is_tiled),
+        *_whole_arrays(sweep, library, loop.accumulated, is_tiled=is_tiled),
         *functions,
         "",
         *known,
         f"workspace.sweep({', '.join(called)})",
         *(f"{name} = {_total(name, sweep.parts, library)}" for name in loop.accumulated),
-        *(f"{name} = {name}{library.turn}" for name in block.turned),
     ]
 
 

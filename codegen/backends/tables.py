@@ -197,8 +197,8 @@ class Library:
     where_host: str
     blocks: bool
     lots: bool  # whether a stack of matrices is multiplied as fast as one after the other
-    wide_products: bool  # whether a product of matrices is faster with a long last axis than with a long first one
-    turn: str  # the last two axes of an array exchanged, laid out anew
+    plain_summands: bool  # whether functions that keep their last digits are spelled out where these are not seen
+    contiguous: str  # lays an array out anew, in the order of its axes, where products would do so each time
     sums_products: bool  # whether a sum of products is faster as a product and a sum than by einsum
     axis: str
     into: Mapping[str, str]
@@ -210,7 +210,12 @@ class Library:
     empty: str
     larger: str
     lowest: str  # a number that is no larger than any
+    products: Mapping[int, str]  # by number of axes, a call that computes a product and nothing else
     adds_products: Mapping[int, str]  # by number of axes, a call that adds a product to what is there
+    starts_products: Mapping[int, str]  # likewise, one that adds it to {2}, which is broadcast
+    adds_multiples: tuple[str, ...]  # calls that add to {0} the product by entry of {1} and {2}, or {3} times it
+    norm: str  # the root of the sum of squares along an axis
+    bands: tuple[str, str]  # calls that put 0 above, or below, a diagonal of the last two axes
     has: frozenset[str]
     runtime: Mapping[str, str]
 
@@ -239,8 +244,8 @@ LIBRARIES: dict[str, Library] = {
         where_host="np.where({condition}, {yes}, {no}).astype(dtype)",
         blocks=True,
         lots=True,
-        wide_products=False,
-        turn=".swapaxes(-1, -2).copy()",
+        plain_summands=False,
+        contiguous="",
         sums_products=False,
         axis="axis",
         into=NUMPY_INTO,
@@ -252,7 +257,12 @@ LIBRARIES: dict[str, Library] = {
         empty="workspace.empty(({shape}), dtype)",
         larger="np.maximum({0}, {1})",
         lowest="np.full((), -math.inf, dtype)",
+        products={},
         adds_products={},
+        starts_products={},
+        adds_multiples=(),
+        norm="",
+        bands=("", ""),
         has=frozenset(),
         runtime={
             "title": "NumPy",
@@ -305,8 +315,8 @@ LIBRARIES: dict[str, Library] = {
         where_host="torch.where({condition}, {yes}, {no}).to(dtype)",
         blocks=True,
         lots=True,
-        wide_products=True,
-        turn=".swapaxes(-1, -2).contiguous()",
+        plain_summands=True,
+        contiguous=".contiguous()",
         sums_products=True,
         axis="dim",
         into=TORCH_INTO,
@@ -318,7 +328,18 @@ LIBRARIES: dict[str, Library] = {
         empty="workspace.empty(({shape}), dtype, device)",
         larger="torch.maximum({0}, {1})",
         lowest="torch.full((), -math.inf, dtype=dtype, device=device)",
+        products={2: "torch.mm({0}, {1}, out={out})", 3: "torch.bmm({0}, {1}, out={out})"},
         adds_products={2: "{out}.addmm_({0}, {1}{beta})", 3: "{out}.baddbmm_({0}, {1}{beta})"},
+        starts_products={
+            2: "torch.addmm({2}, {0}, {1}, out={out})",
+            3: "torch.baddbmm({2}, {0}, {1}, out={out})",
+        },
+        adds_multiples=(
+            "torch.addcmul({0}, {1}, {2}, out={out})",
+            "torch.addcmul({0}, {1}, {2}, value={3}, out={out})",
+        ),
+        norm="torch.linalg.vector_norm({operand}, dim={axis})",
+        bands=("{out}.tril_({diagonal})", "{out}.triu_({diagonal})"),
         has=frozenset({"operators", "erf", "erfc", "softplus"}),
         runtime={
             "title": "PyTorch",

@@ -65,7 +65,7 @@ def attention_forward(
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
+        S = torch.bmm(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
         A_masked = S
         if causal and i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
@@ -82,7 +82,7 @@ def attention_forward(
         A_sum[b, i] = torch.clamp(A_exp[b, i, j].sum(dim=-1), min=1)
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp[b, i, j], V[b, j], out=O[b, i])
+        torch.bmm(A_exp[b, i, j], V[b, j], out=O[b, i])
         O[b, i].div_(A_sum[b, i][..., None])
 
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
@@ -92,15 +92,11 @@ def attention_forward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-            S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
+            S = torch.bmm(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             torch.exp(S, out=A_exp[b, i, j])
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
-                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                )
-                A_exp[b, i, j][:, :, j_cut.start - j.start :].mul_(seen)
+                A_exp[b, i, j].tril_(i.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp[b, i, j].sum(dim=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
@@ -110,8 +106,8 @@ def attention_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=2)), (0, 1))
-    ) / math.sqrt(d_k) * float(largest(torch.sqrt((K * K).sum(dim=2)), (0, 1)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1))
+    ) / math.sqrt(d_k) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1)))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
@@ -150,8 +146,8 @@ def attention_backward(
     workspace = workspace or Workspace()
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
-    dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
-    dV = torch.zeros((parts, N, d_v, T_k), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, T_k, d_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, T_k, d_v), dtype=dtype, device=device)
 
     def dS_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
@@ -162,24 +158,22 @@ def attention_backward(
             # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
             #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
             #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
-            dS = torch.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(2, b, i, j))
+            dS = torch.bmm(dO_divided, V[b, j].swapaxes(-1, -2), out=room(2, b, i, j))
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp[b, i, j])
             # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
+            dK[part, b, j].baddbmm_(dS.swapaxes(-1, -2), dK_part)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[b, i, j])
+            dV[part, b, j].baddbmm_(A_exp[b, i, j].swapaxes(-1, -2), dO_divided)
         dQ[b, i].div_(math.sqrt(d_k))
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
-    dK = dK.swapaxes(-1, -2).contiguous()
-    dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -226,7 +220,7 @@ def attention_lean_forward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-            S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
+            S = torch.bmm(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
@@ -264,15 +258,11 @@ def attention_lean_forward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-            S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
+            S = torch.bmm(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.exp(S, out=room(1, b, i, j))
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
-                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                )
-                A_exp[:, :, j_cut.start - j.start :].mul_(seen)
+                A_exp.tril_(i.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
@@ -282,8 +272,8 @@ def attention_lean_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=2)), (0, 1))
-    ) / math.sqrt(d_k) * float(largest(torch.sqrt((K * K).sum(dim=2)), (0, 1)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1))
+    ) / math.sqrt(d_k) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1)))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
@@ -323,8 +313,8 @@ def attention_lean_backward(
     rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
-    dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
-    dV = torch.zeros((parts, N, d_v, T_k), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, T_k, d_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, T_k, d_v), dtype=dtype, device=device)
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
@@ -335,7 +325,7 @@ def attention_lean_backward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-            S = torch.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(3, b, i, j))
+            S = torch.bmm(S_part, K[b, j].swapaxes(-1, -2), out=room(3, b, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
@@ -351,24 +341,22 @@ def attention_lean_backward(
             # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
             #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
             #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
-            dS = torch.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(4, b, i, j))
+            dS = torch.bmm(dO_divided, V[b, j].swapaxes(-1, -2), out=room(4, b, i, j))
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp)
             # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
+            dK[part, b, j].baddbmm_(dS.swapaxes(-1, -2), dK_part)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp)
+            dV[part, b, j].baddbmm_(A_exp.swapaxes(-1, -2), dO_divided)
         dQ[b, i].div_(math.sqrt(d_k))
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
-    dK = dK.swapaxes(-1, -2).contiguous()
-    dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -376,7 +364,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
-    version="v16e77bf5",
+    version="v6c5a96cc",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -409,7 +397,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
-    version="v2efbbe66",
+    version="v4f50c5e6",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

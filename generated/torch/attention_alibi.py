@@ -124,8 +124,8 @@ def attention_alibi_backward(
     rows = workspace.rows(T, T, matrices=True, tiles=True)
     dQ = workspace.empty((N, H, T, d_k), dtype, device)
     parts = workspace.parts(T, rows, (H,), (N,))
-    dK = torch.zeros((parts, N, H, d_k, T), dtype=dtype, device=device)
-    dV = torch.zeros((parts, N, H, d_v, T), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, H, T, d_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, H, T, d_v), dtype=dtype, device=device)
     dslope = torch.zeros((parts, H), dtype=dtype, device=device)
 
     def dS_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
@@ -138,17 +138,17 @@ def attention_alibi_backward(
             # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
             #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c]); dA[n,h,i,j] =
             #     Sum_c(V[n,h,j,c]*dO[n,h,i,c]); A = A_exp / A_sum, divided before the product
-            dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+            dS = torch.bmm(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp[n, h, i, j])
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
             dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
-            dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
+            dK[part, n, h, j].baddbmm_(dS.swapaxes(-1, -2), dK_part)
             # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, n, h, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[n, h, i, j])
+            dV[part, n, h, j].baddbmm_(A_exp[n, h, i, j].swapaxes(-1, -2), dO_divided)
             dslope_part = room(3, i, j)
             dslope_part.copy_(
                 torch.arange(
@@ -164,8 +164,6 @@ def attention_alibi_backward(
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dslope = dslope[0] if parts == 1 else dslope.sum(dim=0)
-    dK = dK.swapaxes(-1, -2).contiguous()
-    dV = dV.swapaxes(-1, -2).contiguous()
     return (
         restore(dQ, leading, types["Q"]),
         restore(dK, leading, types["K"]),
@@ -288,8 +286,8 @@ def attention_alibi_lean_backward(
     rows = workspace.rows(T, T, matrices=True, tiles=True)
     dQ = workspace.empty((N, H, T, d_k), dtype, device)
     parts = workspace.parts(T, rows, (H,), (N,))
-    dK = torch.zeros((parts, N, H, d_k, T), dtype=dtype, device=device)
-    dV = torch.zeros((parts, N, H, d_v, T), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, H, T, d_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, H, T, d_v), dtype=dtype, device=device)
     dslope = torch.zeros((parts, H), dtype=dtype, device=device)
 
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
@@ -308,7 +306,7 @@ def attention_alibi_lean_backward(
             )
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
-            S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(4, h, i, j))
+            S = torch.bmm(S_part, K[n, h, j].swapaxes(-1, -2), out=room(4, h, i, j))
             S_part_3 = room(6, h, i, j)
             S_part_3.copy_(slope[h][..., None, None] * S_part_2)
             S.sub_(S_part_3)
@@ -323,17 +321,17 @@ def attention_alibi_lean_backward(
             # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
             #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c]); dA[n,h,i,j] =
             #     Sum_c(V[n,h,j,c]*dO[n,h,i,c]); A = A_exp / A_sum, divided before the product
-            dS = torch.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(3, h, i, j))
+            dS = torch.bmm(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(3, h, i, j))
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp)
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
             dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
-            dK[part, n, h, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
+            dK[part, n, h, j].baddbmm_(dS.swapaxes(-1, -2), dK_part)
             # dV[n,h,j,c] = Sum_i(A[n,h,i,j]*dO[n,h,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, n, h, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp)
+            dV[part, n, h, j].baddbmm_(A_exp.swapaxes(-1, -2), dO_divided)
             dslope_part = room(4, i, j)
             dslope_part.copy_(
                 torch.arange(
@@ -349,8 +347,6 @@ def attention_alibi_lean_backward(
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dslope = dslope[0] if parts == 1 else dslope.sum(dim=0)
-    dK = dK.swapaxes(-1, -2).contiguous()
-    dV = dV.swapaxes(-1, -2).contiguous()
     return (
         restore(dQ, leading, types["Q"]),
         restore(dK, leading, types["K"]),
@@ -363,7 +359,7 @@ _operator = Operator(
     "attention_alibi",
     attention_alibi_forward,
     attention_alibi_backward,
-    version="ve62dcc00",
+    version="v27bb5294",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -394,7 +390,7 @@ _lean_operator = Operator(
     "attention_alibi_lean",
     attention_alibi_lean_forward,
     attention_alibi_lean_backward,
-    version="v020599c5",
+    version="vf6f4b5e5",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "slope", "O", "A_sum", "A_exp_top"),

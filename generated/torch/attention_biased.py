@@ -65,7 +65,7 @@ def attention_biased_forward(
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) + bias[b,i,j]
         #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[b].swapaxes(-1, -2), out=A_exp[b, i])
+        S = torch.bmm(S_part, K[b].swapaxes(-1, -2), out=A_exp[b, i])
         torch.add(bias[b, i], S, out=S)
         A_exp_top = largest(S, -1)
         # A[b,i,j] = softmax(S[b,i,j], over=j) = A_exp / A_sum
@@ -74,7 +74,7 @@ def attention_biased_forward(
         A_sum[b, i] = torch.clamp(A_exp[b, i].sum(dim=-1), min=1)
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp[b, i], V[b], out=O[b, i])
+        torch.bmm(A_exp[b, i], V[b], out=O[b, i])
         O[b, i].div_(A_sum[b, i][..., None])
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, lots=(N,), matrices=True)
@@ -107,8 +107,8 @@ def attention_biased_backward(
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
     dbias = workspace.empty((N, T_q, T_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
-    dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
-    dV = torch.zeros((parts, N, d_v, T_k), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, T_k, d_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, T_k, d_v), dtype=dtype, device=device)
 
     def dS_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
@@ -119,17 +119,17 @@ def attention_biased_backward(
             # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
             #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
             #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
-            dS = torch.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=dbias[b, i, j])
+            dS = torch.bmm(dO_divided, V[b, j].swapaxes(-1, -2), out=dbias[b, i, j])
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp[b, i, j])
             # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
             dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
-            dK[part, b, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
+            dK[part, b, j].baddbmm_(dS.swapaxes(-1, -2), dK_part)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, b, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[b, i, j])
+            dV[part, b, j].baddbmm_(A_exp[b, i, j].swapaxes(-1, -2), dO_divided)
             # dbias[b,i,j] = dS[b,i,j]
             dbias[b, i, j].copy_(dS)
         dQ[b, i].div_(math.sqrt(d_k))
@@ -137,8 +137,6 @@ def attention_biased_backward(
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
-    dK = dK.swapaxes(-1, -2).contiguous()
-    dV = dV.swapaxes(-1, -2).contiguous()
     return (
         restore(dQ, leading, types["Q"]),
         restore(dK, leading, types["K"]),
@@ -151,7 +149,7 @@ _operator = Operator(
     "attention_biased",
     attention_biased_forward,
     attention_biased_backward,
-    version="vdd9e50bf",
+    version="v2bfd0601",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "bias: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),

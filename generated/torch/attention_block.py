@@ -103,8 +103,7 @@ def attention_block_forward(
         # xhat[n,i,c] = r[n,i]*xc[n,i,c]
         torch.mul(r[n, i][..., None], xc, out=xhat[n, i])
         # z[n,i,c] = gamma[c]*xhat[n,i,c] + beta[c]
-        torch.mul(gamma, xhat[n, i], out=z[n, i])
-        z[n, i].add_(beta)
+        torch.addcmul(beta, gamma, xhat[n, i], out=z[n, i])
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z[n,i,c])
         Q[n, :, i].copy_(
             (
@@ -114,9 +113,9 @@ def attention_block_forward(
 
     workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, device, lots=(N,), matrices=True)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z[n,j,c])   (N, H, T, D)
-    K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z[n,j,c])   (N, H, T, D)
-    V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     rows = workspace.rows(T, T, matrices=True, tiles=True)
     A_exp = workspace.empty((N, H, T, T), dtype, device)
     A_sum = workspace.empty((N, H, T), dtype, device)
@@ -159,11 +158,7 @@ def attention_block_forward(
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             torch.exp(S, out=A_exp[n_2, h, i_2, j])
             if causal and i_2.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                seen = torch.arange(i_2.start, i_2.stop, device=device)[:, None] >= torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                )
-                A_exp[n_2, h, i_2, j][:, :, :, j_cut.start - j.start :].mul_(seen)
+                A_exp[n_2, h, i_2, j].tril_(i_2.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp[n_2, h, i_2, j].sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
@@ -177,8 +172,8 @@ def attention_block_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=3)), (0, 1, 2))
-    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1, 2))
+    ) / math.sqrt(D) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1, 2)))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
@@ -226,13 +221,13 @@ def attention_block_backward(
     device = dy.device
     workspace = workspace or Workspace()
     # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*dy[n,i,c])   (N, H, T, D)
-    dO = (dy.reshape(N * T, C) @ W_O.reshape(C, H * D)).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    dO = (dy.reshape(N * T, C) @ W_O.reshape(C, H * D)).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # dW_O[c,h,a] = Sum_n,i(dy[n,i,c]*O[n,h,i,a])   (C, H, D)
     dW_O = (dy.reshape(N * T, C).T @ O.permute(0, 2, 1, 3).reshape(N * T, H * D)).reshape(C, H, D)
     dQ = workspace.empty((N, H, T, D), dtype, device)
     parts = workspace.parts(T, rows, (N, H), ())
-    dV = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
-    dK = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, H, T, D), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, H, T, D), dtype=dtype, device=device)
 
     def dS_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h."""
@@ -248,12 +243,12 @@ def attention_block_backward(
             dS.mul_(A_exp[n, h, i, j])
             # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, h, i, j], out=room(3, n, h, D, j))
-            dV[part, n, h, :, j].add_(dV_block)
+            dV_block = torch.matmul(A_exp[n, h, i, j].swapaxes(-1, -2), dO_divided, out=room(3, n, h, j, D))
+            dV[part, n, h, j].add_(dV_block)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, n, h, D, j))
-            dK[part, n, h, :, j].add_(dK_block)
+            dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n, h, j, D))
+            dK[part, n, h, j].add_(dK_block)
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
             dQ_tile = torch.matmul(dS, K[n, h, j], out=dQ[n, h, i] if first else room(3, n, h, i, D))
             if not first:
@@ -263,12 +258,10 @@ def attention_block_backward(
     workspace.sweep(dS_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N, H), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
-    dV = dV.swapaxes(-1, -2).contiguous()
-    dK = dK.swapaxes(-1, -2).contiguous()
     # dW_K[h,a,c] = Sum_n,j(z[n,j,c]*dK[n,h,j,a])   (H, D, C)
-    dW_K = (dK.permute(1, 3, 0, 2).reshape(H * D, N * T) @ z.reshape(N * T, C)).reshape(H, D, C)
+    dW_K = (dK.permute(0, 2, 1, 3).reshape(N * T, H * D).T @ z.reshape(N * T, C)).reshape(H, D, C)
     # dW_V[h,a,c] = Sum_n,j(z[n,j,c]*dV[n,h,j,a])   (H, D, C)
-    dW_V = (dV.permute(1, 3, 0, 2).reshape(H * D, N * T) @ z.reshape(N * T, C)).reshape(H, D, C)
+    dW_V = (dV.permute(0, 2, 1, 3).reshape(N * T, H * D).T @ z.reshape(N * T, C)).reshape(H, D, C)
     rows = workspace.rows(T, H * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
@@ -276,27 +269,27 @@ def attention_block_backward(
     dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
     dW_Q = torch.zeros((parts, H, D, C), dtype=dtype, device=device)
 
-    def dz_product_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
+    def dz_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
-        dz_product = torch.matmul(
+        # dz[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
+        #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
+        dz = torch.mm(
             dK[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
             W_K.reshape(H * D, C),
             out=room(0, i_2, C),
         )
-        dz_product_2 = torch.matmul(
+        dz_part = torch.mm(
             dQ[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
             W_Q.reshape(H * D, C),
-            out=room(1, i_2, C),
-        )
-        dz_product_3 = torch.matmul(
-            dV[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
-            W_V.reshape(H * D, C),
             out=room(2, i_2, C),
         )
-        # dz[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
-        #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
-        dz = torch.add(dz_product, dz_product_2, out=room(0, i_2, C))
-        dz.add_(dz_product_3)
+        dz.add_(dz_part)
+        dz_part_2 = torch.mm(
+            dV[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
+            W_V.reshape(H * D, C),
+            out=room(3, i_2, C),
+        )
+        dz.add_(dz_part_2)
         # dxhat[n,i,c] = gamma[c]*dz[n,i,c]
         dxhat = torch.mul(gamma, dz, out=room(1, i_2, C))
         dx_part = (dxhat * xhat[n_2, i_2]).sum(dim=1) / C
@@ -316,11 +309,11 @@ def attention_block_backward(
         # dW_Q[h,a,c] = Sum_n,i(z[n,i,c]*dQ[n,h,i,a])
         dW_Q_block = room(0, H, D, C)
         dW_Q_block.copy_(
-            (dQ[n_2, :, i_2].swapaxes(-1, -2).reshape(H * D, (i_2.stop - i_2.start)) @ z[n_2, i_2]).reshape(H, D, C)
+            (dQ[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D).T @ z[n_2, i_2]).reshape(H, D, C)
         )
         dW_Q[part].add_(dW_Q_block)
 
-    workspace.sweep(dz_product_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
+    workspace.sweep(dz_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
     dW_Q = dW_Q[0] if parts == 1 else dW_Q.sum(dim=0)
@@ -404,8 +397,7 @@ def attention_block_lean_forward(
         # xhat[n,i,c] = r[n,i]*xc[n,i,c]
         torch.mul(r[n, i][..., None], xc, out=xhat[n, i])
         # z[n,i,c] = gamma[c]*xhat[n,i,c] + beta[c]
-        torch.mul(gamma, xhat[n, i], out=z[n, i])
-        z[n, i].add_(beta)
+        torch.addcmul(beta, gamma, xhat[n, i], out=z[n, i])
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z[n,i,c])
         Q[n, :, i].copy_(
             (
@@ -415,9 +407,9 @@ def attention_block_lean_forward(
 
     workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, device, lots=(N,), matrices=True)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z[n,j,c])   (N, H, T, D)
-    K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z[n,j,c])   (N, H, T, D)
-    V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     rows = workspace.rows(T, T, matrices=True, tiles=True)
     O = workspace.empty((N, H, T, D), dtype, device)
 
@@ -469,11 +461,7 @@ def attention_block_lean_forward(
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.exp(S, out=room(1, n_2, h, i_2, j))
             if causal and i_2.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                seen = torch.arange(i_2.start, i_2.stop, device=device)[:, None] >= torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                )
-                A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
+                A_exp.tril_(i_2.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
@@ -485,8 +473,8 @@ def attention_block_lean_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=3)), (0, 1, 2))
-    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1, 2))
+    ) / math.sqrt(D) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1, 2)))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
@@ -532,19 +520,19 @@ def attention_block_lean_backward(
     device = dy.device
     workspace = workspace or Workspace()
     # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z[n,i,c])   (N, H, T, D)
-    Q = (z.reshape(N * T, C) @ W_Q.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    Q = (z.reshape(N * T, C) @ W_Q.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z[n,j,c])   (N, H, T, D)
-    K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z[n,j,c])   (N, H, T, D)
-    V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*dy[n,i,c])   (N, H, T, D)
-    dO = (dy.reshape(N * T, C) @ W_O.reshape(C, H * D)).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    dO = (dy.reshape(N * T, C) @ W_O.reshape(C, H * D)).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, H, T, D), dtype, device)
     dQ = workspace.empty((N, H, T, D), dtype, device)
     parts = workspace.parts(T, rows, (N, H), ())
-    dV = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
-    dK = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, H, T, D), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, H, T, D), dtype=dtype, device=device)
 
     def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h."""
@@ -581,13 +569,13 @@ def attention_block_lean_backward(
         dS.mul_(A_exp)
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
         #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n, h, D, j))
-        dV[part, n, h, :, j].add_(dV_block)
+        dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, h, j, D))
+        dV[part, n, h, j].add_(dV_block)
         dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, n, h, i, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(1, n, h, D, j))
-        dK[part, n, h, :, j].add_(dK_block)
+        dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, n, h, j, D))
+        dK[part, n, h, j].add_(dK_block)
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
         dQ[n, h, i].div_(math.sqrt(D))
@@ -602,11 +590,7 @@ def attention_block_lean_backward(
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         A_exp = torch.exp(S, out=room(1, n, h, i, j))
         if causal and i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
-            seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            )
-            A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
+            A_exp.tril_(i.start - j.start)
         A_sum = or_one(A_exp.sum(dim=-1))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
@@ -622,21 +606,21 @@ def attention_block_lean_backward(
         dS.mul_(A_exp)
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
         #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n, h, D, j))
-        dV[part, n, h, :, j].add_(dV_block)
+        dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, h, j, D))
+        dV[part, n, h, j].add_(dV_block)
         dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, n, h, i, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(1, n, h, D, j))
-        dK[part, n, h, :, j].add_(dK_block)
+        dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, n, h, j, D))
+        dK[part, n, h, j].add_(dK_block)
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
         dQ[n, h, i].div_(math.sqrt(D))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=3)), (0, 1, 2))
-    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1, 2))
+    ) / math.sqrt(D) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1, 2)))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
@@ -652,12 +636,10 @@ def attention_block_lean_backward(
     )
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
-    dV = dV.swapaxes(-1, -2).contiguous()
-    dK = dK.swapaxes(-1, -2).contiguous()
     # dW_K[h,a,c] = Sum_n,j(z[n,j,c]*dK[n,h,j,a])   (H, D, C)
-    dW_K = (dK.permute(1, 3, 0, 2).reshape(H * D, N * T) @ z.reshape(N * T, C)).reshape(H, D, C)
+    dW_K = (dK.permute(0, 2, 1, 3).reshape(N * T, H * D).T @ z.reshape(N * T, C)).reshape(H, D, C)
     # dW_V[h,a,c] = Sum_n,j(z[n,j,c]*dV[n,h,j,a])   (H, D, C)
-    dW_V = (dV.permute(1, 3, 0, 2).reshape(H * D, N * T) @ z.reshape(N * T, C)).reshape(H, D, C)
+    dW_V = (dV.permute(0, 2, 1, 3).reshape(N * T, H * D).T @ z.reshape(N * T, C)).reshape(H, D, C)
     rows = workspace.rows(T, H * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
@@ -666,27 +648,27 @@ def attention_block_lean_backward(
     dW_Q = torch.zeros((parts, H, D, C), dtype=dtype, device=device)
     dW_O = torch.zeros((parts, C, H, D), dtype=dtype, device=device)
 
-    def dz_product_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
+    def dz_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
-        dz_product = torch.matmul(
+        # dz[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
+        #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
+        dz = torch.mm(
             dK[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
             W_K.reshape(H * D, C),
             out=room(0, i_2, C),
         )
-        dz_product_2 = torch.matmul(
+        dz_part = torch.mm(
             dQ[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
             W_Q.reshape(H * D, C),
-            out=room(1, i_2, C),
-        )
-        dz_product_3 = torch.matmul(
-            dV[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
-            W_V.reshape(H * D, C),
             out=room(2, i_2, C),
         )
-        # dz[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
-        #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
-        dz = torch.add(dz_product, dz_product_2, out=room(0, i_2, C))
-        dz.add_(dz_product_3)
+        dz.add_(dz_part)
+        dz_part_2 = torch.mm(
+            dV[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
+            W_V.reshape(H * D, C),
+            out=room(3, i_2, C),
+        )
+        dz.add_(dz_part_2)
         # dxhat[n,i,c] = gamma[c]*dz[n,i,c]
         dxhat = torch.mul(gamma, dz, out=room(1, i_2, C))
         dx_part = (dxhat * xhat[n_2, i_2]).sum(dim=1) / C
@@ -706,7 +688,7 @@ def attention_block_lean_backward(
         # dW_Q[h,a,c] = Sum_n,i(z[n,i,c]*dQ[n,h,i,a])
         dW_Q_block = room(0, H, D, C)
         dW_Q_block.copy_(
-            (dQ[n_2, :, i_2].swapaxes(-1, -2).reshape(H * D, (i_2.stop - i_2.start)) @ z[n_2, i_2]).reshape(H, D, C)
+            (dQ[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D).T @ z[n_2, i_2]).reshape(H, D, C)
         )
         dW_Q[part].add_(dW_Q_block)
         # dW_O[c,h,a] = Sum_n,i(dy[n,i,c]*O[n,h,i,a])
@@ -716,7 +698,7 @@ def attention_block_lean_backward(
         )
         dW_O[part].add_(dW_O_block)
 
-    workspace.sweep(dz_product_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
+    workspace.sweep(dz_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
     dW_Q = dW_Q[0] if parts == 1 else dW_Q.sum(dim=0)
@@ -736,7 +718,7 @@ _operator = Operator(
     "attention_block",
     attention_block_forward,
     attention_block_backward,
-    version="v425e6928",
+    version="v17e85f1b",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),
@@ -819,7 +801,7 @@ _lean_operator = Operator(
     "attention_block_lean",
     attention_block_lean_forward,
     attention_block_lean_backward,
-    version="vdc2f19bc",
+    version="v480c1709",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),

@@ -96,11 +96,7 @@ def attention_grouped_forward(
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             torch.exp(S, out=A_exp[n, g, r, i, j])
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
-                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                )
-                A_exp[n, g, r, i, j][:, :, :, j_cut.start - j.start :].mul_(seen)
+                A_exp[n, g, r, i, j].tril_(i.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp[n, g, r, i, j].sum(dim=-1)
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
@@ -114,8 +110,8 @@ def attention_grouped_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=4)), (0, 1, 2, 3))
-    ) / math.sqrt(d_k) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1, 2, 3))
+    ) / math.sqrt(d_k) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1, 2)))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
@@ -154,8 +150,8 @@ def attention_grouped_backward(
     workspace = workspace or Workspace()
     dQ_product = workspace.empty((N, G, R, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N, G), (R,))
-    dK = torch.zeros((parts, N, G, d_k, T_k), dtype=dtype, device=device)
-    dV = torch.zeros((parts, N, G, d_v, T_k), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, G, T_k, d_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, G, T_k, d_v), dtype=dtype, device=device)
 
     def dS_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
@@ -176,18 +172,16 @@ def attention_grouped_backward(
                 dQ_product[n, g, r, i].add_(dQ_product_tile)
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, n, g, d_k, j))
-            dK[part, n, g, :, j].add_(dK_block)
+            dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n, g, j, d_k))
+            dK[part, n, g, j].add_(dK_block)
             # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, g, r, i, j], out=room(2, n, g, d_v, j))
-            dV[part, n, g, :, j].add_(dV_block)
+            dV_block = torch.matmul(A_exp[n, g, r, i, j].swapaxes(-1, -2), dO_divided, out=room(2, n, g, j, d_v))
+            dV[part, n, g, j].add_(dV_block)
 
     workspace.sweep(dS_block, T_q, rows, (), (R,), T_k, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
-    dK = dK.swapaxes(-1, -2).contiguous()
-    dV = dV.swapaxes(-1, -2).contiguous()
     # dQ[n,g,r,i,a] = Sum_j(K[n,g,j,a]*dS[n,g,r,i,j])/sqrt(d_k)   (N, G, R, T_q, d_k)
     dQ = dQ_product / math.sqrt(d_k)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -280,11 +274,7 @@ def attention_grouped_lean_forward(
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.exp(S, out=room(1, n, g, i, j))
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
-                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                )
-                A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
+                A_exp.tril_(i.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
@@ -296,8 +286,8 @@ def attention_grouped_lean_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=4)), (0, 1, 2, 3))
-    ) / math.sqrt(d_k) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1, 2, 3))
+    ) / math.sqrt(d_k) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1, 2)))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
@@ -337,8 +327,8 @@ def attention_grouped_lean_backward(
     rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ_product = workspace.empty((N, G, R, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N, G), (R,))
-    dK = torch.zeros((parts, N, G, d_k, T_k), dtype=dtype, device=device)
-    dV = torch.zeros((parts, N, G, d_v, T_k), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, G, T_k, d_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, G, T_k, d_v), dtype=dtype, device=device)
 
     def S_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
@@ -375,18 +365,16 @@ def attention_grouped_lean_backward(
                 dQ_product[n, g, r, i].add_(dQ_product_tile)
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(5, n, g, d_k, j))
-            dK[part, n, g, :, j].add_(dK_block)
+            dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, n, g, j, d_k))
+            dK[part, n, g, j].add_(dK_block)
             # dV[n,g,j,c] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(4, n, g, d_v, j))
-            dV[part, n, g, :, j].add_(dV_block)
+            dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(4, n, g, j, d_v))
+            dV[part, n, g, j].add_(dV_block)
 
     workspace.sweep(S_block, T_q, rows, (), (R,), T_k, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
-    dK = dK.swapaxes(-1, -2).contiguous()
-    dV = dV.swapaxes(-1, -2).contiguous()
     # dQ[n,g,r,i,a] = Sum_j(K[n,g,j,a]*dS[n,g,r,i,j])/sqrt(d_k)   (N, G, R, T_q, d_k)
     dQ = dQ_product / math.sqrt(d_k)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -396,7 +384,7 @@ _operator = Operator(
     "attention_grouped",
     attention_grouped_forward,
     attention_grouped_backward,
-    version="v84cba49e",
+    version="vcb953d28",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),
@@ -446,7 +434,7 @@ _lean_operator = Operator(
     "attention_grouped_lean",
     attention_grouped_lean_forward,
     attention_grouped_lean_backward,
-    version="v17c8128b",
+    version="v525254fe",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),

@@ -102,8 +102,8 @@ def attention_padding_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=3)), (0, 1, 2))
-    ) / math.sqrt(d_k) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1, 2))
+    ) / math.sqrt(d_k) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1, 2)))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
@@ -143,8 +143,8 @@ def attention_padding_backward(
     rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((B, H, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (B, H), ())
-    dK = torch.zeros((parts, B, H, d_k, T_k), dtype=dtype, device=device)
-    dV = torch.zeros((parts, B, H, d_v, T_k), dtype=dtype, device=device)
+    dK = torch.zeros((parts, B, H, T_k, d_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, B, H, T_k, d_v), dtype=dtype, device=device)
 
     def dS_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h."""
@@ -164,19 +164,17 @@ def attention_padding_backward(
                 dQ[b, h, i].add_(dQ_tile)
             # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, b, h, d_k, j))
-            dK[part, b, h, :, j].add_(dK_block)
+            dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, b, h, j, d_k))
+            dK[part, b, h, j].add_(dK_block)
             # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[b, h, i, j], out=room(2, b, h, d_v, j))
-            dV[part, b, h, :, j].add_(dV_block)
+            dV_block = torch.matmul(A_exp[b, h, i, j].swapaxes(-1, -2), dO_divided, out=room(2, b, h, j, d_v))
+            dV[part, b, h, j].add_(dV_block)
         dQ[b, h, i].div_(math.sqrt(d_k))
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(B, H), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
-    dK = dK.swapaxes(-1, -2).contiguous()
-    dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -274,8 +272,8 @@ def attention_padding_lean_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=3)), (0, 1, 2))
-    ) / math.sqrt(d_k) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1, 2))
+    ) / math.sqrt(d_k) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1, 2)))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
@@ -315,8 +313,8 @@ def attention_padding_lean_backward(
     rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((B, H, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (B, H), ())
-    dK = torch.zeros((parts, B, H, d_k, T_k), dtype=dtype, device=device)
-    dV = torch.zeros((parts, B, H, d_v, T_k), dtype=dtype, device=device)
+    dK = torch.zeros((parts, B, H, T_k, d_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, B, H, T_k, d_v), dtype=dtype, device=device)
 
     def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h."""
@@ -345,19 +343,17 @@ def attention_padding_lean_backward(
                 dQ[b, h, i].add_(dQ_tile)
             # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(5, b, h, d_k, j))
-            dK[part, b, h, :, j].add_(dK_block)
+            dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, b, h, j, d_k))
+            dK[part, b, h, j].add_(dK_block)
             # dV[b,h,j,c] = Sum_i(A[b,h,i,j]*dO[b,h,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(4, b, h, d_v, j))
-            dV[part, b, h, :, j].add_(dV_block)
+            dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(4, b, h, j, d_v))
+            dV[part, b, h, j].add_(dV_block)
         dQ[b, h, i].div_(math.sqrt(d_k))
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(B, H), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
-    dK = dK.swapaxes(-1, -2).contiguous()
-    dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -365,7 +361,7 @@ _operator = Operator(
     "attention_padding",
     attention_padding_forward,
     attention_padding_backward,
-    version="vf449c11a",
+    version="v4c994b96",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "keep: B... T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -396,7 +392,7 @@ _lean_operator = Operator(
     "attention_padding_lean",
     attention_padding_lean_forward,
     attention_padding_lean_backward,
-    version="veb29ebc5",
+    version="vc870df85",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "keep: B... T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=(

@@ -74,7 +74,7 @@ def attention_softcap_forward(
         U_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        U = torch.matmul(U_part, K[n].swapaxes(-1, -2), out=t[n, i])
+        U = torch.bmm(U_part, K[n].swapaxes(-1, -2), out=t[n, i])
         # t[n,i,j] = tanh(U[n,i,j]/cap)
         torch.div(U, cap, out=t[n, i])
         torch.tanh(t[n, i], out=t[n, i])
@@ -92,7 +92,7 @@ def attention_softcap_forward(
         A_sum[n, i] = torch.clamp(A_exp[n, i].sum(dim=-1), min=1)
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp[n, i], V[n], out=O[n, i])
+        torch.bmm(A_exp[n, i], V[n], out=O[n, i])
         O[n, i].div_(A_sum[n, i][..., None])
 
     def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
@@ -102,7 +102,7 @@ def attention_softcap_forward(
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-            U = torch.matmul(U_part, K[n, j].swapaxes(-1, -2), out=t[n, i, j])
+            U = torch.bmm(U_part, K[n, j].swapaxes(-1, -2), out=t[n, i, j])
             # t[n,i,j] = tanh(U[n,i,j]/cap)
             torch.div(U, cap, out=t[n, i, j])
             torch.tanh(t[n, i, j], out=t[n, i, j])
@@ -163,8 +163,8 @@ def attention_softcap_backward(
     rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
-    dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
-    dV = torch.zeros((parts, N, d_v, T_k), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, T_k, d_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, T_k, d_v), dtype=dtype, device=device)
 
     def dU_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
@@ -177,7 +177,7 @@ def attention_softcap_backward(
             #     product
             dU = torch.square(t[n, i, j], out=room(2, n, i, j))
             dU.copy_(1 - dU)
-            dU_part_2 = torch.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(4, n, i, j))
+            dU_part_2 = torch.bmm(dO_divided, V[n, j].swapaxes(-1, -2), out=room(4, n, i, j))
             dU_part_2.sub_(dU_part[..., None])
             dU.mul_(dU_part_2)
             dU.mul_(A_exp[n, i, j])
@@ -185,17 +185,15 @@ def attention_softcap_backward(
             dQ[n, i].baddbmm_(dU, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
-            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dU)
+            dK[part, n, j].baddbmm_(dU.swapaxes(-1, -2), dK_part)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[n, i, j])
+            dV[part, n, j].baddbmm_(A_exp[n, i, j].swapaxes(-1, -2), dO_divided)
         dQ[n, i].div_(math.sqrt(d_k))
 
     workspace.sweep(dU_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
-    dK = dK.swapaxes(-1, -2).contiguous()
-    dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -249,7 +247,7 @@ def attention_softcap_lean_forward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-            U = torch.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+            U = torch.bmm(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
             # t[n,i,j] = tanh(U[n,i,j]/cap)
             t = torch.div(U, cap, out=room(1, n, i, j))
             torch.tanh(t, out=t)
@@ -292,7 +290,7 @@ def attention_softcap_lean_forward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-            U = torch.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+            U = torch.bmm(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
             # t[n,i,j] = tanh(U[n,i,j]/cap)
             t = torch.div(U, cap, out=room(1, n, i, j))
             torch.tanh(t, out=t)
@@ -301,11 +299,7 @@ def attention_softcap_lean_forward(
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.exp(S, out=room(1, n, i, j))
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
-                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                )
-                A_exp[:, :, j_cut.start - j.start :].mul_(seen)
+                A_exp.tril_(i.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
@@ -354,8 +348,8 @@ def attention_softcap_lean_backward(
     rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
-    dK = torch.zeros((parts, N, d_k, T_k), dtype=dtype, device=device)
-    dV = torch.zeros((parts, N, d_v, T_k), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, T_k, d_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, T_k, d_v), dtype=dtype, device=device)
 
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
@@ -366,7 +360,7 @@ def attention_softcap_lean_backward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-            U = torch.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(3, n, i, j))
+            U = torch.bmm(U_part, K[n, j].swapaxes(-1, -2), out=room(3, n, i, j))
             # t[n,i,j] = tanh(U[n,i,j]/cap)
             t = torch.div(U, cap, out=room(3, n, i, j))
             torch.tanh(t, out=t)
@@ -389,7 +383,7 @@ def attention_softcap_lean_backward(
             #     product
             dU = torch.square(t, out=room(3, n, i, j))
             dU.copy_(1 - dU)
-            dU_part_2 = torch.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(6, n, i, j))
+            dU_part_2 = torch.bmm(dO_divided, V[n, j].swapaxes(-1, -2), out=room(6, n, i, j))
             dU_part_2.sub_(dU_part[..., None])
             dU.mul_(dU_part_2)
             dU.mul_(A_exp)
@@ -397,17 +391,15 @@ def attention_softcap_lean_backward(
             dQ[n, i].baddbmm_(dU, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
-            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dU)
+            dK[part, n, j].baddbmm_(dU.swapaxes(-1, -2), dK_part)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp)
+            dV[part, n, j].baddbmm_(A_exp.swapaxes(-1, -2), dO_divided)
         dQ[n, i].div_(math.sqrt(d_k))
 
     workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
-    dK = dK.swapaxes(-1, -2).contiguous()
-    dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -415,7 +407,7 @@ _operator = Operator(
     "attention_softcap",
     attention_softcap_forward,
     attention_softcap_backward,
-    version="v6989cc73",
+    version="v4c89a82b",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),
@@ -449,7 +441,7 @@ _lean_operator = Operator(
     "attention_softcap_lean",
     attention_softcap_lean_forward,
     attention_softcap_lean_backward,
-    version="v7318345d",
+    version="vf379239b",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),

@@ -65,7 +65,7 @@ def attention_window_forward(
         S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=A_exp[n, i, j])
+        S = torch.bmm(S_part, K[n, j].swapaxes(-1, -2), out=A_exp[n, i, j])
         A_masked = S
         if i.start + 1 < j.stop:
             j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
@@ -90,7 +90,7 @@ def attention_window_forward(
         A_sum[n, i] = torch.clamp(A_exp[n, i, j].sum(dim=-1), min=1)
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp[n, i, j], V[n, j], out=O[n, i])
+        torch.bmm(A_exp[n, i, j], V[n, j], out=O[n, i])
         O[n, i].div_(A_sum[n, i][..., None])
 
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
@@ -100,21 +100,17 @@ def attention_window_forward(
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-            S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=A_exp[n, i, j])
+            S = torch.bmm(S_part, K[n, j].swapaxes(-1, -2), out=A_exp[n, i, j])
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
             torch.exp(S, out=A_exp[n, i, j])
             if i.start + 1 < j.stop:
-                j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                )
-                A_exp[n, i, j][:, :, j_cut.start - j.start :].mul_(seen)
+                A_exp[n, i, j].tril_(i.start - j.start)
             if j.start < math.floor(i.stop - window - 1) + 1:
                 j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-                seen_2 = torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
+                seen = torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
                     j_cut.start, j_cut.stop, dtype=dtype, device=device
                 ) < window
-                A_exp[n, i, j][:, :, : j_cut.stop - j.start].mul_(seen_2)
+                A_exp[n, i, j][:, :, : j_cut.stop - j.start].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp[n, i, j].sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
@@ -124,8 +120,8 @@ def attention_window_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=2)), (0, 1))
-    ) / math.sqrt(d_k) * float(largest(torch.sqrt((K * K).sum(dim=2)), (0, 1)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1))
+    ) / math.sqrt(d_k) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1)))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
@@ -164,8 +160,8 @@ def attention_window_backward(
     workspace = workspace or Workspace()
     dQ = workspace.empty((N, T, d_k), dtype, device)
     parts = workspace.parts(T, rows, (N,), ())
-    dK = torch.zeros((parts, N, d_k, T), dtype=dtype, device=device)
-    dV = torch.zeros((parts, N, d_v, T), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, T, d_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, T, d_v), dtype=dtype, device=device)
 
     def dS_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
@@ -176,24 +172,22 @@ def attention_window_backward(
             # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
             #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c]); dA[n,i,j] =
             #     Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the product
-            dS = torch.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(2, n, i, j))
+            dS = torch.bmm(dO_divided, V[n, j].swapaxes(-1, -2), out=room(2, n, i, j))
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp[n, i, j])
             # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
             dQ[n, i].baddbmm_(dS, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
-            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
+            dK[part, n, j].baddbmm_(dS.swapaxes(-1, -2), dK_part)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp[n, i, j])
+            dV[part, n, j].baddbmm_(A_exp[n, i, j].swapaxes(-1, -2), dO_divided)
         dQ[n, i].div_(math.sqrt(d_k))
 
     workspace.sweep(dS_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
-    dK = dK.swapaxes(-1, -2).contiguous()
-    dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -240,7 +234,7 @@ def attention_window_lean_forward(
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-            S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+            S = torch.bmm(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
             A_masked = S
             if i.start + 1 < j.stop:
                 j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
@@ -286,21 +280,17 @@ def attention_window_lean_forward(
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-            S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+            S = torch.bmm(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
             A_exp = torch.exp(S, out=room(1, n, i, j))
             if i.start + 1 < j.stop:
-                j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                )
-                A_exp[:, :, j_cut.start - j.start :].mul_(seen)
+                A_exp.tril_(i.start - j.start)
             if j.start < math.floor(i.stop - window - 1) + 1:
                 j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-                seen_2 = torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
+                seen = torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
                     j_cut.start, j_cut.stop, dtype=dtype, device=device
                 ) < window
-                A_exp[:, :, : j_cut.stop - j.start].mul_(seen_2)
+                A_exp[:, :, : j_cut.stop - j.start].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
@@ -310,8 +300,8 @@ def attention_window_lean_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=2)), (0, 1))
-    ) / math.sqrt(d_k) * float(largest(torch.sqrt((K * K).sum(dim=2)), (0, 1)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1))
+    ) / math.sqrt(d_k) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1)))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
@@ -351,8 +341,8 @@ def attention_window_lean_backward(
     rows = workspace.rows(T, T, matrices=True, tiles=True)
     dQ = workspace.empty((N, T, d_k), dtype, device)
     parts = workspace.parts(T, rows, (N,), ())
-    dK = torch.zeros((parts, N, d_k, T), dtype=dtype, device=device)
-    dV = torch.zeros((parts, N, d_v, T), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, T, d_k), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, T, d_v), dtype=dtype, device=device)
 
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
@@ -363,7 +353,7 @@ def attention_window_lean_backward(
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-            S = torch.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(3, n, i, j))
+            S = torch.bmm(S_part, K[n, j].swapaxes(-1, -2), out=room(3, n, i, j))
             A_masked = S
             if i.start + 1 < j.stop:
                 j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
@@ -387,24 +377,22 @@ def attention_window_lean_backward(
             # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
             #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c]); dA[n,i,j] =
             #     Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the product
-            dS = torch.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(4, n, i, j))
+            dS = torch.bmm(dO_divided, V[n, j].swapaxes(-1, -2), out=room(4, n, i, j))
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp)
             # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
             dQ[n, i].baddbmm_(dS, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
-            dK[part, n, :, j].baddbmm_(dK_part.swapaxes(-1, -2), dS)
+            dK[part, n, j].baddbmm_(dS.swapaxes(-1, -2), dK_part)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
-            dV[part, n, :, j].baddbmm_(dO_divided.swapaxes(-1, -2), A_exp)
+            dV[part, n, j].baddbmm_(A_exp.swapaxes(-1, -2), dO_divided)
         dQ[n, i].div_(math.sqrt(d_k))
 
     workspace.sweep(S_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
-    dK = dK.swapaxes(-1, -2).contiguous()
-    dV = dV.swapaxes(-1, -2).contiguous()
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -412,7 +400,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
-    version="vc38a005c",
+    version="vf6b0588f",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -445,7 +433,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
-    version="vabe05c8f",
+    version="v5f87eb36",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

@@ -60,7 +60,7 @@ def clip_loss_forward(
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.matmul(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S[i])
         # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
         R_top[i] = S[i].amax(dim=-1)
         R_log_exp = torch.sub(S[i], R_top[i][..., None], out=room(0, i, N))
@@ -72,7 +72,7 @@ def clip_loss_forward(
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.matmul(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S[i])
         # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
         R_top[i] = 0
         R_log_exp = torch.exp(S[i], out=room(0, i, N))
@@ -80,8 +80,8 @@ def clip_loss_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        torch.sqrt((A * A).sum(dim=1)).amax(dim=-1)
-    ) / math.sqrt(tau**2) * float(torch.sqrt((B * B).sum(dim=1)).amax(dim=-1))
+        torch.linalg.vector_norm(A, dim=-1).amax(dim=-1)
+    ) / math.sqrt(tau**2) * float(torch.linalg.vector_norm(B, dim=-1).amax(dim=-1))
     workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows_2, (), (), N, dtype, device)
     # C[j] = logsumexp(S[i,j], over=i) = C_top + C_log   (N,)
     C_top = S.amax(dim=0)
@@ -145,7 +145,7 @@ def clip_loss_backward(
             torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)
         ] -= (dcolumns + drows) / N
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
-        torch.matmul(dS, B, out=dA[i])
+        torch.mm(dS, B, out=dA[i])
         dA[i].div_(tau)
         dB_part = torch.div(A[i], tau, out=room(1, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
@@ -194,7 +194,7 @@ def clip_loss_lean_forward(
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.matmul(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S[i])
         # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
         R_top[i] = S[i].amax(dim=-1)
         R_log_exp = torch.sub(S[i], R_top[i][..., None], out=room(0, i, N))
@@ -206,7 +206,7 @@ def clip_loss_lean_forward(
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.matmul(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S[i])
         # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
         R_top[i] = 0
         R_log_exp = torch.exp(S[i], out=room(0, i, N))
@@ -214,8 +214,8 @@ def clip_loss_lean_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        torch.sqrt((A * A).sum(dim=1)).amax(dim=-1)
-    ) / math.sqrt(tau**2) * float(torch.sqrt((B * B).sum(dim=1)).amax(dim=-1))
+        torch.linalg.vector_norm(A, dim=-1).amax(dim=-1)
+    ) / math.sqrt(tau**2) * float(torch.linalg.vector_norm(B, dim=-1).amax(dim=-1))
     workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows_2, (), (), N, dtype, device)
     # C[j] = logsumexp(S[i,j], over=i) = C_top + C_log   (N,)
     C_top = S.amax(dim=0)
@@ -269,7 +269,7 @@ def clip_loss_lean_backward(
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        S = torch.matmul(S_part, B.T, out=room(1, i, N))
+        S = torch.mm(S_part, B.T, out=room(1, i, N))
         # dS[i,j] = dR[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) + dC[j]*exp(S[i,j])/Sum_i_2(exp(S[i_2,j])) - [i =
         #     j]*dcolumns/N - [i = j]*drows/N
         dS = torch.sub(S, C_top, out=room(0, i, N))
@@ -283,7 +283,7 @@ def clip_loss_lean_backward(
             torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)
         ] -= (dcolumns + drows) / N
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
-        torch.matmul(dS, B, out=dA[i])
+        torch.mm(dS, B, out=dA[i])
         dA[i].div_(tau)
         dB_part = torch.div(A[i], tau, out=room(2, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
@@ -366,7 +366,7 @@ _operator = Operator(
     "clip_loss",
     clip_loss_forward,
     clip_loss_backward,
-    version="v47f72cf9",
+    version="vfa4d1641",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -396,7 +396,7 @@ _lean_operator = Operator(
     "clip_loss_lean",
     clip_loss_lean_forward,
     clip_loss_lean_backward,
-    version="v309c124d",
+    version="vae5d6032",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

@@ -17,7 +17,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
+from .runtime import Array, Saved, bind, cast, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -68,15 +68,15 @@ def feed_forward_forward(
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
-        torch.matmul(x[n], W_1.T, out=u[n])
-        u[n].add_(b_1)
+        torch.addmm(b_1, x[n], W_1.T, out=u[n])
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        normal_cdf(u[n], out=Phi[n])
+        torch.mul(u[n], -math.sqrt(0.5), out=Phi[n])
+        torch.erfc(Phi[n], out=Phi[n])
+        Phi[n].mul_(0.5)
         # h[n,f] = Phi[n,f]*u[n,f]
-        scaled_normal_cdf(u[n], Phi[n], out=h[n])
+        torch.mul(u[n], Phi[n], out=h[n])
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
-        torch.matmul(h[n], W_2.T, out=y[n])
-        y[n].add_(b_2)
+        torch.addmm(b_2, h[n], W_2.T, out=y[n])
 
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device)
     saved = (leading, types, C, F, N, x, W_1, W_2, u, Phi, h)
@@ -117,17 +117,16 @@ def feed_forward_backward(
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
-        dh = torch.matmul(dy[n], W_2, out=room(0, n, F))
-        du_exp = room(1, n, F)
-        exp_at(u[n], (0, 0, -0.5, 0), out=du_exp)
+        dh = torch.mm(dy[n], W_2, out=room(0, n, F))
+        du_exp = torch.square(u[n], out=room(1, n, F))
+        du_exp.mul_(-0.5)
+        torch.exp(du_exp, out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = torch.mul(du_exp, u[n], out=room(1, n, F))
-        torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
-        du.add_(Phi[n])
+        du = torch.addcmul(Phi[n], du_exp, u[n], value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=room(1, n, F))
         du.mul_(dh)
         # dx[n,c] = Sum_f(W_1[f,c]*du[n,f])
-        torch.matmul(du, W_1, out=dx[n])
+        torch.mm(du, W_1, out=dx[n])
         # dW_1[f,c] = Sum_n(du[n,f]*x[n,c])
         dW_1[part].addmm_(du.T, x[n])
         # db_1[f] = Sum_n(du[n,f])
@@ -192,17 +191,15 @@ def feed_forward_lean_forward(
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
-        u = torch.matmul(x[n], W_1.T, out=room(0, n, F))
-        u.add_(b_1)
+        u = torch.addmm(b_1, x[n], W_1.T, out=room(0, n, F))
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        Phi = room(1, n, F)
-        normal_cdf(u, out=Phi)
+        Phi = torch.mul(u, -math.sqrt(0.5), out=room(1, n, F))
+        torch.erfc(Phi, out=Phi)
+        Phi.mul_(0.5)
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = room(0, n, F)
-        scaled_normal_cdf(u, Phi, out=h)
+        h = torch.mul(u, Phi, out=room(0, n, F))
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
-        torch.matmul(h, W_2.T, out=y[n])
-        y[n].add_(b_2)
+        torch.addmm(b_2, h, W_2.T, out=y[n])
 
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device)
     saved = (leading, types, C, F, N, x, W_1, b_1, W_2)
@@ -243,26 +240,24 @@ def feed_forward_lean_backward(
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
-        u = torch.matmul(x[n], W_1.T, out=room(0, n, F))
-        u.add_(b_1)
+        u = torch.addmm(b_1, x[n], W_1.T, out=room(0, n, F))
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        Phi = room(1, n, F)
-        normal_cdf(u, out=Phi)
+        Phi = torch.mul(u, -math.sqrt(0.5), out=room(1, n, F))
+        torch.erfc(Phi, out=Phi)
+        Phi.mul_(0.5)
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = room(2, n, F)
-        scaled_normal_cdf(u, Phi, out=h)
+        h = torch.mul(u, Phi, out=room(2, n, F))
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
-        dh = torch.matmul(dy[n], W_2, out=room(3, n, F))
-        du_exp = room(4, n, F)
-        exp_at(u, (0, 0, -0.5, 0), out=du_exp)
+        dh = torch.mm(dy[n], W_2, out=room(3, n, F))
+        du_exp = torch.square(u, out=room(4, n, F))
+        du_exp.mul_(-0.5)
+        torch.exp(du_exp, out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = torch.mul(du_exp, u, out=room(4, n, F))
-        torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
-        du.add_(Phi)
+        du = torch.addcmul(Phi, du_exp, u, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=room(4, n, F))
         du.mul_(dh)
         # dx[n,c] = Sum_f(W_1[f,c]*du[n,f])
-        torch.matmul(du, W_1, out=dx[n])
+        torch.mm(du, W_1, out=dx[n])
         # dW_1[f,c] = Sum_n(du[n,f]*x[n,c])
         dW_1[part].addmm_(du.T, x[n])
         # db_1[f] = Sum_n(du[n,f])
@@ -287,7 +282,7 @@ _operator = Operator(
     "feed_forward",
     feed_forward_forward,
     feed_forward_backward,
-    version="v03dddcc7",
+    version="va3463535",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "W_2", "u", "Phi", "h"),
@@ -321,7 +316,7 @@ _lean_operator = Operator(
     "feed_forward_lean",
     feed_forward_lean_forward,
     feed_forward_lean_backward,
-    version="v95d881b3",
+    version="v6baf6723",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "b_1", "W_2"),

@@ -25,7 +25,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
+from .runtime import Array, Saved, bind, cast, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -99,17 +99,17 @@ def feed_forward_block_forward(
         # xhat[n,c] = r[n]*xc[n,c]
         torch.mul(r[n][..., None], xc, out=xhat[n])
         # z[n,c] = gamma[c]*xhat[n,c] + beta[c]
-        torch.mul(gamma, xhat[n], out=z[n])
-        z[n].add_(beta)
+        torch.addcmul(beta, gamma, xhat[n], out=z[n])
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
-        torch.matmul(z[n], W_1.T, out=u[n])
-        u[n].add_(b_1)
+        torch.addmm(b_1, z[n], W_1.T, out=u[n])
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        normal_cdf(u[n], out=Phi[n])
+        torch.mul(u[n], -math.sqrt(0.5), out=Phi[n])
+        torch.erfc(Phi[n], out=Phi[n])
+        Phi[n].mul_(0.5)
         # h[n,f] = Phi[n,f]*u[n,f]
-        scaled_normal_cdf(u[n], Phi[n], out=h[n])
+        torch.mul(u[n], Phi[n], out=h[n])
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
-        torch.matmul(h[n], W_2.T, out=y[n])
+        torch.mm(h[n], W_2.T, out=y[n])
         torch.add(x[n], y[n], out=y[n])
         y[n].add_(b_2)
 
@@ -155,17 +155,16 @@ def feed_forward_block_backward(
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
-        dh = torch.matmul(dy[n], W_2, out=room(0, n, F))
-        du_exp = room(1, n, F)
-        exp_at(u[n], (0, 0, -0.5, 0), out=du_exp)
+        dh = torch.mm(dy[n], W_2, out=room(0, n, F))
+        du_exp = torch.square(u[n], out=room(1, n, F))
+        du_exp.mul_(-0.5)
+        torch.exp(du_exp, out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = torch.mul(du_exp, u[n], out=room(1, n, F))
-        torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
-        du.add_(Phi[n])
+        du = torch.addcmul(Phi[n], du_exp, u[n], value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=room(1, n, F))
         du.mul_(dh)
         # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
-        torch.matmul(du, W_1, out=dz[n])
+        torch.mm(du, W_1, out=dz[n])
         # dW_1[f,c] = Sum_n(du[n,f]*z[n,c])
         dW_1[part].addmm_(du.T, z[n])
         # db_1[f] = Sum_n(du[n,f])
@@ -282,8 +281,7 @@ def feed_forward_block_lean_forward(
         # xhat[n,c] = r[n]*xc[n,c]
         torch.mul(r[n][..., None], xc, out=xhat[n])
         # z[n,c] = gamma[c]*xhat[n,c] + beta[c]
-        torch.mul(gamma, xhat[n], out=z[n])
-        z[n].add_(beta)
+        torch.addcmul(beta, gamma, xhat[n], out=z[n])
 
     workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
     rows = workspace.rows(N, F, matrices=True)
@@ -292,16 +290,15 @@ def feed_forward_block_lean_forward(
     def u_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
-        u = torch.matmul(z[n_2], W_1.T, out=room(0, n_2, F))
-        u.add_(b_1)
+        u = torch.addmm(b_1, z[n_2], W_1.T, out=room(0, n_2, F))
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        Phi = room(1, n_2, F)
-        normal_cdf(u, out=Phi)
+        Phi = torch.mul(u, -math.sqrt(0.5), out=room(1, n_2, F))
+        torch.erfc(Phi, out=Phi)
+        Phi.mul_(0.5)
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = room(0, n_2, F)
-        scaled_normal_cdf(u, Phi, out=h)
+        h = torch.mul(u, Phi, out=room(0, n_2, F))
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
-        torch.matmul(h, W_2.T, out=y[n_2])
+        torch.mm(h, W_2.T, out=y[n_2])
         torch.add(x[n_2], y[n_2], out=y[n_2])
         y[n_2].add_(b_2)
 
@@ -347,26 +344,24 @@ def feed_forward_block_lean_backward(
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
-        u = torch.matmul(z[n], W_1.T, out=room(0, n, F))
-        u.add_(b_1)
+        u = torch.addmm(b_1, z[n], W_1.T, out=room(0, n, F))
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        Phi = room(1, n, F)
-        normal_cdf(u, out=Phi)
+        Phi = torch.mul(u, -math.sqrt(0.5), out=room(1, n, F))
+        torch.erfc(Phi, out=Phi)
+        Phi.mul_(0.5)
         # h[n,f] = Phi[n,f]*u[n,f]
-        h = room(2, n, F)
-        scaled_normal_cdf(u, Phi, out=h)
+        h = torch.mul(u, Phi, out=room(2, n, F))
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
-        dh = torch.matmul(dy[n], W_2, out=room(3, n, F))
-        du_exp = room(4, n, F)
-        exp_at(u, (0, 0, -0.5, 0), out=du_exp)
+        dh = torch.mm(dy[n], W_2, out=room(3, n, F))
+        du_exp = torch.square(u, out=room(4, n, F))
+        du_exp.mul_(-0.5)
+        torch.exp(du_exp, out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = torch.mul(du_exp, u, out=room(4, n, F))
-        torch.mul(du, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du)
-        du.add_(Phi)
+        du = torch.addcmul(Phi, du_exp, u, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=room(4, n, F))
         du.mul_(dh)
         # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
-        torch.matmul(du, W_1, out=dz[n])
+        torch.mm(du, W_1, out=dz[n])
         # dW_1[f,c] = Sum_n(du[n,f]*z[n,c])
         dW_1[part].addmm_(du.T, z[n])
         # db_1[f] = Sum_n(du[n,f])
@@ -421,7 +416,7 @@ _operator = Operator(
     "feed_forward_block",
     feed_forward_block_forward,
     feed_forward_block_backward,
-    version="v73427044",
+    version="vfaef75f6",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),
@@ -467,7 +462,7 @@ _lean_operator = Operator(
     "feed_forward_block_lean",
     feed_forward_block_lean_forward,
     feed_forward_block_lean_backward,
-    version="vd73091fd",
+    version="vc912a86a",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -56,7 +56,7 @@ def info_nce_forward(
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.matmul(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S[i])
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = S[i].amax(dim=-1)
         L_log_exp = torch.sub(S[i], L_top[i][..., None], out=room(0, i, N))
@@ -68,7 +68,7 @@ def info_nce_forward(
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.matmul(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S[i])
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
         L_log_exp = torch.exp(S[i], out=room(0, i, N))
@@ -76,8 +76,8 @@ def info_nce_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        torch.sqrt((A * A).sum(dim=1)).amax(dim=-1)
-    ) / math.sqrt(tau**2) * float(torch.sqrt((B * B).sum(dim=1)).amax(dim=-1))
+        torch.linalg.vector_norm(A, dim=-1).amax(dim=-1)
+    ) / math.sqrt(tau**2) * float(torch.linalg.vector_norm(B, dim=-1).amax(dim=-1))
     workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype, device)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[torch.arange(N, device=device), torch.arange(N, device=device)] + L_log).sum(dim=-1) / N
@@ -121,7 +121,7 @@ def info_nce_backward(
         torch.mul((dL * torch.exp(-L_log[i]))[..., None], dS, out=dS)
         dS[torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
-        torch.matmul(dS, B, out=dA[i])
+        torch.mm(dS, B, out=dA[i])
         dA[i].div_(tau)
         dB_part = torch.div(A[i], tau, out=room(1, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
@@ -168,7 +168,7 @@ def info_nce_lean_forward(
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.matmul(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S[i])
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = S[i].amax(dim=-1)
         L_log_exp = torch.sub(S[i], L_top[i][..., None], out=room(0, i, N))
@@ -180,7 +180,7 @@ def info_nce_lean_forward(
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.matmul(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S[i])
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
         L_log_exp = torch.exp(S[i], out=room(0, i, N))
@@ -188,8 +188,8 @@ def info_nce_lean_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        torch.sqrt((A * A).sum(dim=1)).amax(dim=-1)
-    ) / math.sqrt(tau**2) * float(torch.sqrt((B * B).sum(dim=1)).amax(dim=-1))
+        torch.linalg.vector_norm(A, dim=-1).amax(dim=-1)
+    ) / math.sqrt(tau**2) * float(torch.linalg.vector_norm(B, dim=-1).amax(dim=-1))
     workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype, device)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[torch.arange(N, device=device), torch.arange(N, device=device)] + L_log).sum(dim=-1) / N
@@ -230,14 +230,14 @@ def info_nce_lean_backward(
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        S = torch.matmul(S_part, B.T, out=room(1, i, N))
+        S = torch.mm(S_part, B.T, out=room(1, i, N))
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
         dS = torch.sub(S, L_top[i][..., None], out=room(0, i, N))
         torch.exp(dS, out=dS)
         torch.mul((dL * torch.exp(-L_log[i]))[..., None], dS, out=dS)
         dS[torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
-        torch.matmul(dS, B, out=dA[i])
+        torch.mm(dS, B, out=dA[i])
         dA[i].div_(tau)
         dB_part = torch.div(A[i], tau, out=room(2, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
@@ -293,7 +293,7 @@ def info_nce_value_and_gradient(
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.matmul(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S[i])
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = S[i].amax(dim=-1)
         L_log_exp = torch.sub(S[i], L_top[i][..., None], out=room(1, i, N))
@@ -303,7 +303,7 @@ def info_nce_value_and_gradient(
         dS = torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=room(1, i, N))
         dS[torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
-        torch.matmul(dS, B, out=dA[i])
+        torch.mm(dS, B, out=dA[i])
         dA[i].div_(tau)
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
@@ -324,7 +324,7 @@ _operator = Operator(
     "info_nce",
     info_nce_forward,
     info_nce_backward,
-    version="vf033b489",
+    version="vb63534a8",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -353,7 +353,7 @@ _lean_operator = Operator(
     "info_nce_lean",
     info_nce_lean_forward,
     info_nce_lean_backward,
-    version="v793ec5d2",
+    version="v2e54afe5",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

@@ -61,7 +61,7 @@ def info_nce_paired_forward(
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        torch.matmul(S_part, Z[partner].T, out=S[i])
+        torch.mm(S_part, Z[partner].T, out=S[i])
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = S[i].amax(dim=-1)
         L_log_exp = torch.sub(S[i], L_top[i][..., None], out=room(0, i, N))
@@ -73,15 +73,15 @@ def info_nce_paired_forward(
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        torch.matmul(S_part, Z[partner].T, out=S[i])
+        torch.mm(S_part, Z[partner].T, out=S[i])
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
         L_log_exp = torch.exp(S[i], out=room(0, i, N))
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    S_bound = float(torch.sqrt((Z * Z).sum(dim=1)).amax(dim=-1)) / math.sqrt(tau**2) * float(
-        torch.sqrt((Z[partner] * Z[partner]).sum(dim=1)).amax(dim=-1)
+    S_bound = float(torch.linalg.vector_norm(Z, dim=-1).amax(dim=-1)) / math.sqrt(tau**2) * float(
+        torch.linalg.vector_norm(Z[partner], dim=-1).amax(dim=-1)
     )
     workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype, device)
     # loss = Sum_i(-S[i,i] + L[i])/N
@@ -172,7 +172,7 @@ def info_nce_paired_lean_forward(
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        torch.matmul(S_part, Z[partner].T, out=S[i])
+        torch.mm(S_part, Z[partner].T, out=S[i])
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = S[i].amax(dim=-1)
         L_log_exp = torch.sub(S[i], L_top[i][..., None], out=room(0, i, N))
@@ -184,15 +184,15 @@ def info_nce_paired_lean_forward(
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        torch.matmul(S_part, Z[partner].T, out=S[i])
+        torch.mm(S_part, Z[partner].T, out=S[i])
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
         L_log_exp = torch.exp(S[i], out=room(0, i, N))
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    S_bound = float(torch.sqrt((Z * Z).sum(dim=1)).amax(dim=-1)) / math.sqrt(tau**2) * float(
-        torch.sqrt((Z[partner] * Z[partner]).sum(dim=1)).amax(dim=-1)
+    S_bound = float(torch.linalg.vector_norm(Z, dim=-1).amax(dim=-1)) / math.sqrt(tau**2) * float(
+        torch.linalg.vector_norm(Z[partner], dim=-1).amax(dim=-1)
     )
     workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype, device)
     # loss = Sum_i(-S[i,i] + L[i])/N
@@ -232,7 +232,7 @@ def info_nce_paired_lean_backward(
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        S = torch.matmul(S_part, Z[partner].T, out=room(1, i, N))
+        S = torch.mm(S_part, Z[partner].T, out=room(1, i, N))
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
         torch.sub(S, L_top[i][..., None], out=dS[i])
         torch.exp(dS[i], out=dS[i])
@@ -293,7 +293,7 @@ def info_nce_paired_value_and_gradient(
         S_part_2 = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        torch.matmul(S_part_2, S_part.T, out=S[i])
+        torch.mm(S_part_2, S_part.T, out=S[i])
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = S[i].amax(dim=-1)
         L_log_exp = torch.sub(S[i], L_top[i][..., None], out=dS[i])
@@ -310,7 +310,7 @@ def info_nce_paired_value_and_gradient(
         S_part_2 = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        torch.matmul(S_part_2, S_part.T, out=S[i])
+        torch.mm(S_part_2, S_part.T, out=S[i])
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
         L_log_exp = torch.exp(S[i], out=dS[i])
@@ -322,8 +322,8 @@ def info_nce_paired_value_and_gradient(
         dtau[part].add_(-((S[i] * dS[i]).sum(dim=(0, 1)) / tau))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    S_bound = float(torch.sqrt((Z * Z).sum(dim=1)).amax(dim=-1)) / math.sqrt(tau**2) * float(
-        torch.sqrt((S_part * S_part).sum(dim=1)).amax(dim=-1)
+    S_bound = float(torch.linalg.vector_norm(Z, dim=-1).amax(dim=-1)) / math.sqrt(tau**2) * float(
+        torch.linalg.vector_norm(S_part, dim=-1).amax(dim=-1)
     )
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype, device, parts=parts
@@ -343,7 +343,7 @@ _operator = Operator(
     "info_nce_paired",
     info_nce_paired_forward,
     info_nce_paired_backward,
-    version="v2a038b8e",
+    version="ve77f0635",
     arrays=("Z: N d", "partner: N"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -373,7 +373,7 @@ _lean_operator = Operator(
     "info_nce_paired_lean",
     info_nce_paired_lean_forward,
     info_nce_paired_lean_backward,
-    version="v23a99e94",
+    version="vfdda2f4a",
     arrays=("Z: N d", "partner: N"),
     outputs=("loss:",),
     options=("Tensor tau",),

@@ -77,8 +77,7 @@ def layer_norm_forward(
         # xhat[n,c] = r[n]*xc[n,c]
         torch.mul(r[n][..., None], xc, out=xhat[n])
         # y[n,c] = gamma[c]*xhat[n,c] + beta[c]
-        torch.mul(gamma, xhat[n], out=y[n])
-        y[n].add_(beta)
+        torch.addcmul(beta, gamma, xhat[n], out=y[n])
 
     workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
     saved = (leading, types, C, N, gamma, r, xhat)
@@ -138,7 +137,7 @@ _operator = Operator(
     "layer_norm",
     layer_norm_forward,
     layer_norm_backward,
-    version="v77da65fb",
+    version="vff662de5",
     arrays=("x: N... C", "gamma: C", "beta: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -92,7 +92,7 @@ def linear_attention_forward(
         # norm[n,i] = Sum_a(z[n,a]*phi_q[n,i,a])
         norm[n_2, i] = torch.einsum("nia,na->ni", phi_q[n_2, i], z[n_2])
         # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
-        torch.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
+        torch.bmm(phi_q[n_2, i], S[n_2], out=O[n_2, i])
         O[n_2, i].div_(norm[n_2, i][..., None])
 
     workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
@@ -140,7 +140,7 @@ def linear_attention_backward(
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
         #     by dphi_q written in
-        torch.matmul(dO[n, i], S[n].swapaxes(-1, -2), out=dQ[n, i])
+        torch.bmm(dO[n, i], S[n].swapaxes(-1, -2), out=dQ[n, i])
         dQ[n, i].div_(norm[n, i][..., None])
         part_part = room(2, n, i, d_k)
         part_part.copy_(dnorm[..., None] * z[n][:, None])
@@ -173,11 +173,10 @@ def linear_attention_backward(
         part_part.fill_(1)
         part_part.masked_fill_(K[n_2, j] <= 0, 0)
         dK[n_2, j].add_(part_part)
-        part_part_2 = torch.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
-        part_part_2.add_(dz[n_2][:, None])
+        part_part_2 = torch.baddbmm(dz[n_2][:, None], V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
         dK[n_2, j].mul_(part_part_2)
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
-        torch.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
+        torch.bmm(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
 
     workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -246,7 +245,7 @@ def linear_attention_lean_forward(
         # norm[n,i] = Sum_a(z[n,a]*phi_q[n,i,a])
         norm[n_2, i] = torch.einsum("nia,na->ni", phi_q[n_2, i], z[n_2])
         # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
-        torch.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
+        torch.bmm(phi_q[n_2, i], S[n_2], out=O[n_2, i])
         O[n_2, i].div_(norm[n_2, i][..., None])
 
     workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
@@ -296,7 +295,7 @@ def linear_attention_lean_backward(
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
         #     by dphi_q written in
-        torch.matmul(dO[n, i], S[n].swapaxes(-1, -2), out=dQ[n, i])
+        torch.bmm(dO[n, i], S[n].swapaxes(-1, -2), out=dQ[n, i])
         dQ[n, i].div_(norm[n, i][..., None])
         part_part = room(2, n, i, d_k)
         part_part.copy_(dnorm[..., None] * z[n][:, None])
@@ -329,11 +328,10 @@ def linear_attention_lean_backward(
         part_part.fill_(1)
         part_part.masked_fill_(K[n_2, j] <= 0, 0)
         dK[n_2, j].add_(part_part)
-        part_part_2 = torch.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
-        part_part_2.add_(dz[n_2][:, None])
+        part_part_2 = torch.baddbmm(dz[n_2][:, None], V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
         dK[n_2, j].mul_(part_part_2)
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
-        torch.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
+        torch.bmm(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
 
     workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -343,7 +341,7 @@ _operator = Operator(
     "linear_attention",
     linear_attention_forward,
     linear_attention_backward,
-    version="v126621d5",
+    version="vabe495aa",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "S", "z", "norm", "O"),
@@ -372,7 +370,7 @@ _lean_operator = Operator(
     "linear_attention_lean",
     linear_attention_lean_forward,
     linear_attention_lean_backward,
-    version="v9adf5f44",
+    version="vce08cfd9",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "z", "norm", "O"),

@@ -54,7 +54,7 @@ def logistic_hessian_forward(
         H_part_2.mul_(s)
         H_part = torch.mul(H_part_2[..., None], X[r], out=room(0, r, N, d))
         # H[r,a,b] = Sum_i((1 - s[r,i])*s[r,i]*X[r,i,a]*X[r,i,b])
-        torch.matmul(H_part.swapaxes(-1, -2), X[r], out=H[r])
+        torch.bmm(H_part.swapaxes(-1, -2), X[r], out=H[r])
 
     workspace.sweep(H_block, B, rows, (), (), N * d, dtype, device)
     return restore(H, leading, bound.type)
@@ -63,7 +63,7 @@ def logistic_hessian_forward(
 _operator = Operator(
     "logistic_hessian",
     logistic_hessian_forward,
-    version="v093c699a",
+    version="vcdaf4921",
     arrays=("X: B... N d", "theta: B... d"),
     outputs=("H: B... d d",),
     independent=(True, False),

@@ -67,13 +67,11 @@ def relu_layer_forward(
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
-        torch.matmul(x[row], W_1.T, out=z[row])
-        z[row].add_(b_1)
+        torch.addmm(b_1, x[row], W_1.T, out=z[row])
         # hidden[row,i] = Max(0, z[row,i])
         hidden[row].copy_(torch.where(z[row] <= 0, 0, z[row]))
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
-        torch.matmul(hidden[row], W_2.T, out=y[row])
-        y[row].add_(b_2)
+        torch.addmm(b_2, hidden[row], W_2.T, out=y[row])
 
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device)
     saved = (leading, types, C_in, C_out, Hidden, N, x, W_1, W_2, z, hidden)
@@ -114,12 +112,12 @@ def relu_layer_backward(
     def dhidden_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
         # dhidden[row,i] = Sum_o(W_2[o,i]*dy[row,o])
-        dhidden = torch.matmul(dy[row], W_2, out=room(0, row, Hidden))
+        dhidden = torch.mm(dy[row], W_2, out=room(0, row, Hidden))
         # dz[row,i] = dhidden[row,i]*[0 < z[row,i]]
         dz = dhidden
         dz.masked_fill_(z[row] <= 0, 0)
         # dx[row,c] = Sum_i(W_1[i,c]*dz[row,i])
-        torch.matmul(dz, W_1, out=dx[row])
+        torch.mm(dz, W_1, out=dx[row])
         # dW_1[i,c] = Sum_row(dz[row,i]*x[row,c])
         dW_1[part].addmm_(dz.T, x[row])
         # db_1[i] = Sum_row(dz[row,i])
@@ -184,14 +182,12 @@ def relu_layer_lean_forward(
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
-        z = torch.matmul(x[row], W_1.T, out=room(0, row, Hidden))
-        z.add_(b_1)
+        z = torch.addmm(b_1, x[row], W_1.T, out=room(0, row, Hidden))
         # hidden[row,i] = Max(0, z[row,i])
         hidden = room(1, row, Hidden)
         hidden.copy_(torch.where(z <= 0, 0, z))
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
-        torch.matmul(hidden, W_2.T, out=y[row])
-        y[row].add_(b_2)
+        torch.addmm(b_2, hidden, W_2.T, out=y[row])
 
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device)
     saved = (leading, types, C_in, C_out, Hidden, N, x, W_1, b_1, W_2)
@@ -232,18 +228,17 @@ def relu_layer_lean_backward(
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
-        z = torch.matmul(x[row], W_1.T, out=room(0, row, Hidden))
-        z.add_(b_1)
+        z = torch.addmm(b_1, x[row], W_1.T, out=room(0, row, Hidden))
         # hidden[row,i] = Max(0, z[row,i])
         hidden = room(1, row, Hidden)
         hidden.copy_(torch.where(z <= 0, 0, z))
         # dhidden[row,i] = Sum_o(W_2[o,i]*dy[row,o])
-        dhidden = torch.matmul(dy[row], W_2, out=room(2, row, Hidden))
+        dhidden = torch.mm(dy[row], W_2, out=room(2, row, Hidden))
         # dz[row,i] = dhidden[row,i]*[0 < z[row,i]]
         dz = dhidden
         dz.masked_fill_(z <= 0, 0)
         # dx[row,c] = Sum_i(W_1[i,c]*dz[row,i])
-        torch.matmul(dz, W_1, out=dx[row])
+        torch.mm(dz, W_1, out=dx[row])
         # dW_1[i,c] = Sum_row(dz[row,i]*x[row,c])
         dW_1[part].addmm_(dz.T, x[row])
         # db_1[i] = Sum_row(dz[row,i])
@@ -268,7 +263,7 @@ _operator = Operator(
     "relu_layer",
     relu_layer_forward,
     relu_layer_backward,
-    version="vee9958d8",
+    version="vbdd5f82d",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "W_2", "z", "hidden"),
@@ -302,7 +297,7 @@ _lean_operator = Operator(
     "relu_layer_lean",
     relu_layer_lean_forward,
     relu_layer_lean_backward,
-    version="v4030d107",
+    version="v1d3ed2f4",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "b_1", "W_2"),

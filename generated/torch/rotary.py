@@ -88,7 +88,7 @@ def rotary_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     leading, types, T, A, R = saved
     dy = incoming("rotary_backward", "dy", dy, leading, (T, A, 2), like=R)
     # dx[n,t,a,f] = Sum_e(R[t,a,e,f]*dy[n,t,a,e])   (N, T, A, 2)
-    dx = (dy.permute(1, 2, 0, 3) @ R).permute(2, 0, 1, 3)
+    dx = (dy.permute(1, 2, 0, 3) @ R).permute(2, 0, 1, 3).contiguous()
     return restore(dx, leading, types["x"]),
 
 
@@ -197,7 +197,7 @@ _operator = Operator(
     "rotary",
     rotary_forward,
     rotary_backward,
-    version="v19cdcd78",
+    version="va433e865",
     arrays=("x: N... T A 2",),
     outputs=("y: N... T A 2",),
     options=("float base", "float start"),

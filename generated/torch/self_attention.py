@@ -68,11 +68,11 @@ def self_attention_forward(
     device = x.device
     workspace = workspace or Workspace()
     # Q[n,g,r,i,d] = Sum_c(x[n,i,c]*W_Q[g,r,d,c])   (N, G, R, T, D)
-    Q = (x.reshape(N * T, C) @ W_Q.reshape(G * R * D, C).T).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4)
+    Q = (x.reshape(N * T, C) @ W_Q.reshape(G * R * D, C).T).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4).contiguous()
     # K[n,g,j,d] = Sum_c(W_K[g,d,c]*x[n,j,c])   (N, G, T, D)
-    K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
+    K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3).contiguous()
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
-    V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
+    V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3).contiguous()
     rows = workspace.rows(T, T, matrices=True, tiles=True)
     A_exp = workspace.empty((N, G, R, T, T), dtype, device)
     A_sum = workspace.empty((N, G, R, T), dtype, device)
@@ -115,11 +115,7 @@ def self_attention_forward(
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
             torch.exp(Z, out=A_exp[n, g, r, i, j])
             if i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
-                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                )
-                A_exp[n, g, r, i, j][:, :, :, j_cut.start - j.start :].mul_(seen)
+                A_exp[n, g, r, i, j].tril_(i.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp[n, g, r, i, j].sum(dim=-1)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
@@ -131,8 +127,8 @@ def self_attention_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=4)), (0, 1, 2, 3))
-    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1, 2, 3))
+    ) / math.sqrt(D) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1, 2)))
     workspace.sweep(
         Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
         T,
@@ -174,13 +170,13 @@ def self_attention_backward(
     device = dy.device
     workspace = workspace or Workspace()
     # dO[n,g,r,i,d] = Sum_c(dy[n,i,c]*W_O[c,g,r,d])   (N, G, R, T, D)
-    dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4)
+    dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4).contiguous()
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
     dQ_product = workspace.empty((N, G, R, T, D), dtype, device)
     parts = workspace.parts(T, rows, (N, G), (R,))
-    dV = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
-    dK = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, G, T, D), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, G, T, D), dtype=dtype, device=device)
 
     def dZ_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
@@ -196,12 +192,12 @@ def self_attention_backward(
             dZ.mul_(A_exp[n, g, r, i, j])
             # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n, g, r, i, j], out=room(3, n, g, D, j))
-            dV[part, n, g, :, j].add_(dV_block)
+            dV_block = torch.matmul(A_exp[n, g, r, i, j].swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
+            dV[part, n, g, j].add_(dV_block)
             # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
             #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(3, n, g, D, j))
-            dK[part, n, g, :, j].add_(dK_block)
+            dK_block = torch.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(3, n, g, j, D))
+            dK[part, n, g, j].add_(dK_block)
             dQ_product_tile = torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(3, n, g, i, D))
             if not first:
                 dQ_product[n, g, r, i].add_(dQ_product_tile)
@@ -209,55 +205,20 @@ def self_attention_backward(
     workspace.sweep(dZ_block, T, rows, (), (R,), T, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
-    dV = dV.swapaxes(-1, -2).contiguous()
-    dK = dK.swapaxes(-1, -2).contiguous()
     # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)   (N, G, R, T, D)
     dQ = dQ_product / math.sqrt(D)
+    # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
+    #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])   (N, T, C)
+    dx = dK.permute(0, 2, 1, 3).reshape(N * T, G * D) @ W_K.reshape(G * D, C)
+    dx.addmm_(dV.permute(0, 2, 1, 3).reshape(N * T, G * D), W_V.reshape(G * D, C))
+    dx.addmm_(dQ.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D), W_Q.reshape(G * R * D, C))
+    dx = dx.reshape(N, T, C)
     # dW_Q[g,r,d,c] = Sum_n,i(x[n,i,c]*dQ[n,g,r,i,d])   (G, R, D, C)
-    dW_Q = (dQ.permute(1, 2, 4, 0, 3).reshape(G * R * D, N * T) @ x.reshape(N * T, C)).reshape(G, R, D, C)
-    rows = workspace.rows(T, G * R * D, matrices=True)
-    dx = workspace.empty((N, T, C), dtype, device)
-    parts = workspace.parts(T, rows, (), (N,))
-    dW_K = torch.zeros((parts, G, D, C), dtype=dtype, device=device)
-    dW_V = torch.zeros((parts, G, D, C), dtype=dtype, device=device)
-
-    def dx_product_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
-        """The rows j_2 of a block, for one n_2."""
-        dx_product = torch.matmul(
-            dK[n_2, :, j_2].permute(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
-            W_K.reshape(G * D, C),
-            out=dx[n_2, j_2],
-        )
-        dx_product_2 = torch.matmul(
-            dV[n_2, :, j_2].permute(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
-            W_V.reshape(G * D, C),
-            out=room(0, j_2, C),
-        )
-        dx_product_3 = torch.matmul(
-            dQ[n_2, :, :, j_2].permute(2, 0, 1, 3).reshape((j_2.stop - j_2.start), G * R * D),
-            W_Q.reshape(G * R * D, C),
-            out=room(1, j_2, C),
-        )
-        # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
-        #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])
-        torch.add(dx_product, dx_product_2, out=dx[n_2, j_2])
-        dx[n_2, j_2].add_(dx_product_3)
-        # dW_K[g,d,c] = Sum_n,j(x[n,j,c]*dK[n,g,j,d])
-        dW_K_block = room(0, G, D, C)
-        dW_K_block.copy_(
-            (dK[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
-        )
-        dW_K[part].add_(dW_K_block)
-        # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])
-        dW_V_block = room(0, G, D, C)
-        dW_V_block.copy_(
-            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
-        )
-        dW_V[part].add_(dW_V_block)
-
-    workspace.sweep(dx_product_block, T, rows, (), (N,), G * R * D, dtype, device, parts=parts)
-    dW_K = dW_K[0] if parts == 1 else dW_K.sum(dim=0)
-    dW_V = dW_V[0] if parts == 1 else dW_V.sum(dim=0)
+    dW_Q = (dQ.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D).T @ x.reshape(N * T, C)).reshape(G, R, D, C)
+    # dW_K[g,d,c] = Sum_n,j(x[n,j,c]*dK[n,g,j,d])   (G, D, C)
+    dW_K = (dK.permute(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
+    # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])   (G, D, C)
+    dW_V = (dV.permute(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),
@@ -307,11 +268,11 @@ def self_attention_lean_forward(
     device = x.device
     workspace = workspace or Workspace()
     # Q[n,g,r,i,d] = Sum_c(x[n,i,c]*W_Q[g,r,d,c])   (N, G, R, T, D)
-    Q = (x.reshape(N * T, C) @ W_Q.reshape(G * R * D, C).T).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4)
+    Q = (x.reshape(N * T, C) @ W_Q.reshape(G * R * D, C).T).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4).contiguous()
     # K[n,g,j,d] = Sum_c(W_K[g,d,c]*x[n,j,c])   (N, G, T, D)
-    K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
+    K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3).contiguous()
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
-    V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
+    V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3).contiguous()
     rows = workspace.rows(T, T, matrices=True, tiles=True)
     O = workspace.empty((N, G, R, T, D), dtype, device)
 
@@ -363,11 +324,7 @@ def self_attention_lean_forward(
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
             A_exp = torch.exp(Z, out=room(1, n, g, i, j))
             if i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
-                seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                )
-                A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
+                A_exp.tril_(i.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
@@ -379,8 +336,8 @@ def self_attention_lean_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=4)), (0, 1, 2, 3))
-    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1, 2, 3))
+    ) / math.sqrt(D) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1, 2)))
     workspace.sweep(
         Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
         T,
@@ -422,19 +379,19 @@ def self_attention_lean_backward(
     device = dy.device
     workspace = workspace or Workspace()
     # Q[n,g,r,i,d] = Sum_c(x[n,i,c]*W_Q[g,r,d,c])   (N, G, R, T, D)
-    Q = (x.reshape(N * T, C) @ W_Q.reshape(G * R * D, C).T).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4)
+    Q = (x.reshape(N * T, C) @ W_Q.reshape(G * R * D, C).T).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4).contiguous()
     # K[n,g,j,d] = Sum_c(W_K[g,d,c]*x[n,j,c])   (N, G, T, D)
-    K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
+    K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3).contiguous()
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
-    V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
+    V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3).contiguous()
     # dO[n,g,r,i,d] = Sum_c(dy[n,i,c]*W_O[c,g,r,d])   (N, G, R, T, D)
-    dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4)
+    dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4).contiguous()
     rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype, device)
     dQ_product = workspace.empty((N, G, R, T, D), dtype, device)
     parts = workspace.parts(T, rows, (N, G), (R,))
-    dV = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
-    dK = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, G, T, D), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, G, T, D), dtype=dtype, device=device)
 
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
@@ -471,13 +428,13 @@ def self_attention_lean_backward(
         dZ.mul_(A_exp)
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n, g, D, j))
-        dV[part, n, g, :, j].add_(dV_block)
+        dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
+        dV[part, n, g, j].add_(dV_block)
         dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(1, n, g, D, j))
-        dK[part, n, g, :, j].add_(dK_block)
+        dK_block = torch.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(1, n, g, j, D))
+        dK[part, n, g, j].add_(dK_block)
         torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
@@ -490,11 +447,7 @@ def self_attention_lean_backward(
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
         A_exp = torch.exp(Z, out=room(1, n, g, i, j))
         if i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
-            seen = torch.arange(i.start, i.stop, device=device)[:, None] >= torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            )
-            A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
+            A_exp.tril_(i.start - j.start)
         A_sum = or_one(A_exp.sum(dim=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
@@ -510,19 +463,19 @@ def self_attention_lean_backward(
         dZ.mul_(A_exp)
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n, g, D, j))
-        dV[part, n, g, :, j].add_(dV_block)
+        dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
+        dV[part, n, g, j].add_(dV_block)
         dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dZ, out=room(1, n, g, D, j))
-        dK[part, n, g, :, j].add_(dK_block)
+        dK_block = torch.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(1, n, g, j, D))
+        dK[part, n, g, j].add_(dK_block)
         torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=4)), (0, 1, 2, 3))
-    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1, 2, 3))
+    ) / math.sqrt(D) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1, 2)))
     workspace.sweep(
         Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
         T,
@@ -538,57 +491,22 @@ def self_attention_lean_backward(
     )
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
-    dV = dV.swapaxes(-1, -2).contiguous()
-    dK = dK.swapaxes(-1, -2).contiguous()
     # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)   (N, G, R, T, D)
     dQ = dQ_product / math.sqrt(D)
+    # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
+    #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])   (N, T, C)
+    dx = dK.permute(0, 2, 1, 3).reshape(N * T, G * D) @ W_K.reshape(G * D, C)
+    dx.addmm_(dV.permute(0, 2, 1, 3).reshape(N * T, G * D), W_V.reshape(G * D, C))
+    dx.addmm_(dQ.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D), W_Q.reshape(G * R * D, C))
+    dx = dx.reshape(N, T, C)
     # dW_Q[g,r,d,c] = Sum_n,i(x[n,i,c]*dQ[n,g,r,i,d])   (G, R, D, C)
-    dW_Q = (dQ.permute(1, 2, 4, 0, 3).reshape(G * R * D, N * T) @ x.reshape(N * T, C)).reshape(G, R, D, C)
+    dW_Q = (dQ.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D).T @ x.reshape(N * T, C)).reshape(G, R, D, C)
+    # dW_K[g,d,c] = Sum_n,j(x[n,j,c]*dK[n,g,j,d])   (G, D, C)
+    dW_K = (dK.permute(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
+    # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])   (G, D, C)
+    dW_V = (dV.permute(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
-    rows = workspace.rows(T, G * R * D, matrices=True)
-    dx = workspace.empty((N, T, C), dtype, device)
-    parts = workspace.parts(T, rows, (), (N,))
-    dW_K = torch.zeros((parts, G, D, C), dtype=dtype, device=device)
-    dW_V = torch.zeros((parts, G, D, C), dtype=dtype, device=device)
-
-    def dx_product_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
-        """The rows j_2 of a block, for one n_2."""
-        dx_product = torch.matmul(
-            dK[n_2, :, j_2].permute(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
-            W_K.reshape(G * D, C),
-            out=dx[n_2, j_2],
-        )
-        dx_product_2 = torch.matmul(
-            dV[n_2, :, j_2].permute(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
-            W_V.reshape(G * D, C),
-            out=room(0, j_2, C),
-        )
-        dx_product_3 = torch.matmul(
-            dQ[n_2, :, :, j_2].permute(2, 0, 1, 3).reshape((j_2.stop - j_2.start), G * R * D),
-            W_Q.reshape(G * R * D, C),
-            out=room(1, j_2, C),
-        )
-        # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
-        #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])
-        torch.add(dx_product, dx_product_2, out=dx[n_2, j_2])
-        dx[n_2, j_2].add_(dx_product_3)
-        # dW_K[g,d,c] = Sum_n,j(x[n,j,c]*dK[n,g,j,d])
-        dW_K_block = room(0, G, D, C)
-        dW_K_block.copy_(
-            (dK[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
-        )
-        dW_K[part].add_(dW_K_block)
-        # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])
-        dW_V_block = room(0, G, D, C)
-        dW_V_block.copy_(
-            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
-        )
-        dW_V[part].add_(dW_V_block)
-
-    workspace.sweep(dx_product_block, T, rows, (), (N,), G * R * D, dtype, device, parts=parts)
-    dW_K = dW_K[0] if parts == 1 else dW_K.sum(dim=0)
-    dW_V = dW_V[0] if parts == 1 else dW_V.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),
@@ -602,7 +520,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="v45609ba4",
+    version="v7bfe6d80",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -665,7 +583,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="v8b341a61",
+    version="v88a7e340",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

@@ -40,16 +40,16 @@ def self_attention_keys_forward(
     C, D, G, N, T = bound.sizes("C D G N T")
     leading = bound.leading
     # K[n,g,j,d] = Sum_c(W_K[g,d,c]*x[n,j,c])   (N, G, T, D)
-    K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
+    K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3).contiguous()
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
-    V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
+    V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3).contiguous()
     return restore(K, leading, bound.type), restore(V, leading, bound.type)
 
 
 _operator = Operator(
     "self_attention_keys",
     self_attention_keys_forward,
-    version="v52f78671",
+    version="v4e22d00c",
     arrays=("x: N... T C", "W_K: G D C", "W_V: G D C"),
     outputs=("K: N... G T D", "V: N... G T D"),
     independent=(True, False),

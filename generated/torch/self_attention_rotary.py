@@ -74,9 +74,9 @@ def self_attention_rotary_forward(
     device = x.device
     workspace = workspace or Workspace()
     # h[n,g,j,a,f] = Sum_c(x[n,j,c]*W_K[g,a,f,c])   (N, G, T, A, 2)
-    h = (x.reshape(N * T, C) @ W_K.reshape(G * A * 2, C).T).reshape(N, T, G, A, 2).permute(0, 2, 1, 3, 4)
+    h = (x.reshape(N * T, C) @ W_K.reshape(G * A * 2, C).T).reshape(N, T, G, A, 2).permute(0, 2, 1, 3, 4).contiguous()
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
-    V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
+    V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3).contiguous()
     rows = workspace.rows(T, N * G * R * A * 2, matrices=True)
     turns = workspace.empty((T, A, 2, 2), dtype, device)
     Q = workspace.empty((N, G, R, T, A, 2), dtype, device)
@@ -123,7 +123,7 @@ def self_attention_rotary_forward(
     # K[n,g,j,a,e] = Sum_f(turns[j,a,e,f]*h[n,g,j,a,f])   (N, G, T, A, 2)
     K = (
         h.permute(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns.swapaxes(-1, -2)
-    ).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4)
+    ).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4).contiguous()
     rows = workspace.rows(T, A * 2, matrices=True)
     P_exp = workspace.empty((N, G, R, T, T), dtype, device)
     P_sum = workspace.empty((N, G, R, T), dtype, device)
@@ -175,11 +175,7 @@ def self_attention_rotary_forward(
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         torch.exp(Z, out=P_exp[n, g, r, i_2, j])
         if i_2.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            seen = torch.arange(i_2.start, i_2.stop, device=device)[:, None] >= torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            )
-            P_exp[n, g, r, i_2, j][:, :, :, j_cut.start - j.start :].mul_(seen)
+            P_exp[n, g, r, i_2, j].tril_(i_2.start - j.start)
         P_sum[n, g, r, i_2] = or_one(P_exp[n, g, r, i_2, j].sum(dim=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
@@ -188,8 +184,8 @@ def self_attention_rotary_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
-        largest(torch.sqrt((Q * Q).sum(dim=(4, 5))), (0, 1, 2, 3))
-    ) * float(largest(torch.sqrt((K * K).sum(dim=(3, 4))), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q, dim=(4, 5)), (0, 1, 2, 3))
+    ) * float(largest(torch.linalg.vector_norm(K, dim=(3, 4)), (0, 1, 2)))
     workspace.sweep(
         Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
         T,
@@ -231,12 +227,12 @@ def self_attention_rotary_backward(
     device = dy.device
     workspace = workspace or Workspace()
     # dO[n,g,r,i,d] = Sum_c(dy[n,i,c]*W_O[c,g,r,d])   (N, G, R, T, D)
-    dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4)
+    dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4).contiguous()
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
     dQ_product = workspace.empty((N, G, R, T, A, 2), dtype, device)
     parts = workspace.parts(T, rows, (N, G), (R,))
-    dV = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, G, T, D), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, G, T, A, 2), dtype=dtype, device=device)
 
     def dQ_product_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
@@ -252,8 +248,8 @@ def self_attention_rotary_backward(
         dZ.mul_(P_exp[n, g, r, i, j])
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by P = P_exp / P_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), P_exp[n, g, r, i, j], out=room(2, n, g, D, j))
-        dV[part, n, g, :, j].add_(dV_block)
+        dV_block = torch.matmul(P_exp[n, g, r, i, j].swapaxes(-1, -2), dO_divided, out=room(2, n, g, j, D))
+        dV[part, n, g, j].add_(dV_block)
         dK_part = torch.mul(Q[n, g, r, i], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
@@ -274,62 +270,28 @@ def self_attention_rotary_backward(
     workspace.sweep(dQ_product_block, T, rows, (), (R,), A * 2, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
-    dV = dV.swapaxes(-1, -2).contiguous()
     # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))   (N, G, R, T, A, 2)
     dQ = 0.5 * math.sqrt(2) / math.sqrt(A) * dQ_product
     # dh[n,g,j,a,f] = Sum_e(turns[j,a,e,f]*dK[n,g,j,a,e])   (N, G, T, A, 2)
-    dh = (dK.permute(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4)
+    dh = (
+        dK.permute(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns
+    ).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4).contiguous()
     # dq[n,g,r,i,a,f] = Sum_e(turns[i,a,e,f]*dQ[n,g,r,i,a,e])   (N, G, R, T, A, 2)
     dq = (
         dQ.permute(3, 4, 0, 1, 2, 5).reshape(T, A, N * G * R, 2) @ turns
-    ).reshape(T, A, N, G, R, 2).permute(2, 3, 4, 0, 1, 5)
+    ).reshape(T, A, N, G, R, 2).permute(2, 3, 4, 0, 1, 5).contiguous()
+    # dx[n,j,c] = Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) + Sum_g,a,f(W_K[g,a,f,c]*dh[n,g,j,a,f]) +
+    #     Sum_g,r,a,f(W_Q[g,r,a,f,c]*dq[n,g,r,j,a,f])   (N, T, C)
+    dx = dV.permute(0, 2, 1, 3).reshape(N * T, G * D) @ W_V.reshape(G * D, C)
+    dx.addmm_(dh.permute(0, 2, 1, 3, 4).reshape(N * T, G * A * 2), W_K.reshape(G * A * 2, C))
+    dx.addmm_(dq.permute(0, 3, 1, 2, 4, 5).reshape(N * T, G * R * A * 2), W_Q.reshape(G * R * A * 2, C))
+    dx = dx.reshape(N, T, C)
     # dW_Q[g,r,a,f,c] = Sum_n,i(x[n,i,c]*dq[n,g,r,i,a,f])   (G, R, A, 2, C)
-    dW_Q = (dq.permute(1, 2, 4, 5, 0, 3).reshape(G * R * A * 2, N * T) @ x.reshape(N * T, C)).reshape(G, R, A, 2, C)
-    rows = workspace.rows(T, G * R * A * 2, matrices=True)
-    dx = workspace.empty((N, T, C), dtype, device)
-    parts = workspace.parts(T, rows, (), (N,))
-    dW_K = torch.zeros((parts, G, A, 2, C), dtype=dtype, device=device)
-    dW_V = torch.zeros((parts, G, D, C), dtype=dtype, device=device)
-
-    def dW_K_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
-        """The rows j_2 of a block, for one n_2."""
-        dx_product = torch.matmul(
-            dV[n_2, :, j_2].permute(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
-            W_V.reshape(G * D, C),
-            out=dx[n_2, j_2],
-        )
-        dx_product_2 = torch.matmul(
-            dh[n_2, :, j_2].permute(1, 0, 2, 3).reshape((j_2.stop - j_2.start), G * A * 2),
-            W_K.reshape(G * A * 2, C),
-            out=room(0, j_2, C),
-        )
-        dx_product_3 = torch.matmul(
-            dq[n_2, :, :, j_2].permute(2, 0, 1, 3, 4).reshape((j_2.stop - j_2.start), G * R * A * 2),
-            W_Q.reshape(G * R * A * 2, C),
-            out=room(1, j_2, C),
-        )
-        # dx[n,j,c] = Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) + Sum_g,a,f(W_K[g,a,f,c]*dh[n,g,j,a,f]) +
-        #     Sum_g,r,a,f(W_Q[g,r,a,f,c]*dq[n,g,r,j,a,f])
-        torch.add(dx_product, dx_product_2, out=dx[n_2, j_2])
-        dx[n_2, j_2].add_(dx_product_3)
-        # dW_K[g,a,f,c] = Sum_n,j(x[n,j,c]*dh[n,g,j,a,f])
-        dW_K_block = room(0, G, A, 2, C)
-        dW_K_block.copy_(
-            (
-                dh[n_2, :, j_2].permute(0, 2, 3, 1).reshape(G * A * 2, (j_2.stop - j_2.start)) @ x[n_2, j_2]
-            ).reshape(G, A, 2, C)
-        )
-        dW_K[part].add_(dW_K_block)
-        # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])
-        dW_V_block = room(0, G, D, C)
-        dW_V_block.copy_(
-            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
-        )
-        dW_V[part].add_(dW_V_block)
-
-    workspace.sweep(dW_K_block, T, rows, (), (N,), G * R * A * 2, dtype, device, parts=parts)
-    dW_K = dW_K[0] if parts == 1 else dW_K.sum(dim=0)
-    dW_V = dW_V[0] if parts == 1 else dW_V.sum(dim=0)
+    dW_Q = (dq.permute(0, 3, 1, 2, 4, 5).reshape(N * T, G * R * A * 2).T @ x.reshape(N * T, C)).reshape(G, R, A, 2, C)
+    # dW_K[g,a,f,c] = Sum_n,j(x[n,j,c]*dh[n,g,j,a,f])   (G, A, 2, C)
+    dW_K = (dh.permute(0, 2, 1, 3, 4).reshape(N * T, G * A * 2).T @ x.reshape(N * T, C)).reshape(G, A, 2, C)
+    # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])   (G, D, C)
+    dW_V = (dV.permute(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),
@@ -381,9 +343,9 @@ def self_attention_rotary_lean_forward(
     device = x.device
     workspace = workspace or Workspace()
     # h[n,g,j,a,f] = Sum_c(x[n,j,c]*W_K[g,a,f,c])   (N, G, T, A, 2)
-    h = (x.reshape(N * T, C) @ W_K.reshape(G * A * 2, C).T).reshape(N, T, G, A, 2).permute(0, 2, 1, 3, 4)
+    h = (x.reshape(N * T, C) @ W_K.reshape(G * A * 2, C).T).reshape(N, T, G, A, 2).permute(0, 2, 1, 3, 4).contiguous()
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
-    V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
+    V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3).contiguous()
     rows = workspace.rows(T, N * G * R * A * 2, matrices=True)
     turns = workspace.empty((T, A, 2, 2), dtype, device)
     Q = workspace.empty((N, G, R, T, A, 2), dtype, device)
@@ -430,7 +392,7 @@ def self_attention_rotary_lean_forward(
     # K[n,g,j,a,e] = Sum_f(turns[j,a,e,f]*h[n,g,j,a,f])   (N, G, T, A, 2)
     K = (
         h.permute(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns.swapaxes(-1, -2)
-    ).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4)
+    ).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4).contiguous()
     rows = workspace.rows(T, A * 2, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype, device)
 
@@ -480,11 +442,7 @@ def self_attention_rotary_lean_forward(
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         P_exp = torch.exp(Z, out=room(1, n, g, i_2, j))
         if i_2.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            seen = torch.arange(i_2.start, i_2.stop, device=device)[:, None] >= torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            )
-            P_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
+            P_exp.tril_(i_2.start - j.start)
         P_sum = or_one(P_exp.sum(dim=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
@@ -493,8 +451,8 @@ def self_attention_rotary_lean_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
-        largest(torch.sqrt((Q * Q).sum(dim=(4, 5))), (0, 1, 2, 3))
-    ) * float(largest(torch.sqrt((K * K).sum(dim=(3, 4))), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q, dim=(4, 5)), (0, 1, 2, 3))
+    ) * float(largest(torch.linalg.vector_norm(K, dim=(3, 4)), (0, 1, 2)))
     workspace.sweep(
         Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
         T,
@@ -536,11 +494,11 @@ def self_attention_rotary_lean_backward(
     device = dy.device
     workspace = workspace or Workspace()
     # h[n,g,j,a,f] = Sum_c(x[n,j,c]*W_K[g,a,f,c])   (N, G, T, A, 2)
-    h = (x.reshape(N * T, C) @ W_K.reshape(G * A * 2, C).T).reshape(N, T, G, A, 2).permute(0, 2, 1, 3, 4)
+    h = (x.reshape(N * T, C) @ W_K.reshape(G * A * 2, C).T).reshape(N, T, G, A, 2).permute(0, 2, 1, 3, 4).contiguous()
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
-    V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3)
+    V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3).contiguous()
     # dO[n,g,r,i,d] = Sum_c(dy[n,i,c]*W_O[c,g,r,d])   (N, G, R, T, D)
-    dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4)
+    dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4).contiguous()
     rows = workspace.rows(T, N * G * R * A * 2, matrices=True)
     turns = workspace.empty((T, A, 2, 2), dtype, device)
     Q = workspace.empty((N, G, R, T, A, 2), dtype, device)
@@ -587,12 +545,12 @@ def self_attention_rotary_lean_backward(
     # K[n,g,j,a,e] = Sum_f(turns[j,a,e,f]*h[n,g,j,a,f])   (N, G, T, A, 2)
     K = (
         h.permute(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns.swapaxes(-1, -2)
-    ).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4)
+    ).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4).contiguous()
     rows = workspace.rows(T, A * 2, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype, device)
     dQ_product = workspace.empty((N, G, R, T, A, 2), dtype, device)
     parts = workspace.parts(T, rows, (N, G), (R,))
-    dV = torch.zeros((parts, N, G, D, T), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, G, T, D), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, G, T, A, 2), dtype=dtype, device=device)
 
     def dQ_product_block(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
@@ -635,8 +593,8 @@ def self_attention_rotary_lean_backward(
         dZ.mul_(P_exp)
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by P = P_exp / P_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), P_exp, out=room(3, n, g, D, j))
-        dV[part, n, g, :, j].add_(dV_block)
+        dV_block = torch.matmul(P_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
+        dV[part, n, g, j].add_(dV_block)
         dK_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
@@ -671,11 +629,7 @@ def self_attention_rotary_lean_backward(
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         P_exp = torch.exp(Z, out=room(1, n, g, i_2, j))
         if i_2.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            seen = torch.arange(i_2.start, i_2.stop, device=device)[:, None] >= torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            )
-            P_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
+            P_exp.tril_(i_2.start - j.start)
         P_sum = or_one(P_exp.sum(dim=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
@@ -691,8 +645,8 @@ def self_attention_rotary_lean_backward(
         dZ.mul_(P_exp)
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
         #     by P = P_exp / P_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), P_exp, out=room(3, n, g, D, j))
-        dV[part, n, g, :, j].add_(dV_block)
+        dV_block = torch.matmul(P_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
+        dV[part, n, g, j].add_(dV_block)
         dK_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
@@ -714,8 +668,8 @@ def self_attention_rotary_lean_backward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     dQ_product_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
-        largest(torch.sqrt((Q * Q).sum(dim=(4, 5))), (0, 1, 2, 3))
-    ) * float(largest(torch.sqrt((K * K).sum(dim=(3, 4))), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q, dim=(4, 5)), (0, 1, 2, 3))
+    ) * float(largest(torch.linalg.vector_norm(K, dim=(3, 4)), (0, 1, 2)))
     workspace.sweep(
         dQ_product_block_unshifted if bounded(dQ_product_bound, dtype) else dQ_product_block,
         T,
@@ -731,64 +685,30 @@ def self_attention_rotary_lean_backward(
     )
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
-    dV = dV.swapaxes(-1, -2).contiguous()
     # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))   (N, G, R, T, A, 2)
     dQ = 0.5 * math.sqrt(2) / math.sqrt(A) * dQ_product
     # dh[n,g,j,a,f] = Sum_e(turns[j,a,e,f]*dK[n,g,j,a,e])   (N, G, T, A, 2)
-    dh = (dK.permute(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4)
+    dh = (
+        dK.permute(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns
+    ).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4).contiguous()
     # dq[n,g,r,i,a,f] = Sum_e(turns[i,a,e,f]*dQ[n,g,r,i,a,e])   (N, G, R, T, A, 2)
     dq = (
         dQ.permute(3, 4, 0, 1, 2, 5).reshape(T, A, N * G * R, 2) @ turns
-    ).reshape(T, A, N, G, R, 2).permute(2, 3, 4, 0, 1, 5)
+    ).reshape(T, A, N, G, R, 2).permute(2, 3, 4, 0, 1, 5).contiguous()
+    # dx[n,j,c] = Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) + Sum_g,a,f(W_K[g,a,f,c]*dh[n,g,j,a,f]) +
+    #     Sum_g,r,a,f(W_Q[g,r,a,f,c]*dq[n,g,r,j,a,f])   (N, T, C)
+    dx = dV.permute(0, 2, 1, 3).reshape(N * T, G * D) @ W_V.reshape(G * D, C)
+    dx.addmm_(dh.permute(0, 2, 1, 3, 4).reshape(N * T, G * A * 2), W_K.reshape(G * A * 2, C))
+    dx.addmm_(dq.permute(0, 3, 1, 2, 4, 5).reshape(N * T, G * R * A * 2), W_Q.reshape(G * R * A * 2, C))
+    dx = dx.reshape(N, T, C)
     # dW_Q[g,r,a,f,c] = Sum_n,i(x[n,i,c]*dq[n,g,r,i,a,f])   (G, R, A, 2, C)
-    dW_Q = (dq.permute(1, 2, 4, 5, 0, 3).reshape(G * R * A * 2, N * T) @ x.reshape(N * T, C)).reshape(G, R, A, 2, C)
+    dW_Q = (dq.permute(0, 3, 1, 2, 4, 5).reshape(N * T, G * R * A * 2).T @ x.reshape(N * T, C)).reshape(G, R, A, 2, C)
+    # dW_K[g,a,f,c] = Sum_n,j(x[n,j,c]*dh[n,g,j,a,f])   (G, A, 2, C)
+    dW_K = (dh.permute(0, 2, 1, 3, 4).reshape(N * T, G * A * 2).T @ x.reshape(N * T, C)).reshape(G, A, 2, C)
+    # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])   (G, D, C)
+    dW_V = (dV.permute(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
-    rows = workspace.rows(T, G * R * A * 2, matrices=True)
-    dx = workspace.empty((N, T, C), dtype, device)
-    parts = workspace.parts(T, rows, (), (N,))
-    dW_K = torch.zeros((parts, G, A, 2, C), dtype=dtype, device=device)
-    dW_V = torch.zeros((parts, G, D, C), dtype=dtype, device=device)
-
-    def dW_K_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
-        """The rows j_2 of a block, for one n_2."""
-        dx_product = torch.matmul(
-            dV[n_2, :, j_2].permute(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
-            W_V.reshape(G * D, C),
-            out=dx[n_2, j_2],
-        )
-        dx_product_2 = torch.matmul(
-            dh[n_2, :, j_2].permute(1, 0, 2, 3).reshape((j_2.stop - j_2.start), G * A * 2),
-            W_K.reshape(G * A * 2, C),
-            out=room(0, j_2, C),
-        )
-        dx_product_3 = torch.matmul(
-            dq[n_2, :, :, j_2].permute(2, 0, 1, 3, 4).reshape((j_2.stop - j_2.start), G * R * A * 2),
-            W_Q.reshape(G * R * A * 2, C),
-            out=room(1, j_2, C),
-        )
-        # dx[n,j,c] = Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) + Sum_g,a,f(W_K[g,a,f,c]*dh[n,g,j,a,f]) +
-        #     Sum_g,r,a,f(W_Q[g,r,a,f,c]*dq[n,g,r,j,a,f])
-        torch.add(dx_product, dx_product_2, out=dx[n_2, j_2])
-        dx[n_2, j_2].add_(dx_product_3)
-        # dW_K[g,a,f,c] = Sum_n,j(x[n,j,c]*dh[n,g,j,a,f])
-        dW_K_block = room(0, G, A, 2, C)
-        dW_K_block.copy_(
-            (
-                dh[n_2, :, j_2].permute(0, 2, 3, 1).reshape(G * A * 2, (j_2.stop - j_2.start)) @ x[n_2, j_2]
-            ).reshape(G, A, 2, C)
-        )
-        dW_K[part].add_(dW_K_block)
-        # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])
-        dW_V_block = room(0, G, D, C)
-        dW_V_block.copy_(
-            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C)
-        )
-        dW_V[part].add_(dW_V_block)
-
-    workspace.sweep(dW_K_block, T, rows, (), (N,), G * R * A * 2, dtype, device, parts=parts)
-    dW_K = dW_K[0] if parts == 1 else dW_K.sum(dim=0)
-    dW_V = dW_V[0] if parts == 1 else dW_V.sum(dim=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),
@@ -802,7 +722,7 @@ _operator = Operator(
     "self_attention_rotary",
     self_attention_rotary_forward,
     self_attention_rotary_backward,
-    version="v542bcf0b",
+    version="vafab61aa",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),
@@ -876,7 +796,7 @@ _lean_operator = Operator(
     "self_attention_rotary_lean",
     self_attention_rotary_lean_forward,
     self_attention_rotary_lean_backward,
-    version="v65495e7c",
+    version="v14241291",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),

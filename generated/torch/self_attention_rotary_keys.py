@@ -58,7 +58,7 @@ def self_attention_rotary_keys_forward(
     device = x.device
     workspace = workspace or Workspace()
     # V_new[n,g,s,d] = Sum_c(W_V[g,d,c]*x[n,s,c])   (N, G, S, D)
-    V_new = (x.reshape(N * S, C) @ W_V.reshape(G * D, C).T).reshape(N, S, G, D).permute(0, 2, 1, 3)
+    V_new = (x.reshape(N * S, C) @ W_V.reshape(G * D, C).T).reshape(N, S, G, D).permute(0, 2, 1, 3).contiguous()
     rows = workspace.rows(S, N * G * A * 2, matrices=True)
     K_new = workspace.empty((N, G, S, A, 2), dtype, device)
 
@@ -105,7 +105,7 @@ def self_attention_rotary_keys_forward(
 _operator = Operator(
     "self_attention_rotary_keys",
     self_attention_rotary_keys_forward,
-    version="v4239f0c8",
+    version="v58641269",
     arrays=("x: N... S C", "position: S", "W_K: G A 2 C", "W_V: G D C"),
     outputs=("K_new: N... G S A 2", "V_new: N... G S D"),
     options=("float base",),

@@ -163,8 +163,8 @@ def self_attention_rotary_step_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_new_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
-        largest(torch.sqrt((Q_new * Q_new).sum(dim=(4, 5))), (0, 1, 2, 3))
-    ) * float(largest(torch.sqrt((K * K).sum(dim=(3, 4))), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q_new, dim=(4, 5)), (0, 1, 2, 3))
+    ) * float(largest(torch.linalg.vector_norm(K, dim=(3, 4)), (0, 1, 2)))
     workspace.sweep(
         Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block,
         S,
@@ -185,7 +185,7 @@ def self_attention_rotary_step_forward(
 _operator = Operator(
     "self_attention_rotary_step",
     self_attention_rotary_step_forward,
-    version="v752015f1",
+    version="va66279df",
     arrays=(
         "x: N... S C", "place: S", "position: S", "K: N... G T A 2", "V: N... G T D", "W_Q: G R A 2 C", "W_O: C G R D",
     ),

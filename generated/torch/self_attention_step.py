@@ -66,7 +66,9 @@ def self_attention_step_forward(
     device = x.device
     workspace = workspace or Workspace()
     # Q_new[n,g,r,s,d] = Sum_c(x[n,s,c]*W_Q[g,r,d,c])   (N, G, R, S, D)
-    Q_new = (x.reshape(N * S, C) @ W_Q.reshape(G * R * D, C).T).reshape(N, S, G, R, D).permute(0, 2, 3, 1, 4)
+    Q_new = (
+        x.reshape(N * S, C) @ W_Q.reshape(G * R * D, C).T
+    ).reshape(N, S, G, R, D).permute(0, 2, 3, 1, 4).contiguous()
     rows = workspace.rows(S, T, matrices=True)
     O_new = workspace.empty((N, G, R, S, D), dtype, device)
 
@@ -104,8 +106,8 @@ def self_attention_step_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_new_bound = float(
-        largest(torch.sqrt((Q_new * Q_new).sum(dim=4)), (0, 1, 2, 3))
-    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q_new, dim=-1), (0, 1, 2, 3))
+    ) / math.sqrt(D) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1, 2)))
     workspace.sweep(
         Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block,
         S,
@@ -126,7 +128,7 @@ def self_attention_step_forward(
 _operator = Operator(
     "self_attention_step",
     self_attention_step_forward,
-    version="v66050e45",
+    version="v3aa51c80",
     arrays=("x: N... S C", "place: S", "K: N... G T D", "V: N... G T D", "W_Q: G R D C", "W_O: C G R D"),
     outputs=("y_new: N... S C",),
     independent=(True, False),

@@ -58,7 +58,7 @@ def softmax_regression_forward(
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        torch.matmul(X[i], W.T, out=u[i])
+        torch.mm(X[i], W.T, out=u[i])
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
         L_top[i] = u[i].amax(dim=-1)
         L_log_exp = torch.sub(u[i], L_top[i][..., None], out=room(0, i, C))
@@ -68,14 +68,16 @@ def softmax_regression_forward(
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        torch.matmul(X[i], W.T, out=u[i])
+        torch.mm(X[i], W.T, out=u[i])
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
         L_top[i] = 0
         L_log_exp = torch.exp(u[i], out=room(0, i, C))
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    u_bound = float(largest(torch.sqrt((X * X).sum(dim=1)), -1)) * float(torch.sqrt((W * W).sum(dim=1)).amax(dim=-1))
+    u_bound = float(
+        largest(torch.linalg.vector_norm(X, dim=-1), -1)
+    ) * float(torch.linalg.vector_norm(W, dim=-1).amax(dim=-1))
     workspace.sweep(u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype, device)
     # loss = Sum_i(-u[i,label[i]] + L[i])
     loss = (L_top - u[torch.arange(N, device=device), label] + L_log).sum(dim=-1)
@@ -158,7 +160,7 @@ def softmax_regression_lean_forward(
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        torch.matmul(X[i], W.T, out=u[i])
+        torch.mm(X[i], W.T, out=u[i])
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
         L_top[i] = u[i].amax(dim=-1)
         L_log_exp = torch.sub(u[i], L_top[i][..., None], out=room(0, i, C))
@@ -168,14 +170,16 @@ def softmax_regression_lean_forward(
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        torch.matmul(X[i], W.T, out=u[i])
+        torch.mm(X[i], W.T, out=u[i])
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
         L_top[i] = 0
         L_log_exp = torch.exp(u[i], out=room(0, i, C))
         L_log[i] = torch.log(L_log_exp.sum(dim=-1))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    u_bound = float(largest(torch.sqrt((X * X).sum(dim=1)), -1)) * float(torch.sqrt((W * W).sum(dim=1)).amax(dim=-1))
+    u_bound = float(
+        largest(torch.linalg.vector_norm(X, dim=-1), -1)
+    ) * float(torch.linalg.vector_norm(W, dim=-1).amax(dim=-1))
     workspace.sweep(u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype, device)
     # loss = Sum_i(-u[i,label[i]] + L[i])
     loss = (L_top - u[torch.arange(N, device=device), label] + L_log).sum(dim=-1)
@@ -210,7 +214,7 @@ def softmax_regression_lean_backward(
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        u = torch.matmul(X[i], W.T, out=room(0, i, C))
+        u = torch.mm(X[i], W.T, out=room(0, i, C))
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = torch.sub(u, L_top[i][..., None], out=room(0, i, C))
         torch.exp(du, out=du)
@@ -263,7 +267,7 @@ def softmax_regression_value_and_gradient(
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        torch.matmul(X[i], W.T, out=u[i])
+        torch.mm(X[i], W.T, out=u[i])
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
         L_top[i] = u[i].amax(dim=-1)
         L_log_exp = torch.sub(u[i], L_top[i][..., None], out=room(0, i, C))
@@ -278,7 +282,7 @@ def softmax_regression_value_and_gradient(
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        torch.matmul(X[i], W.T, out=u[i])
+        torch.mm(X[i], W.T, out=u[i])
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
         L_top[i] = 0
         L_log_exp = torch.exp(u[i], out=room(0, i, C))
@@ -290,7 +294,9 @@ def softmax_regression_value_and_gradient(
         dW[part].addmm_(du.T, X[i])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    u_bound = float(largest(torch.sqrt((X * X).sum(dim=1)), -1)) * float(torch.sqrt((W * W).sum(dim=1)).amax(dim=-1))
+    u_bound = float(
+        largest(torch.linalg.vector_norm(X, dim=-1), -1)
+    ) * float(torch.linalg.vector_norm(W, dim=-1).amax(dim=-1))
     workspace.sweep(
         u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype, device, parts=parts
     )
@@ -305,7 +311,7 @@ _operator = Operator(
     "softmax_regression",
     softmax_regression_forward,
     softmax_regression_backward,
-    version="v429ab4a6",
+    version="v2a66d315",
     arrays=("X: N d", "label: N", "W: C d"),
     outputs=("loss:",),
     saved=("types", "C", "N", "d", "X", "label", "u", "L_top", "L_log"),
@@ -334,7 +340,7 @@ _lean_operator = Operator(
     "softmax_regression_lean",
     softmax_regression_lean_forward,
     softmax_regression_lean_backward,
-    version="v848a2f3a",
+    version="vba663e62",
     arrays=("X: N d", "label: N", "W: C d"),
     outputs=("loss:",),
     saved=("types", "C", "N", "d", "X", "label", "W", "L_top", "L_log"),

@@ -45,7 +45,7 @@ def softmax_regression_hessian_forward(
     def u_block(room: Room, part: int, r: slice, i: slice) -> None:
         """The rows i of a block, for some r."""
         # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
-        u = torch.matmul(X[r, i], W[r].swapaxes(-1, -2), out=mu[r, i])
+        u = torch.bmm(X[r, i], W[r].swapaxes(-1, -2), out=mu[r, i])
         mu_exp_top = largest(u, -1)
         mu_exp = torch.sub(u, mu_exp_top[..., None], out=mu[r, i])
         torch.exp(mu_exp, out=mu_exp)
@@ -56,7 +56,7 @@ def softmax_regression_hessian_forward(
     def u_block_unshifted(room: Room, part: int, r: slice, i: slice) -> None:
         """The rows i of a block, for some r. No row maximum is needed."""
         # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
-        u = torch.matmul(X[r, i], W[r].swapaxes(-1, -2), out=mu[r, i])
+        u = torch.bmm(X[r, i], W[r].swapaxes(-1, -2), out=mu[r, i])
         mu_exp = torch.exp(u, out=mu[r, i])
         mu_sum = mu_exp.sum(dim=-1)
         # mu[r,i,c] = softmax(u[r,i,c], over=c)
@@ -64,8 +64,8 @@ def softmax_regression_hessian_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     u_bound = float(
-        largest(torch.sqrt((X * X).sum(dim=2)), (0, 1))
-    ) * float(largest(torch.sqrt((W * W).sum(dim=2)), (0, 1)))
+        largest(torch.linalg.vector_norm(X, dim=-1), (0, 1))
+    ) * float(largest(torch.linalg.vector_norm(W, dim=-1), (0, 1)))
     workspace.sweep(
         u_block_unshifted if bounded(u_bound, dtype) else u_block,
         N,
@@ -108,7 +108,7 @@ def softmax_regression_hessian_forward(
 _operator = Operator(
     "softmax_regression_hessian",
     softmax_regression_hessian_forward,
-    version="v3f02909e",
+    version="v6549ae81",
     arrays=("X: B... N d", "W: B... C d"),
     outputs=("H: B... C d C d",),
     independent=(True, False),

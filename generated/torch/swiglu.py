@@ -60,15 +60,15 @@ def swiglu_forward(
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
-        torch.matmul(x[n], W_g.T, out=g[n])
+        torch.mm(x[n], W_g.T, out=g[n])
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
-        torch.matmul(x[n], W_u.T, out=u[n])
+        torch.mm(x[n], W_u.T, out=u[n])
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
         expit(g[n], times=g[n], out=a[n])
         # h[n,f] = a[n,f]*u[n,f]
         torch.mul(a[n], u[n], out=h[n])
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
-        torch.matmul(h[n], W_d.T, out=y[n])
+        torch.mm(h[n], W_d.T, out=y[n])
 
     workspace.sweep(g_block, N, rows, (), (), F, dtype, device)
     saved = (leading, types, C, F, N, x, W_g, W_u, W_d, g, u, a, h)
@@ -106,7 +106,7 @@ def swiglu_backward(
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])
-        dh = torch.matmul(dy[n], W_d, out=room(0, n, F))
+        dh = torch.mm(dy[n], W_d, out=room(0, n, F))
         # du[n,f] = a[n,f]*dh[n,f]
         du = torch.mul(a[n], dh, out=room(1, n, F))
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
@@ -120,8 +120,8 @@ def swiglu_backward(
         dg.mul_(dh)
         dg.mul_(u[n])
         # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
-        torch.matmul(dg, W_g, out=dx[n])
-        part_part = torch.matmul(du, W_u, out=room(4, n, C))
+        torch.mm(dg, W_g, out=dx[n])
+        part_part = torch.mm(du, W_u, out=room(4, n, C))
         dx[n].add_(part_part)
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
         dW_g[part].addmm_(dg.T, x[n])
@@ -175,16 +175,16 @@ def swiglu_lean_forward(
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
-        g = torch.matmul(x[n], W_g.T, out=room(0, n, F))
+        g = torch.mm(x[n], W_g.T, out=room(0, n, F))
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
-        u = torch.matmul(x[n], W_u.T, out=room(1, n, F))
+        u = torch.mm(x[n], W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
         a = room(2, n, F)
         expit(g, times=g, out=a)
         # h[n,f] = a[n,f]*u[n,f]
         h = torch.mul(a, u, out=room(2, n, F))
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
-        torch.matmul(h, W_d.T, out=y[n])
+        torch.mm(h, W_d.T, out=y[n])
 
     workspace.sweep(g_block, N, rows, (), (), F, dtype, device)
     saved = (leading, types, C, F, N, x, W_g, W_u, W_d)
@@ -222,16 +222,16 @@ def swiglu_lean_backward(
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
-        g = torch.matmul(x[n], W_g.T, out=room(0, n, F))
+        g = torch.mm(x[n], W_g.T, out=room(0, n, F))
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
-        u = torch.matmul(x[n], W_u.T, out=room(1, n, F))
+        u = torch.mm(x[n], W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
         a = room(2, n, F)
         expit(g, times=g, out=a)
         # h[n,f] = a[n,f]*u[n,f]
         h = torch.mul(a, u, out=room(3, n, F))
         # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])
-        dh = torch.matmul(dy[n], W_d, out=room(4, n, F))
+        dh = torch.mm(dy[n], W_d, out=room(4, n, F))
         # du[n,f] = a[n,f]*dh[n,f]
         du = torch.mul(a, dh, out=room(5, n, F))
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
@@ -245,8 +245,8 @@ def swiglu_lean_backward(
         dg.mul_(dh)
         dg.mul_(u)
         # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
-        torch.matmul(dg, W_g, out=dx[n])
-        part_part = torch.matmul(du, W_u, out=room(8, n, C))
+        torch.mm(dg, W_g, out=dx[n])
+        part_part = torch.mm(du, W_u, out=room(8, n, C))
         dx[n].add_(part_part)
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
         dW_g[part].addmm_(dg.T, x[n])
@@ -268,7 +268,7 @@ _operator = Operator(
     "swiglu",
     swiglu_forward,
     swiglu_backward,
-    version="v291ebe38",
+    version="vfc81bc2a",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d", "g", "u", "a", "h"),
@@ -298,7 +298,7 @@ _lean_operator = Operator(
     "swiglu_lean",
     swiglu_lean_forward,
     swiglu_lean_backward,
-    version="va3b4d10f",
+    version="vf0854e0b",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d"),

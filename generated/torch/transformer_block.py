@@ -39,7 +39,7 @@ import math
 import torch
 
 from .operators import Operator
-from .runtime import Array, Saved, bind, cast, exp_at, incoming, largest, normal_cdf, restore, scaled_normal_cdf
+from .runtime import Array, Saved, bind, cast, incoming, largest, restore
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -130,8 +130,7 @@ def transformer_block_forward(
         # xhat_1[n,i,c] = r_1[n,i]*xc_1[n,i,c]
         torch.mul(r_1[n, i][..., None], xc_1, out=xhat_1[n, i])
         # z_1[n,i,c] = gamma_1[c]*xhat_1[n,i,c] + beta_1[c]
-        torch.mul(gamma_1, xhat_1[n, i], out=z_1[n, i])
-        z_1[n, i].add_(beta_1)
+        torch.addcmul(beta_1, gamma_1, xhat_1[n, i], out=z_1[n, i])
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z_1[n,i,c])
         Q[n, :, i].copy_(
             (
@@ -141,9 +140,9 @@ def transformer_block_forward(
 
     workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, device, lots=(N,), matrices=True)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z_1[n,j,c])   (N, H, T, D)
-    K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z_1[n,j,c])   (N, H, T, D)
-    V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     rows = workspace.rows(T, T, matrices=True, tiles=True)
     A_exp = workspace.empty((N, H, T, T), dtype, device)
     A_sum = workspace.empty((N, H, T), dtype, device)
@@ -186,11 +185,7 @@ def transformer_block_forward(
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             torch.exp(S, out=A_exp[n_2, h, i_2, j])
             if causal and i_2.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                seen = torch.arange(i_2.start, i_2.stop, device=device)[:, None] >= torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                )
-                A_exp[n_2, h, i_2, j][:, :, :, j_cut.start - j.start :].mul_(seen)
+                A_exp[n_2, h, i_2, j].tril_(i_2.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp[n_2, h, i_2, j].sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
@@ -204,8 +199,8 @@ def transformer_block_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=3)), (0, 1, 2))
-    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1, 2))
+    ) / math.sqrt(D) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1, 2)))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
@@ -251,8 +246,7 @@ def transformer_block_forward(
         # xhat_2[n,i,c] = r_2[n,i]*xc_2[n,i,c]
         torch.mul(r_2[n_3, i_3][..., None], xc_2, out=xhat_2[n_3, i_3])
         # z_2[n,i,c] = gamma_2[c]*xhat_2[n,i,c] + beta_2[c]
-        torch.mul(gamma_2, xhat_2[n_3, i_3], out=z_2[n_3, i_3])
-        z_2[n_3, i_3].add_(beta_2)
+        torch.addcmul(beta_2, gamma_2, xhat_2[n_3, i_3], out=z_2[n_3, i_3])
         q_product = q[n_3, i_3]
         q_product.copy_(
             (
@@ -262,9 +256,11 @@ def transformer_block_forward(
         # q[n,i,f] = b_1[f] + Sum_c(W_1[f,c]*z_2[n,i,c])
         torch.add(q_product, b_1, out=q[n_3, i_3])
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
-        normal_cdf(q[n_3, i_3], out=Phi[n_3, i_3])
+        torch.mul(q[n_3, i_3], -math.sqrt(0.5), out=Phi[n_3, i_3])
+        torch.erfc(Phi[n_3, i_3], out=Phi[n_3, i_3])
+        Phi[n_3, i_3].mul_(0.5)
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
-        scaled_normal_cdf(q[n_3, i_3], Phi[n_3, i_3], out=g[n_3, i_3])
+        torch.mul(q[n_3, i_3], Phi[n_3, i_3], out=g[n_3, i_3])
         y_product = room(0, n_3, i_3, C)
         y_product.copy_(
             (
@@ -391,17 +387,16 @@ def transformer_block_backward(
     def dg_block(room: Room, part: int, n: int, i: slice) -> None:
         """The rows i of a block, for one n."""
         # dg[n,i,f] = Sum_c(W_2[c,f]*dy[n,i,c])
-        dg = torch.matmul(dy[n, i], W_2, out=room(0, i, F))
-        dq_exp = room(1, i, F)
-        exp_at(q[n, i], (0, 0, -0.5, 0), out=dq_exp)
+        dg = torch.mm(dy[n, i], W_2, out=room(0, i, F))
+        dq_exp = torch.square(q[n, i], out=room(1, i, F))
+        dq_exp.mul_(-0.5)
+        torch.exp(dq_exp, out=dq_exp)
         # dq[n,i,f] = (sqrt(2)*q[n,i,f]*exp(-q[n,i,f]**2/2)/(2*sqrt(pi)) + Phi[n,i,f])*dg[n,i,f]
         #     by dPhi written in
-        dq = torch.mul(dq_exp, q[n, i], out=room(1, i, F))
-        torch.mul(dq, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=dq)
-        dq.add_(Phi[n, i])
+        dq = torch.addcmul(Phi[n, i], dq_exp, q[n, i], value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=room(1, i, F))
         dq.mul_(dg)
         # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
-        torch.matmul(dq, W_1, out=dz_2[n, i])
+        torch.mm(dq, W_1, out=dz_2[n, i])
         # dW_1[f,c] = Sum_n,i(dq[n,i,f]*z_2[n,i,c])
         dW_1[part].addmm_(dq.T, z_2[n, i])
         # db_1[f] = Sum_n,i(dq[n,i,f])
@@ -455,8 +450,8 @@ def transformer_block_backward(
     dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(dim=0)
     dQ = workspace.empty((N, H, T, D), dtype, device)
     parts = workspace.parts(T, rows, (N, H), ())
-    dV = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
-    dK = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, H, T, D), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, H, T, D), dtype=dtype, device=device)
 
     def dS_block(room: Room, part: int, n_3: slice, h: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3, h."""
@@ -472,12 +467,12 @@ def transformer_block_backward(
             dS.mul_(A_exp[n_3, h, i_3, j])
             # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
             #     by A = A_exp / A_sum, divided before the product
-            dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp[n_3, h, i_3, j], out=room(3, n_3, h, D, j))
-            dV[part, n_3, h, :, j].add_(dV_block)
+            dV_block = torch.matmul(A_exp[n_3, h, i_3, j].swapaxes(-1, -2), dO_divided, out=room(3, n_3, h, j, D))
+            dV[part, n_3, h, j].add_(dV_block)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-            dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(3, n_3, h, D, j))
-            dK[part, n_3, h, :, j].add_(dK_block)
+            dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n_3, h, j, D))
+            dK[part, n_3, h, j].add_(dK_block)
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
             dQ_tile = torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3] if first else room(3, n_3, h, i_3, D))
             if not first:
@@ -487,12 +482,10 @@ def transformer_block_backward(
     workspace.sweep(dS_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N, H), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
-    dV = dV.swapaxes(-1, -2).contiguous()
-    dK = dK.swapaxes(-1, -2).contiguous()
     # dW_K[h,a,c] = Sum_n,j(z_1[n,j,c]*dK[n,h,j,a])   (H, D, C)
-    dW_K = (dK.permute(1, 3, 0, 2).reshape(H * D, N * T) @ z_1.reshape(N * T, C)).reshape(H, D, C)
+    dW_K = (dK.permute(0, 2, 1, 3).reshape(N * T, H * D).T @ z_1.reshape(N * T, C)).reshape(H, D, C)
     # dW_V[h,a,c] = Sum_n,j(z_1[n,j,c]*dV[n,h,j,a])   (H, D, C)
-    dW_V = (dV.permute(1, 3, 0, 2).reshape(H * D, N * T) @ z_1.reshape(N * T, C)).reshape(H, D, C)
+    dW_V = (dV.permute(0, 2, 1, 3).reshape(N * T, H * D).T @ z_1.reshape(N * T, C)).reshape(H, D, C)
     rows = workspace.rows(T, H * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
@@ -500,27 +493,27 @@ def transformer_block_backward(
     dbeta_1 = torch.zeros((parts, C), dtype=dtype, device=device)
     dW_Q = torch.zeros((parts, H, D, C), dtype=dtype, device=device)
 
-    def dz_1_product_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
+    def dz_1_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
         """The rows i_4 of a block, for one n_4."""
-        dz_1_product = torch.matmul(
+        # dz_1[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
+        #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
+        dz_1 = torch.mm(
             dK[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
             W_K.reshape(H * D, C),
             out=room(0, i_4, C),
         )
-        dz_1_product_2 = torch.matmul(
+        dz_1_part = torch.mm(
             dQ[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
             W_Q.reshape(H * D, C),
-            out=room(1, i_4, C),
-        )
-        dz_1_product_3 = torch.matmul(
-            dV[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
-            W_V.reshape(H * D, C),
             out=room(2, i_4, C),
         )
-        # dz_1[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
-        #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
-        dz_1 = torch.add(dz_1_product, dz_1_product_2, out=room(0, i_4, C))
-        dz_1.add_(dz_1_product_3)
+        dz_1.add_(dz_1_part)
+        dz_1_part_2 = torch.mm(
+            dV[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
+            W_V.reshape(H * D, C),
+            out=room(3, i_4, C),
+        )
+        dz_1.add_(dz_1_part_2)
         # dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c]
         dxhat_1 = torch.mul(gamma_1, dz_1, out=room(1, i_4, C))
         dx_part = (dxhat_1 * xhat_1[n_4, i_4]).sum(dim=1) / C
@@ -540,11 +533,11 @@ def transformer_block_backward(
         # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
         dW_Q_block = room(0, H, D, C)
         dW_Q_block.copy_(
-            (dQ[n_4, :, i_4].swapaxes(-1, -2).reshape(H * D, (i_4.stop - i_4.start)) @ z_1[n_4, i_4]).reshape(H, D, C)
+            (dQ[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D).T @ z_1[n_4, i_4]).reshape(H, D, C)
         )
         dW_Q[part].add_(dW_Q_block)
 
-    workspace.sweep(dz_1_product_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
+    workspace.sweep(dz_1_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma_1 = dgamma_1[0] if parts == 1 else dgamma_1.sum(dim=0)
     dbeta_1 = dbeta_1[0] if parts == 1 else dbeta_1.sum(dim=0)
     dW_Q = dW_Q[0] if parts == 1 else dW_Q.sum(dim=0)
@@ -652,8 +645,7 @@ def transformer_block_lean_forward(
         # xhat_1[n,i,c] = r_1[n,i]*xc_1[n,i,c]
         torch.mul(r_1[n, i][..., None], xc_1, out=xhat_1[n, i])
         # z_1[n,i,c] = gamma_1[c]*xhat_1[n,i,c] + beta_1[c]
-        torch.mul(gamma_1, xhat_1[n, i], out=z_1[n, i])
-        z_1[n, i].add_(beta_1)
+        torch.addcmul(beta_1, gamma_1, xhat_1[n, i], out=z_1[n, i])
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z_1[n,i,c])
         Q[n, :, i].copy_(
             (
@@ -663,9 +655,9 @@ def transformer_block_lean_forward(
 
     workspace.sweep(Q_block, T, rows, (), (), H * D, dtype, device, lots=(N,), matrices=True)
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z_1[n,j,c])   (N, H, T, D)
-    K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z_1[n,j,c])   (N, H, T, D)
-    V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     rows = workspace.rows(T, T, matrices=True, tiles=True)
     O = workspace.empty((N, H, T, D), dtype, device)
 
@@ -717,11 +709,7 @@ def transformer_block_lean_forward(
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.exp(S, out=room(1, n_2, h, i_2, j))
             if causal and i_2.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                seen = torch.arange(i_2.start, i_2.stop, device=device)[:, None] >= torch.arange(
-                    j_cut.start, j_cut.stop, device=device
-                )
-                A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
+                A_exp.tril_(i_2.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
@@ -733,8 +721,8 @@ def transformer_block_lean_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=3)), (0, 1, 2))
-    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1, 2))
+    ) / math.sqrt(D) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1, 2)))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
@@ -777,8 +765,7 @@ def transformer_block_lean_forward(
         # xhat_2[n,i,c] = r_2[n,i]*xc_2[n,i,c]
         torch.mul(r_2[n_3, i_3][..., None], xc_2, out=xhat_2[n_3, i_3])
         # z_2[n,i,c] = gamma_2[c]*xhat_2[n,i,c] + beta_2[c]
-        torch.mul(gamma_2, xhat_2[n_3, i_3], out=z_2[n_3, i_3])
-        z_2[n_3, i_3].add_(beta_2)
+        torch.addcmul(beta_2, gamma_2, xhat_2[n_3, i_3], out=z_2[n_3, i_3])
         q_product = room(0, n_3, i_3, F)
         q_product.copy_(
             (
@@ -788,11 +775,11 @@ def transformer_block_lean_forward(
         # q[n,i,f] = b_1[f] + Sum_c(W_1[f,c]*z_2[n,i,c])
         q = torch.add(q_product, b_1, out=room(0, n_3, i_3, F))
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
-        Phi = room(1, n_3, i_3, F)
-        normal_cdf(q, out=Phi)
+        Phi = torch.mul(q, -math.sqrt(0.5), out=room(1, n_3, i_3, F))
+        torch.erfc(Phi, out=Phi)
+        Phi.mul_(0.5)
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
-        g = room(0, n_3, i_3, F)
-        scaled_normal_cdf(q, Phi, out=g)
+        g = torch.mul(q, Phi, out=room(0, n_3, i_3, F))
         y_product = room(1, n_3, i_3, C)
         y_product.copy_(
             (
@@ -890,11 +877,11 @@ def transformer_block_lean_backward(
     device = dy.device
     workspace = workspace or Workspace()
     # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z_1[n,i,c])   (N, H, T, D)
-    Q = (z_1.reshape(N * T, C) @ W_Q.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    Q = (z_1.reshape(N * T, C) @ W_Q.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # K[n,h,j,a] = Sum_c(W_K[h,a,c]*z_1[n,j,c])   (N, H, T, D)
-    K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z_1[n,j,c])   (N, H, T, D)
-    V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3)
+    V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # db_2[c] = Sum_n,i(dy[n,i,c])   (C,)
     db_2 = dy.sum(dim=(0, 1))
     rows = workspace.rows(T, F, matrices=True)
@@ -906,27 +893,26 @@ def transformer_block_lean_backward(
 
     def q_product_block(room: Room, part: int, n: int, i: slice) -> None:
         """The rows i of a block, for one n."""
-        q_product = torch.matmul(z_2[n, i], W_1.T, out=room(0, i, F))
+        q_product = torch.mm(z_2[n, i], W_1.T, out=room(0, i, F))
         # q[n,i,f] = b_1[f] + Sum_c(W_1[f,c]*z_2[n,i,c])
         q = torch.add(q_product, b_1, out=room(0, i, F))
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
-        Phi = room(1, i, F)
-        normal_cdf(q, out=Phi)
+        Phi = torch.mul(q, -math.sqrt(0.5), out=room(1, i, F))
+        torch.erfc(Phi, out=Phi)
+        Phi.mul_(0.5)
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
-        g = room(2, i, F)
-        scaled_normal_cdf(q, Phi, out=g)
+        g = torch.mul(q, Phi, out=room(2, i, F))
         # dg[n,i,f] = Sum_c(W_2[c,f]*dy[n,i,c])
-        dg = torch.matmul(dy[n, i], W_2, out=room(3, i, F))
-        dq_exp = room(4, i, F)
-        exp_at(q, (0, 0, -0.5, 0), out=dq_exp)
+        dg = torch.mm(dy[n, i], W_2, out=room(3, i, F))
+        dq_exp = torch.square(q, out=room(4, i, F))
+        dq_exp.mul_(-0.5)
+        torch.exp(dq_exp, out=dq_exp)
         # dq[n,i,f] = (sqrt(2)*q[n,i,f]*exp(-q[n,i,f]**2/2)/(2*sqrt(pi)) + Phi[n,i,f])*dg[n,i,f]
         #     by dPhi written in
-        dq = torch.mul(dq_exp, q, out=room(4, i, F))
-        torch.mul(dq, 0.5 * math.sqrt(2) / math.sqrt(math.pi), out=dq)
-        dq.add_(Phi)
+        dq = torch.addcmul(Phi, dq_exp, q, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=room(4, i, F))
         dq.mul_(dg)
         # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
-        torch.matmul(dq, W_1, out=dz_2[n, i])
+        torch.mm(dq, W_1, out=dz_2[n, i])
         # dW_1[f,c] = Sum_n,i(dq[n,i,f]*z_2[n,i,c])
         dW_1[part].addmm_(dq.T, z_2[n, i])
         # db_1[f] = Sum_n,i(dq[n,i,f])
@@ -974,8 +960,8 @@ def transformer_block_lean_backward(
     O = workspace.empty((N, H, T, D), dtype, device)
     dQ = workspace.empty((N, H, T, D), dtype, device)
     parts = workspace.parts(T, rows, (N, H), ())
-    dV = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
-    dK = torch.zeros((parts, N, H, D, T), dtype=dtype, device=device)
+    dV = torch.zeros((parts, N, H, T, D), dtype=dtype, device=device)
+    dK = torch.zeros((parts, N, H, T, D), dtype=dtype, device=device)
 
     def S_block(room: Room, part: int, n_3: slice, h: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3, h."""
@@ -1012,13 +998,13 @@ def transformer_block_lean_backward(
         dS.mul_(A_exp)
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
         #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n_3, h, D, j))
-        dV[part, n_3, h, :, j].add_(dV_block)
+        dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n_3, h, j, D))
+        dV[part, n_3, h, j].add_(dV_block)
         dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(1, n_3, h, D, j))
-        dK[part, n_3, h, :, j].add_(dK_block)
+        dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, n_3, h, j, D))
+        dK[part, n_3, h, j].add_(dK_block)
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
         dQ[n_3, h, i_3].div_(math.sqrt(D))
@@ -1033,11 +1019,7 @@ def transformer_block_lean_backward(
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         A_exp = torch.exp(S, out=room(1, n_3, h, i_3, j))
         if causal and i_3.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_3.start + 1), j.stop)
-            seen = torch.arange(i_3.start, i_3.stop, device=device)[:, None] >= torch.arange(
-                j_cut.start, j_cut.stop, device=device
-            )
-            A_exp[:, :, :, j_cut.start - j.start :].mul_(seen)
+            A_exp.tril_(i_3.start - j.start)
         A_sum = or_one(A_exp.sum(dim=-1))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
@@ -1053,21 +1035,21 @@ def transformer_block_lean_backward(
         dS.mul_(A_exp)
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
         #     by A = A_exp / A_sum, divided before the product
-        dV_block = torch.matmul(dO_divided.swapaxes(-1, -2), A_exp, out=room(3, n_3, h, D, j))
-        dV[part, n_3, h, :, j].add_(dV_block)
+        dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n_3, h, j, D))
+        dV[part, n_3, h, j].add_(dV_block)
         dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
-        dK_block = torch.matmul(dK_part.swapaxes(-1, -2), dS, out=room(1, n_3, h, D, j))
-        dK[part, n_3, h, :, j].add_(dK_block)
+        dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, n_3, h, j, D))
+        dK[part, n_3, h, j].add_(dK_block)
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
         torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
         dQ[n_3, h, i_3].div_(math.sqrt(D))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        largest(torch.sqrt((Q * Q).sum(dim=3)), (0, 1, 2))
-    ) / math.sqrt(D) * float(largest(torch.sqrt((K * K).sum(dim=3)), (0, 1, 2)))
+        largest(torch.linalg.vector_norm(Q, dim=-1), (0, 1, 2))
+    ) / math.sqrt(D) * float(largest(torch.linalg.vector_norm(K, dim=-1), (0, 1, 2)))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
@@ -1083,12 +1065,10 @@ def transformer_block_lean_backward(
     )
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
-    dV = dV.swapaxes(-1, -2).contiguous()
-    dK = dK.swapaxes(-1, -2).contiguous()
     # dW_K[h,a,c] = Sum_n,j(z_1[n,j,c]*dK[n,h,j,a])   (H, D, C)
-    dW_K = (dK.permute(1, 3, 0, 2).reshape(H * D, N * T) @ z_1.reshape(N * T, C)).reshape(H, D, C)
+    dW_K = (dK.permute(0, 2, 1, 3).reshape(N * T, H * D).T @ z_1.reshape(N * T, C)).reshape(H, D, C)
     # dW_V[h,a,c] = Sum_n,j(z_1[n,j,c]*dV[n,h,j,a])   (H, D, C)
-    dW_V = (dV.permute(1, 3, 0, 2).reshape(H * D, N * T) @ z_1.reshape(N * T, C)).reshape(H, D, C)
+    dW_V = (dV.permute(0, 2, 1, 3).reshape(N * T, H * D).T @ z_1.reshape(N * T, C)).reshape(H, D, C)
     rows = workspace.rows(T, H * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype, device)
     parts = workspace.parts(T, rows, (), (N,))
@@ -1097,27 +1077,27 @@ def transformer_block_lean_backward(
     dW_Q = torch.zeros((parts, H, D, C), dtype=dtype, device=device)
     dW_O = torch.zeros((parts, C, H, D), dtype=dtype, device=device)
 
-    def dz_1_product_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
+    def dz_1_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
         """The rows i_4 of a block, for one n_4."""
-        dz_1_product = torch.matmul(
+        # dz_1[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
+        #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
+        dz_1 = torch.mm(
             dK[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
             W_K.reshape(H * D, C),
             out=room(0, i_4, C),
         )
-        dz_1_product_2 = torch.matmul(
+        dz_1_part = torch.mm(
             dQ[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
             W_Q.reshape(H * D, C),
-            out=room(1, i_4, C),
-        )
-        dz_1_product_3 = torch.matmul(
-            dV[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
-            W_V.reshape(H * D, C),
             out=room(2, i_4, C),
         )
-        # dz_1[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
-        #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
-        dz_1 = torch.add(dz_1_product, dz_1_product_2, out=room(0, i_4, C))
-        dz_1.add_(dz_1_product_3)
+        dz_1.add_(dz_1_part)
+        dz_1_part_2 = torch.mm(
+            dV[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
+            W_V.reshape(H * D, C),
+            out=room(3, i_4, C),
+        )
+        dz_1.add_(dz_1_part_2)
         # dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c]
         dxhat_1 = torch.mul(gamma_1, dz_1, out=room(1, i_4, C))
         dx_part = (dxhat_1 * xhat_1[n_4, i_4]).sum(dim=1) / C
@@ -1137,7 +1117,7 @@ def transformer_block_lean_backward(
         # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
         dW_Q_block = room(0, H, D, C)
         dW_Q_block.copy_(
-            (dQ[n_4, :, i_4].swapaxes(-1, -2).reshape(H * D, (i_4.stop - i_4.start)) @ z_1[n_4, i_4]).reshape(H, D, C)
+            (dQ[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D).T @ z_1[n_4, i_4]).reshape(H, D, C)
         )
         dW_Q[part].add_(dW_Q_block)
         # dW_O[c,h,a] = Sum_n,i(du[n,i,c]*O[n,h,i,a])
@@ -1147,7 +1127,7 @@ def transformer_block_lean_backward(
         )
         dW_O[part].add_(dW_O_block)
 
-    workspace.sweep(dz_1_product_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
+    workspace.sweep(dz_1_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma_1 = dgamma_1[0] if parts == 1 else dgamma_1.sum(dim=0)
     dbeta_1 = dbeta_1[0] if parts == 1 else dbeta_1.sum(dim=0)
     dW_Q = dW_Q[0] if parts == 1 else dW_Q.sum(dim=0)
@@ -1173,7 +1153,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="vc3a5182f",
+    version="vab8dbfb7",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1300,7 +1280,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="v1b831612",
+    version="v2f67f107",
     arrays=(
         "x: N... T C",
         "gamma_1: C",

@@ -72,7 +72,7 @@ def weight_tying_forward(
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        torch.matmul(h[n], E.T, out=z[n])
+        torch.mm(h[n], E.T, out=z[n])
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = z[n].amax(dim=-1)
         L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
@@ -82,14 +82,16 @@ def weight_tying_forward(
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
         """The rows n of a block. No row maximum is needed."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        torch.matmul(h[n], E.T, out=z[n])
+        torch.mm(h[n], E.T, out=z[n])
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = 0
         L_log_exp = torch.exp(z[n], out=room(0, n, V))
         L_log[n] = torch.log(L_log_exp.sum(dim=-1))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    z_bound = float(torch.sqrt((h * h).sum(dim=1)).amax(dim=-1)) * float(torch.sqrt((E * E).sum(dim=1)).amax(dim=-1))
+    z_bound = float(
+        torch.linalg.vector_norm(h, dim=-1).amax(dim=-1)
+    ) * float(torch.linalg.vector_norm(E, dim=-1).amax(dim=-1))
     workspace.sweep(z_block_unshifted if bounded(z_bound, dtype) else z_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
     loss = (L_top - z[torch.arange(N, device=device), target] + L_log).sum(dim=-1) / N
@@ -131,9 +133,9 @@ def weight_tying_backward(
         torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
-        torch.matmul(dz[n], E, out=dh[n])
+        torch.mm(dz[n], E, out=dh[n])
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
-        torch.matmul(dh[n], W.T, out=dx[n])
+        torch.mm(dh[n], W.T, out=dx[n])
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
@@ -191,7 +193,7 @@ def weight_tying_lean_forward(
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        torch.matmul(h[n], E.T, out=z[n])
+        torch.mm(h[n], E.T, out=z[n])
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = z[n].amax(dim=-1)
         L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
@@ -201,14 +203,16 @@ def weight_tying_lean_forward(
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
         """The rows n of a block. No row maximum is needed."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        torch.matmul(h[n], E.T, out=z[n])
+        torch.mm(h[n], E.T, out=z[n])
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = 0
         L_log_exp = torch.exp(z[n], out=room(0, n, V))
         L_log[n] = torch.log(L_log_exp.sum(dim=-1))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    z_bound = float(torch.sqrt((h * h).sum(dim=1)).amax(dim=-1)) * float(torch.sqrt((E * E).sum(dim=1)).amax(dim=-1))
+    z_bound = float(
+        torch.linalg.vector_norm(h, dim=-1).amax(dim=-1)
+    ) * float(torch.linalg.vector_norm(E, dim=-1).amax(dim=-1))
     workspace.sweep(z_block_unshifted if bounded(z_bound, dtype) else z_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
     loss = (L_top - z[torch.arange(N, device=device), target] + L_log).sum(dim=-1) / N
@@ -249,16 +253,16 @@ def weight_tying_lean_backward(
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        z = torch.matmul(h[n], E.T, out=dz[n])
+        z = torch.mm(h[n], E.T, out=dz[n])
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         torch.sub(z, L_top[n][..., None], out=dz[n])
         torch.exp(dz[n], out=dz[n])
         torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
-        torch.matmul(dz[n], E, out=dh[n])
+        torch.mm(dz[n], E, out=dh[n])
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
-        torch.matmul(dh[n], W.T, out=dx[n])
+        torch.mm(dh[n], W.T, out=dx[n])
 
     workspace.sweep(z_block, N, rows, (), (), V, dtype, device)
     # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
@@ -321,7 +325,7 @@ def weight_tying_value_and_gradient(
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        torch.matmul(h[n], E.T, out=z[n])
+        torch.mm(h[n], E.T, out=z[n])
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = z[n].amax(dim=-1)
         L_log_exp = torch.sub(z[n], L_top[n][..., None], out=dz[n])
@@ -331,14 +335,14 @@ def weight_tying_value_and_gradient(
         torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
-        torch.matmul(dz[n], E, out=dh[n])
+        torch.mm(dz[n], E, out=dh[n])
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
-        torch.matmul(dh[n], W.T, out=dx[n])
+        torch.mm(dh[n], W.T, out=dx[n])
 
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
         """The rows n of a block. No row maximum is needed."""
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        torch.matmul(h[n], E.T, out=z[n])
+        torch.mm(h[n], E.T, out=z[n])
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = 0
         L_log_exp = torch.exp(z[n], out=dz[n])
@@ -347,12 +351,14 @@ def weight_tying_value_and_gradient(
         torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
         dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
-        torch.matmul(dz[n], E, out=dh[n])
+        torch.mm(dz[n], E, out=dh[n])
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
-        torch.matmul(dh[n], W.T, out=dx[n])
+        torch.mm(dh[n], W.T, out=dx[n])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    z_bound = float(torch.sqrt((h * h).sum(dim=1)).amax(dim=-1)) * float(torch.sqrt((E * E).sum(dim=1)).amax(dim=-1))
+    z_bound = float(
+        torch.linalg.vector_norm(h, dim=-1).amax(dim=-1)
+    ) * float(torch.linalg.vector_norm(E, dim=-1).amax(dim=-1))
     workspace.sweep(z_block_unshifted if bounded(z_bound, dtype) else z_block, N, rows, (), (), V, dtype, device)
     L_log = torch.log(L_log_sum)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
@@ -369,7 +375,7 @@ _operator = Operator(
     "weight_tying",
     weight_tying_forward,
     weight_tying_backward,
-    version="v22e65326",
+    version="v5a9e9f62",
     arrays=("token: N...", "target: N...", "E: V C", "W: C C"),
     outputs=("loss:",),
     saved=("types", "C", "N", "V", "token", "target", "E", "W", "x", "h", "z", "L_top", "L_log"),
@@ -398,7 +404,7 @@ _lean_operator = Operator(
     "weight_tying_lean",
     weight_tying_lean_forward,
     weight_tying_lean_backward,
-    version="v270e3002",
+    version="vee3cf5d8",
     arrays=("token: N...", "target: N...", "E: V C", "W: C C"),
     outputs=("loss:",),
     saved=("types", "C", "N", "V", "token", "target", "E", "W", "L_top", "L_log"),

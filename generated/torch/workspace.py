@@ -84,7 +84,7 @@ class Workspace:
         Its memory is an array of NumPy's, which asks the system for large pages, and to which every tensor that shares
         the memory refers.
         """
-        size = math.prod(shape) * torch.empty(0, dtype=dtype).element_size()
+        size = math.prod(shape) * dtype.itemsize
         if device.type != "cpu" or size < 4 * LARGE:
             return torch.empty(shape, dtype=dtype, device=device)
         pieces = self.pieces.setdefault(size, [])

@@ -48,9 +48,9 @@ class TrainingConfig:
         eps: What AdamW adds to the root of that mean.
         clip: Largest norm of the whole gradient; a longer one is scaled down to it. 0 for no limit.
         batch: Windows per step.
-        micro_batches: Equal parts that the NumPy engine cuts a batch into, so that each part stays in the cache.
-        threads: Threads of the NumPy engine. Each adds up the gradients of its share of the micro-batches, so that this
-            number and the one before decide the last digits of a result.
+        micro_batches: Equal parts that a batch is cut into, so that each part stays in the cache.
+        threads: Threads that compute side by side, on the processor. Each adds up the gradients of its share of the
+            micro-batches, so that this number and the one before decide the last digits of a result.
         steps: Updates of the run.
         time_limit_s: Wall-clock seconds of training after which the run stops early and says so.
         evaluation_windows: Most windows of the held-out text that the held-out loss averages over.

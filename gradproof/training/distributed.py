@@ -110,5 +110,5 @@ def _parallel(model: Model, first_row: int) -> None:
     from torch.nn.parallel import DistributedDataParallel
 
     made: TorchModel = model  # type: ignore[assignment]
-    made.network = DistributedDataParallel(made.network)
+    made.network = DistributedDataParallel(made.as_module())
     made.first_row = first_row

@@ -1,29 +1,38 @@
-"""The torch engine: the chain of kernels as a torch module, differentiated by autograd.
+"""The torch engine: tensors for the chain of kernels, and the chain as a torch module for those who want one.
 
-Between the model and the generated PyTorch kernels, which are registered as operators of PyTorch. The module's
-parameters are views into the model's flat vector, and so are their gradients, so that the optimiser is the same as for
-NumPy. Autograd decides the order of the backward pass and adds what comes back from several uses; each pull-back is a
-generated kernel. Weights are kept in float32 where activations are bfloat16.
+Between the model and the generated PyTorch kernels. A batch is carried out as with NumPy (`gradproof.training.parts`),
+on a GPU by one thread. Weights are kept in float32 where activations are bfloat16.
+
+`TorchModel.as_module` is the same chain made of the operators that the kernels are registered as: its parameters are
+views into the model's flat vector, and so are their gradients, autograd decides the order of the backward pass, and
+`torch.compile` and DistributedDataParallel can do with it what they do. What is put in `TorchModel.network` is used in
+the place of the parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gradproof.training.chain import LOSS, forward_steps
+from gradproof.training.chain import LOSS, Step, forward_steps
 from gradproof.training.config import TrainingConfig
 from gradproof.training.errors import ConfigurationError
 from gradproof.training.kernels import kernel
 from gradproof.training.memory import keep_freed_memory
-from gradproof.training.model import Ids, Model
+from gradproof.training.model import Ids
 from gradproof.training.parameters import Array
+from gradproof.training.parts import PartedModel
 
 __all__ = ["TorchArrays", "TorchModel"]
+
+_BLOCK = 65_536
+"""Entries of long vectors that are worked on at a time on the processor."""
 
 
 class TorchArrays:
@@ -44,6 +53,8 @@ class TorchArrays:
         self.device = torch.device(f"cuda:{torch.cuda.current_device()}" if device == "cuda" else "cpu")
         self.dtype: torch.dtype = getattr(torch, dtype)
         self.weight_dtype = torch.float32 if dtype == "bfloat16" else self.dtype
+        # PyTorch's calls cost more than NumPy's, and each is one pass on a GPU.
+        self.block = _BLOCK if self.device.type == "cpu" else sys.maxsize
 
     def zeros(self, shape: int | tuple[int, ...], *, weights: bool = False) -> Tensor:
         """Zeros in the type of the weights or of the activations."""
@@ -56,7 +67,7 @@ class TorchArrays:
 
     def number(self, value: float) -> Tensor:
         """A tensor without axes that holds the number."""
-        return torch.tensor(value, dtype=self.dtype, device=self.device)
+        return torch.tensor(value, dtype=self.weight_dtype, device=self.device)
 
     def ids(self, values: Ids) -> Tensor:
         """The integers as a tensor."""
@@ -74,6 +85,32 @@ class TorchArrays:
         """Return when the device has done what it was asked for."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
+
+    def lanes(self, threads: int) -> int:
+        """As many as threads on the processor, one for a GPU."""
+        return threads if self.device.type == "cpu" else 1
+
+    def threads_of_lane(self, lanes: int) -> int | None:
+        """One, or all of them if there is one lane."""
+        return 1 if lanes > 1 else None
+
+    @contextmanager
+    def side_by_side(self, lanes: int) -> Iterator[None]:
+        """PyTorch's number of threads is what it was, for those that begin afterwards."""
+        before = torch.get_num_threads()
+        try:
+            yield
+        finally:
+            if lanes > 1:
+                torch.set_num_threads(before)
+
+    @contextmanager
+    def in_lane(self, lanes: int) -> Iterator[None]:
+        """Operations on one thread, if others compute too; nothing is recorded."""
+        if lanes > 1:
+            torch.set_num_threads(1)
+        with torch.no_grad():
+            yield
 
     def to_numpy(self, array: Tensor) -> Array:
         """The tensor as an array of NumPy's, which has no bfloat16."""
@@ -110,11 +147,11 @@ class Network(nn.Module):
         return values[LOSS]
 
 
-class TorchModel(Model):
+class TorchModel(PartedModel):
     """The model, computed by generated PyTorch kernels.
 
     Attributes:
-        network: What computes the loss in training; `distributed` puts it inside DistributedDataParallel.
+        network: A module made of `as_module()` that computes the loss in training instead, or None.
     """
 
     def __init__(self, config: TrainingConfig, vocabulary: int) -> None:
@@ -122,14 +159,20 @@ class TorchModel(Model):
         keep_freed_memory()
         arrays = TorchArrays(config.dtype, config.device)
         super().__init__(config, vocabulary, arrays)
-        self._cast = arrays.dtype != arrays.weight_dtype
-        network = Network(config, self.parameters, arrays)
+        self._tensors, self._cast = arrays, arrays.dtype != arrays.weight_dtype
+        self.network: nn.Module | None = None
+
+    def as_module(self) -> Network:
+        """The chain from tokens to the loss as a module, whose parameters and gradients are the model's."""
+        network = Network(self.config, self.parameters, self._tensors)
         for weight, gradient in zip(network.weights, self.gradients.values(), strict=True):
             weight.grad = gradient
-        self.network: nn.Module = network
+        return network
 
     def loss_and_gradients(self, tokens: Ids, targets: Ids, step: int) -> float:
-        """As `Model.loss_and_gradients`, by autograd."""
+        """As `Model.loss_and_gradients`, part by part, or by autograd where there is a network."""
+        if self.network is None:
+            return super().loss_and_gradients(tokens, targets, step)
         values = self.training_values(tokens, targets, step)
         given = {name: value for name, value in values.items() if name not in self.parameters}
         self.slopes.flat.zero_()
@@ -137,11 +180,12 @@ class TorchModel(Model):
         loss.backward()
         return float(loss.detach())
 
-    def loss(self, tokens: Ids, targets: Ids) -> float:
-        """As `Model.loss`; nothing is recorded for a backward pass."""
-        with torch.no_grad():
-            return super().loss(tokens, targets)
+    def call(self, direction: str, step: Step, arguments: list[Any], workspace: Any = None) -> Any:
+        """As `Model.call`, the loss in full precision, whatever the activations have."""
+        if self._cast and direction == "forward" and step.output == LOSS:
+            arguments = [value.float() if value.dtype == torch.bfloat16 else value for value in arguments]
+        return super().call(direction, step, arguments, workspace)
 
     def _activations(self) -> Mapping[str, Any]:
-        dtype = self.arrays.dtype  # type: ignore[attr-defined]
+        dtype = self._tensors.dtype
         return {name: view.to(dtype) for name, view in self.parameters.items()} if self._cast else self.parameters

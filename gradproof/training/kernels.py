@@ -14,7 +14,7 @@ from typing import Any
 
 from gradproof.training.errors import KernelMissingError
 
-__all__ = ["Kernel", "backward_kernel", "forward_kernel", "kernel", "new_workspace", "takes_workspace"]
+__all__ = ["Kernel", "backward_kernel", "forward_kernel", "kernel", "new_workspace", "plain_kernel", "takes_workspace"]
 
 Kernel = Callable[..., Any]
 
@@ -27,6 +27,11 @@ def forward_kernel(name: str, library: str = "numpy") -> Kernel:
 def backward_kernel(name: str, library: str = "numpy") -> Kernel:
     """The function `<name>_backward`, which returns a tuple of gradients in the order of the forward arguments."""
     return kernel(name, f"{name}_backward", library)
+
+
+def plain_kernel(name: str, library: str = "numpy") -> Kernel:
+    """The function of a kernel that is not differentiated; PyTorch's has an operator of that name beside it."""
+    return kernel(name, f"{name}_forward" if library == "torch" else name, library)
 
 
 @cache
@@ -61,6 +66,9 @@ def takes_workspace(function: Kernel) -> bool:
     return "workspace" in inspect.signature(function).parameters
 
 
-def new_workspace(threads: int | None = None) -> Any:
-    """Scratch memory for NumPy kernels, and so many threads, or one for each core; for one thread to call them with."""
-    return importlib.import_module("generated.numpy.workspace").Workspace(threads=threads)
+def new_workspace(library: str = "numpy", threads: int | None = None) -> Any:
+    """Scratch memory for the kernels of a library, for one thread to call them with.
+
+    They have so many threads, or one for each core.
+    """
+    return importlib.import_module(f"generated.{library}.workspace").Workspace(threads=threads)

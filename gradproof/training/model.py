@@ -1,9 +1,8 @@
 """The model: weights, and what is computed from them by the chain of kernels; the part that both engines share.
 
 The heart of the data flow of training: token ids in; a loss, logits, or the gradient of every parameter out. The
-forward pass carries out `forward_steps`, one kernel after another. How a gradient is found is the engine's matter: the
-NumPy engine carries out `backward_steps`, the torch engine leaves the order to autograd. Nothing is computed here:
-kernels compute, and this module says which arrays go where.
+forward pass carries out `forward_steps`, one kernel after another; for the gradient, `gradproof.training.parts` carries
+out `backward_steps`. Nothing is computed here: kernels compute, and this module says which arrays go where.
 
     model = create_model(config, vocabulary=103, seed=0)
     loss = model.loss_and_gradients(tokens, targets, step=1)
@@ -12,6 +11,7 @@ kernels compute, and this module says which arrays go where.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -34,9 +34,15 @@ _POSITIONS = "embedding.P"
 
 
 class Arrays(Protocol):
-    """What the model needs of an array library beside kernels: making, moving and converting arrays."""
+    """What the model needs of an array library beside kernels: making, moving and converting arrays, and threads.
+
+    Attributes:
+        library: Its name.
+        block: Entries of long vectors that are worked on at a time, so that they stay in the cache.
+    """
 
     library: str
+    block: int
 
     def zeros(self, shape: int | tuple[int, ...], *, weights: bool = False) -> Any:
         """Zeros in the type of the weights or of the activations."""
@@ -45,7 +51,7 @@ class Arrays(Protocol):
         """Write the values of `source` to `target`, converting their type."""
 
     def number(self, value: float) -> Any:
-        """An array without axes that holds a number, in the type of the activations."""
+        """An array without axes that holds a number, in the type of the weights."""
 
     def ids(self, values: Ids) -> Any:
         """Integers of NumPy as an array of the library."""
@@ -58,6 +64,18 @@ class Arrays(Protocol):
 
     def wait(self) -> None:
         """Return when everything that was asked for is computed."""
+
+    def lanes(self, threads: int) -> int:
+        """How many threads compute parts of a batch side by side, where so many may."""
+
+    def threads_of_lane(self, lanes: int) -> int | None:
+        """How many threads each of them has for its kernels; None for all that there are."""
+
+    def side_by_side(self, lanes: int) -> AbstractContextManager[Any]:
+        """What the process does while they compute."""
+
+    def in_lane(self, lanes: int) -> AbstractContextManager[Any]:
+        """What each of them does meanwhile."""
 
     def to_numpy(self, array: Any) -> Array:
         """The array as an array of NumPy's, float32 where NumPy lacks the type; it may share memory."""

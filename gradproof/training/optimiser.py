@@ -10,14 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from gradproof.training.kernels import kernel
+from gradproof.training.kernels import plain_kernel
 from gradproof.training.model import Model, check_state
 from gradproof.training.parameters import Array, FlatArrays, allocate
 
 __all__ = ["AdamW"]
 
-_BLOCK = {"numpy": 1 << 15, "torch": 1 << 62}
-"""Entries that are updated by one call. PyTorch's calls cost more, and each is one pass on a GPU."""
 _PREFIXES = ("first_moment.", "second_moment.")
 
 
@@ -36,7 +34,7 @@ class AdamW:
         """
         model, config = self._model, self._model.config
         library = model.arrays.library
-        clip, adamw = kernel("gradient_clipping", "gradient_clipping", library), kernel("adamw", "adamw", library)
+        clip, adamw = plain_kernel("gradient_clipping", library), plain_kernel("adamw", library)
         weights, gradients = model.weights, model.slopes
         clipped, norm = clip(gradients.flat, most=config.clip)
         if not math.isfinite(float(norm)):
@@ -85,7 +83,7 @@ class AdamW:
 
     def _blocks(self, arrays: FlatArrays) -> Iterator[tuple[slice, float]]:
         """Slices of the flat vector, each with the weight decay of all its entries."""
-        size = _BLOCK[self._model.arrays.library]
+        size = self._model.arrays.block
         groups = (
             (0, arrays.decayed_size, self._model.config.weight_decay),
             (arrays.decayed_size, len(arrays.flat), 0.0),

@@ -102,10 +102,27 @@ def test_bfloat16_keeps_its_weights_in_float32_and_learns(config: TrainingConfig
 
 
 @needs_torch
+@BOTH
+def test_parts_threads_and_autograd_change_the_order_of_additions_only(config: TrainingConfig) -> None:
+    found = []
+    for micro_batches, threads in ((1, 1), (4, 1), (4, 2), (2, 4)):
+        parted = replace(config, engine="torch", micro_batches=micro_batches, threads=threads)
+        model = create_model(parted, VOCABULARY)
+        found.append((model.loss_and_gradients(*batch_of(config, 1), 1), model.slopes.flat))
+    traced = create_model(replace(config, engine="torch"), VOCABULARY)
+    traced.network = traced.as_module()  # type: ignore[attr-defined]
+    found.append((traced.loss_and_gradients(*batch_of(config, 1), 1), traced.slopes.flat))
+    for loss, flat in found[1:]:
+        assert loss == pytest.approx(found[0][0], rel=1e-14)
+        torch.testing.assert_close(flat, found[0][1], rtol=1e-10, atol=1e-15)
+    assert torch.get_num_threads() == 1  # what it was before
+
+
+@needs_torch
 def test_the_module_is_one_graph_for_torch_compile() -> None:
     config = replace(MODERN, layers=1, engine="torch")
     model, traced = create_model(config, VOCABULARY), create_model(config, VOCABULARY)
-    traced.network = torch.compile(traced.network, backend="aot_eager", fullgraph=True)  # type: ignore[attr-defined]
+    traced.network = torch.compile(traced.as_module(), backend="aot_eager", fullgraph=True)  # type: ignore[attr-defined]
     batch = batch_of(config, 1)
     assert traced.loss_and_gradients(*batch, 1) == model.loss_and_gradients(*batch, 1)
     assert torch.equal(traced.slopes.flat, model.slopes.flat)

@@ -67,6 +67,7 @@ ALLOWED = {
             {
                 "gradproof.training.engine_numpy.NumpyModel as Engine",
                 "gradproof.training.engine_torch.TorchModel as Engine",
+                "contextlib.AbstractContextManager",
                 "importlib.util.find_spec",
             }
         ),
@@ -97,13 +98,7 @@ ALLOWED = {
     "engine_numpy.py": Allowed(
         arithmetic=frozenset(
             {
-                "1 / len(parts)",
                 "1 << 15",
-                "fmean(losses)",
-                "min(self.config.threads, len(parts))",
-                "self.config.batch // self.config.micro_batches",
-                "start + _BLOCK",
-                "start + size",
             }
         ),
         numpy=frozenset(
@@ -116,14 +111,38 @@ ALLOWED = {
         ),
         imports=frozenset(
             {
-                "concurrent.futures.ThreadPoolExecutor",
-                "functools.partial",
+                "contextlib.AbstractContextManager",
+                "contextlib.nullcontext",
                 "threadpoolctl.ThreadpoolController",
             }
         ),
         attributes=frozenset(
             {
                 "astype",
+            }
+        ),
+    ),
+    "parts.py": Allowed(
+        arithmetic=frozenset(
+            {
+                "1 / len(parts)",
+                "fmean(losses)",
+                "min(config.threads, config.micro_batches)",
+                "min(self._lanes, len(parts))",
+                "self.config.batch // self.config.micro_batches",
+                "start + self.arrays.block",
+                "start + size",
+            }
+        ),
+        imports=frozenset(
+            {
+                "concurrent.futures.ThreadPoolExecutor",
+                "functools.partial",
+            }
+        ),
+        attributes=frozenset(
+            {
+                "copy",
             }
         ),
     ),
@@ -148,7 +167,9 @@ ALLOWED = {
                 "device",
                 "dtype",
                 "float32",
+                "get_num_threads",
                 "no_grad",
+                "set_num_threads",
                 "tensor",
                 "torch",
                 "zeros",
@@ -156,6 +177,8 @@ ALLOWED = {
         ),
         imports=frozenset(
             {
+                "contextlib.contextmanager",
+                "sys",
                 "torch",
                 "torch.Tensor",
                 "torch.nn",
@@ -182,8 +205,6 @@ ALLOWED = {
     "optimiser.py": Allowed(
         arithmetic=frozenset(
             {
-                "1 << 15",
-                "1 << 62",
                 "math.isfinite(float(norm))",
                 "min(first + size, stop)",
             }
