@@ -8,6 +8,7 @@ that each part's backward pass starts from a cotangent of one over their number.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from statistics import fmean
@@ -102,9 +103,19 @@ class NumpyModel(Model):
         with self._libraries.limit(limits=1, user_api="blas"):
             lanes = range(min(self.config.threads, len(parts)))
             losses = [loss for found in self._pool.map(share, lanes) for loss in found]
-            for lane in lanes[1:]:
-                self._add_up(self.slopes.flat, self._sums[lane].flat)
+        for lane in lanes[1:]:
+            self._add_up(self.slopes.flat, self._sums[lane].flat)
         return fmean(losses)
+
+    def for_each(self, work: Callable[..., None], items: Sequence[tuple[Any, ...]]) -> None:
+        """As `Model.for_each`, on all threads."""
+
+        def share(lane: int) -> None:
+            for item in items[lane :: self.config.threads]:
+                work(*item)
+
+        for _ in self._pool.map(share, range(self.config.threads)):
+            pass
 
     def _part(self, values: dict[str, Any], weight: float, lane: int, *, more: bool) -> float:
         """The loss of one micro-batch; `weight` times its gradient replaces the thread's sum, or joins it if `more`."""
@@ -117,6 +128,8 @@ class NumpyModel(Model):
 
     def _add_up(self, total: Array, part: Array) -> None:
         """Add one long vector to another, block by block."""
-        for start in range(0, len(total), _BLOCK):
-            block = slice(start, start + _BLOCK)
+
+        def add(block: slice) -> None:
             np.copyto(total[block], forward_kernel(ADDITION)(total[block], part[block])[0])
+
+        self.for_each(add, [(slice(start, start + _BLOCK),) for start in range(0, len(total), _BLOCK)])

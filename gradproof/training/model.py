@@ -11,7 +11,7 @@ kernels compute, and this module says which arrays go where.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -197,6 +197,11 @@ class Model:
             else:
                 values[step.output] = self.call("forward", step, inputs, self.workspace)[0]
         return values
+
+    def for_each(self, work: Callable[..., None], items: Sequence[tuple[Any, ...]]) -> None:
+        """Call `work` with each of the items, in any order; no two of them write to the same place."""
+        for item in items:
+            work(*item)
 
     def call(self, direction: str, step: Step, arguments: list[Any], workspace: Any = None) -> Any:
         """The result of a step's kernel, forward or backward; `workspace` is for kernels that work block by block."""
