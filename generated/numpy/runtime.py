@@ -528,14 +528,13 @@ def _cdf_on_grid(x: np.ndarray, out: np.ndarray, scratch: np.ndarray, grid: Grid
     """cdf(h + d) = cdf(h) + slope(h) d (1 - t / 2 + t^2 / 6 - ...) with t = h d."""
     places, t, d = _next_points(x, grid, scratch)
     t *= d
-    step = slope.take(places, out=scratch[0], mode="wrap")
+    step = np.subtract(t, 3, out=scratch[0])
+    step *= t
+    step += 6
     step *= d
-    np.subtract(t, 3, out=d)
-    d *= t
-    d += 6
-    d *= step
+    step *= slope.take(places, out=t, mode="wrap")  # last, for it may bring the product below the normal numbers
     grid.values.take(places, out=out, mode="wrap")
-    out += d
+    out += step
 
 
 def _bell_on_grid(
