@@ -210,6 +210,7 @@ def _whole_arrays(sweep: Sweep, library: Library, accumulated: Mapping[str, Axes
     if not sweep.given:
         matrices = ", matrices=True" if loop.has_products else ""
         matrices += ", tiles=True" if is_tiled else ""
+        matrices += ", cut=True" if is_tiled and sweep.restricted else ""
         lines.append(f"{sweep.rows} = workspace.rows({row}, {sweep.width}{matrices})")
     for name, axes in loop.stored.items():
         is_full = name in sweep.partial or not set(axes) & set(sweep.restricted)

@@ -199,7 +199,7 @@ def attention_alibi_lean_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True, tiles=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     A_exp_top = workspace.empty((N, H, T), dtype)
     A_sum = workspace.empty((N, H, T), dtype)
     O = workspace.empty((N, H, T, d_v), dtype)

@@ -52,7 +52,7 @@ def attention_grouped_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True, cut=True)
     A_exp = workspace.empty((N, G, R, T_q, T_k), dtype)
     A_sum = workspace.empty((N, G, R, T_q), dtype)
     O = workspace.empty((N, G, R, T_q, d_v), dtype)
@@ -209,7 +209,7 @@ def attention_grouped_lean_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True, cut=True)
     A_exp_top = workspace.empty((N, G, R, T_q), dtype)
     A_sum = workspace.empty((N, G, R, T_q), dtype)
     O = workspace.empty((N, G, R, T_q, d_v), dtype)
@@ -315,7 +315,7 @@ def attention_grouped_lean_backward(
     dO = incoming("attention_grouped_lean_backward", "dO", dO, leading, (G, R, T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True, cut=True)
     dQ_product = workspace.empty((N, G, R, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (N, G), (R,))
     dK = np.zeros((parts, N, G, T_k, d_k), dtype)

@@ -61,7 +61,7 @@ def attention_scaled_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True, cut=True)
     A_exp = workspace.empty((N, T_q, T_k), dtype)
     A_sum = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)

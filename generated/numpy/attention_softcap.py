@@ -154,7 +154,7 @@ def attention_softcap_backward(
     dO = incoming("attention_softcap_backward", "dO", dO, leading, (T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True, cut=True)
     dQ = workspace.empty((N, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
@@ -231,7 +231,7 @@ def attention_softcap_lean_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True, cut=True)
     A_exp_top = workspace.empty((N, T_q), dtype)
     A_sum = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
@@ -345,7 +345,7 @@ def attention_softcap_lean_backward(
     dO = incoming("attention_softcap_lean_backward", "dO", dO, leading, (T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True, cut=True)
     dQ = workspace.empty((N, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)

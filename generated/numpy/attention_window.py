@@ -52,7 +52,7 @@ def attention_window_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True, tiles=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     A_exp = workspace.empty((N, T, T), dtype)
     A_sum = workspace.empty((N, T), dtype)
     O = workspace.empty((N, T, d_v), dtype)
@@ -216,7 +216,7 @@ def attention_window_lean_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True, tiles=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     A_exp_top = workspace.empty((N, T), dtype)
     A_sum = workspace.empty((N, T), dtype)
     O = workspace.empty((N, T, d_v), dtype)
@@ -329,7 +329,7 @@ def attention_window_lean_backward(
     dO = incoming("attention_window_lean_backward", "dO", dO, leading, (T, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True, tiles=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     dQ = workspace.empty((N, T, d_k), dtype)
     parts = workspace.parts(T, rows, (N,), ())
     dK = np.zeros((parts, N, T, d_k), dtype)

@@ -71,7 +71,7 @@ def self_attention_forward(
     K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
-    rows = workspace.rows(T, T, matrices=True, tiles=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     A_exp = workspace.empty((N, G, R, T, T), dtype)
     A_sum = workspace.empty((N, G, R, T), dtype)
     O = workspace.empty((N, G, R, T, D), dtype)
@@ -304,7 +304,7 @@ def self_attention_lean_forward(
     K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
-    rows = workspace.rows(T, T, matrices=True, tiles=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     O = workspace.empty((N, G, R, T, D), dtype)
 
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:

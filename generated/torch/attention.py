@@ -54,7 +54,7 @@ def attention_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True, cut=True)
     A_exp = workspace.empty((N, T_q, T_k), dtype, device)
     A_sum = workspace.empty((N, T_q), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
@@ -207,7 +207,7 @@ def attention_lean_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True, cut=True)
     A_exp_top = workspace.empty((N, T_q), dtype, device)
     A_sum = workspace.empty((N, T_q), dtype, device)
     O = workspace.empty((N, T_q, d_v), dtype, device)
@@ -310,7 +310,7 @@ def attention_lean_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True, cut=True)
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = torch.zeros((parts, N, T_k, d_k), dtype=dtype, device=device)
@@ -364,7 +364,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
-    version="v6c5a96cc",
+    version="vd25fd28c",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -397,7 +397,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
-    version="v4f50c5e6",
+    version="va9b0f9f8",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

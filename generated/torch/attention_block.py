@@ -116,7 +116,7 @@ def attention_block_forward(
     K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z[n,j,c])   (N, H, T, D)
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
-    rows = workspace.rows(T, T, matrices=True, tiles=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     A_exp = workspace.empty((N, H, T, T), dtype, device)
     A_sum = workspace.empty((N, H, T), dtype, device)
     O = workspace.empty((N, H, T, D), dtype, device)
@@ -410,7 +410,7 @@ def attention_block_lean_forward(
     K = (z.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z[n,j,c])   (N, H, T, D)
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
-    rows = workspace.rows(T, T, matrices=True, tiles=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     O = workspace.empty((N, H, T, D), dtype, device)
 
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
@@ -718,7 +718,7 @@ _operator = Operator(
     "attention_block",
     attention_block_forward,
     attention_block_backward,
-    version="v17e85f1b",
+    version="v82fc3b26",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),
@@ -801,7 +801,7 @@ _lean_operator = Operator(
     "attention_block_lean",
     attention_block_lean_forward,
     attention_block_lean_backward,
-    version="v480c1709",
+    version="vdb97a7ae",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),

@@ -54,7 +54,7 @@ def attention_grouped_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True, cut=True)
     A_exp = workspace.empty((N, G, R, T_q, T_k), dtype, device)
     A_sum = workspace.empty((N, G, R, T_q), dtype, device)
     O = workspace.empty((N, G, R, T_q, d_v), dtype, device)
@@ -217,7 +217,7 @@ def attention_grouped_lean_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True, cut=True)
     A_exp_top = workspace.empty((N, G, R, T_q), dtype, device)
     A_sum = workspace.empty((N, G, R, T_q), dtype, device)
     O = workspace.empty((N, G, R, T_q, d_v), dtype, device)
@@ -324,7 +324,7 @@ def attention_grouped_lean_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
+    rows = workspace.rows(T_q, T_k, matrices=True, tiles=True, cut=True)
     dQ_product = workspace.empty((N, G, R, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N, G), (R,))
     dK = torch.zeros((parts, N, G, T_k, d_k), dtype=dtype, device=device)
@@ -384,7 +384,7 @@ _operator = Operator(
     "attention_grouped",
     attention_grouped_forward,
     attention_grouped_backward,
-    version="vcb953d28",
+    version="v6378c308",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),
@@ -434,7 +434,7 @@ _lean_operator = Operator(
     "attention_grouped_lean",
     attention_grouped_lean_forward,
     attention_grouped_lean_backward,
-    version="v525254fe",
+    version="v57311066",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),

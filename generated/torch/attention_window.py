@@ -54,7 +54,7 @@ def attention_window_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True, tiles=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     A_exp = workspace.empty((N, T, T), dtype, device)
     A_sum = workspace.empty((N, T), dtype, device)
     O = workspace.empty((N, T, d_v), dtype, device)
@@ -221,7 +221,7 @@ def attention_window_lean_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True, tiles=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     A_exp_top = workspace.empty((N, T), dtype, device)
     A_sum = workspace.empty((N, T), dtype, device)
     O = workspace.empty((N, T, d_v), dtype, device)
@@ -338,7 +338,7 @@ def attention_window_lean_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(T, T, matrices=True, tiles=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     dQ = workspace.empty((N, T, d_k), dtype, device)
     parts = workspace.parts(T, rows, (N,), ())
     dK = torch.zeros((parts, N, T, d_k), dtype=dtype, device=device)
@@ -400,7 +400,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
-    version="vf6b0588f",
+    version="v36024ec7",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -433,7 +433,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
-    version="v5f87eb36",
+    version="vd582ebf0",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

@@ -73,7 +73,7 @@ def self_attention_forward(
     K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3).contiguous()
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3).contiguous()
-    rows = workspace.rows(T, T, matrices=True, tiles=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     A_exp = workspace.empty((N, G, R, T, T), dtype, device)
     A_sum = workspace.empty((N, G, R, T), dtype, device)
     O = workspace.empty((N, G, R, T, D), dtype, device)
@@ -273,7 +273,7 @@ def self_attention_lean_forward(
     K = (x.reshape(N * T, C) @ W_K.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3).contiguous()
     # V[n,g,j,d] = Sum_c(W_V[g,d,c]*x[n,j,c])   (N, G, T, D)
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).permute(0, 2, 1, 3).contiguous()
-    rows = workspace.rows(T, T, matrices=True, tiles=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     O = workspace.empty((N, G, R, T, D), dtype, device)
 
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
@@ -520,7 +520,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="v7bfe6d80",
+    version="vfc332edd",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -583,7 +583,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="v88a7e340",
+    version="vff360484",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

@@ -143,7 +143,7 @@ def transformer_block_forward(
     K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
-    rows = workspace.rows(T, T, matrices=True, tiles=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     A_exp = workspace.empty((N, H, T, T), dtype, device)
     A_sum = workspace.empty((N, H, T), dtype, device)
     O = workspace.empty((N, H, T, D), dtype, device)
@@ -658,7 +658,7 @@ def transformer_block_lean_forward(
     K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
-    rows = workspace.rows(T, T, matrices=True, tiles=True)
+    rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     O = workspace.empty((N, H, T, D), dtype, device)
 
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
@@ -1153,7 +1153,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="vab8dbfb7",
+    version="v6a7e0953",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1280,7 +1280,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="v2f67f107",
+    version="vacf31bf4",
     arrays=(
         "x: N... T C",
         "gamma_1: C",

@@ -28,6 +28,7 @@ STACK = 2**16  # likewise, of a stack of blocks between products of matrices, or
 ROWS = 1, 2048  # rows of a block, at least and at most, however short they are
 MATRIX = 128, 512  # likewise, of one that is a factor of matrix products, which are slow if they are low
 TILED = 128, 256  # likewise, of one that is computed by tiles of its columns
+LOWEST = 64  # rows of one that is cut off at a diagonal, at least
 TILE = 2**18  # entries of a tile
 COLUMNS = 512  # of a tile, at least: products of narrower matrices are slow
 FLAT = 1024  # columns up to which blocks of tiles are low, so that less of them lies beyond a diagonal
@@ -96,11 +97,14 @@ class Workspace:
             pieces.append(np.empty(size, np.uint8))
         return torch.from_numpy(pieces[place]).view(dtype).reshape(shape)
 
-    def rows(self, size: int, columns: int, *, matrices: bool = False, tiles: bool = False) -> int:
+    def rows(
+        self, size: int, columns: int, *, matrices: bool = False, tiles: bool = False, cut: bool = False
+    ) -> int:
         """How many of `size` rows make a block, if each has so many columns: a power of two.
 
         With `matrices` the blocks are factors of matrix products. With `tiles` no more than a tile of a block is there
-        at a time.
+        at a time. With `cut` a block leaves out the columns that none of its rows has, as beyond a diagonal: one block
+        of all rows would leave out none.
         """
         if self.given_rows is not None:
             return self.given_rows
@@ -108,6 +112,8 @@ class Workspace:
         wanted = max(least, min(most, (STACK if tiles else BLOCK) // max(1, columns)))
         if tiles and columns > FLAT:
             wanted = most
+        if cut:
+            wanted = max(LOWEST, min(wanted, size // 2))
         return 1 << (min(wanted, size).bit_length() - 1) if size > wanted else max(1, size)
 
     def tiles(self, span: slice, rows: int) -> Iterator[tuple[bool, slice]]:

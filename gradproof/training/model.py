@@ -10,7 +10,7 @@ out `backward_steps`. Nothing is computed here: kernels compute, and this module
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -215,6 +215,11 @@ class Model:
             else:
                 values[step.output] = self.call("forward", step, inputs, self.workspace)[0]
         return values
+
+    def for_each(self, work: Callable[..., None], items: Sequence[tuple[Any, ...]]) -> None:
+        """Call `work` with each of the items, in any order; no two of them write to the same place."""
+        for item in items:
+            work(*item)
 
     def call(self, direction: str, step: Step, arguments: list[Any], workspace: Any = None) -> Any:
         """The result of a step's kernel, forward or backward; `workspace` is for kernels that work block by block."""

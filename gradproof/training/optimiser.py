@@ -2,7 +2,8 @@
 
 After the model in the data flow of training: gradients in, weights changed in place. Weights that are decayed and those
 that are not are two slices of the vector, which differ in one option of the kernel. Each is updated in blocks that stay
-in the processor's cache. The same code serves both engines; only the library of the kernels differs.
+in the processor's cache, on all threads of the engine. The same code serves both engines; only the library of the
+kernels differs.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class AdamW:
             return float(norm)  # nothing is changed, so that where it began can still be found
         if config.clip:
             model.arrays.copy(gradients.flat, clipped)
-        for block, weight_decay in self._blocks(weights):
+
+        def move(block: slice, weight_decay: float) -> None:
             state = [arrays.flat[block] for arrays in (weights, *self._moments)]
             updated = adamw(
                 state[0],
@@ -56,6 +58,8 @@ class AdamW:
             )
             for target, value in zip(state, updated, strict=True):
                 model.arrays.copy(target, value)
+
+        model.for_each(move, list(self._blocks(weights)))
         return float(norm)
 
     def state(self) -> dict[str, Array]:

@@ -8,6 +8,7 @@ part's backward pass starts from a cotangent of one over their number.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from statistics import fmean
@@ -56,9 +57,21 @@ class PartedModel(Model):
 
         with self.arrays.side_by_side(self._lanes):
             losses = [loss for found in self._pool.map(share, lanes) for loss in found]
-            for lane in lanes[1:]:
-                self._add_up(self.slopes.flat, self._sums[lane].flat)
+        for lane in lanes[1:]:
+            self._add_up(self.slopes.flat, self._sums[lane].flat)
         return fmean(losses)
+
+    def for_each(self, work: Callable[..., None], items: Sequence[tuple[Any, ...]]) -> None:
+        """As `Model.for_each`, on all threads."""
+
+        def share(lane: int) -> None:
+            with self.arrays.in_lane(self._lanes):
+                for item in items[lane :: self._lanes]:
+                    work(*item)
+
+        with self.arrays.side_by_side(self._lanes):
+            for _ in self._pool.map(share, range(self._lanes)):
+                pass
 
     def _part(self, values: dict[str, Any], weight: float, lane: int, *, more: bool) -> float:
         """The loss of one micro-batch; `weight` times its gradient replaces the thread's sum, or joins it if `more`."""
@@ -72,6 +85,9 @@ class PartedModel(Model):
 
     def _add_up(self, total: Any, part: Any) -> None:
         """Add one long vector to another, block by block."""
-        for start in range(0, len(total), self.arrays.block):
-            block = slice(start, start + self.arrays.block)
+
+        def add(block: slice) -> None:
             self.arrays.copy(total[block], self._add(total[block], part[block])[0])
+
+        size = self.arrays.block
+        self.for_each(add, [(slice(start, start + size),) for start in range(0, len(total), size)])

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from gradproof.training.cache import Cache
 from gradproof.training.chain import Step, backward_steps, forward_steps
 from gradproof.training.execution import run_backward, run_forward
+from gradproof.training.kernels import new_workspace
 from gradproof.training.model import Ids, Model
 
 __all__ = ["KernelTime", "Profile", "profile"]
@@ -74,12 +75,14 @@ def profile(model: Model, tokens: Ids, targets: Ids, steps: int = 5) -> Profile:
         targets: The targets of the batch.
         steps: How often the batch is carried out.
     """
+    # Kernels that work block by block would take all cores.
+    workspace = None if model.workspace is None else new_workspace(threads=1)
     found: dict[tuple[str, str], list[float]] = {}
     operations: dict[tuple[str, str], float] = {}
 
     def call(direction: str, step: Step, arguments: list[Any]) -> Any:
         began = time.perf_counter()
-        results = model.call(direction, step, arguments)
+        results = model.call(direction, step, arguments, workspace)
         model.arrays.wait()
         entry = step.kernel, direction
         found.setdefault(entry, []).append(time.perf_counter() - began)

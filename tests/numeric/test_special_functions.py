@@ -110,6 +110,8 @@ def test_the_normal_distribution_keeps_its_digits_in_torch() -> None:
 
 CUBIC = (0.25, 1.5, 0.0, 0.07)
 QUADRATIC = (0.0, 0.0, -0.5, 0.0)
+PARABOLA = (0.25, -0.75, -1.5, 0.0)
+NARROW = (0.0, 0.0, -4096.0, 0.0)  # too narrow for a grid that a table of it could have
 
 
 def polynomial(terms: tuple[float, ...], x: Any) -> Any:
@@ -118,6 +120,15 @@ def polynomial(terms: tuple[float, ...], x: Any) -> Any:
 
 TAILS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any], tuple[float, float]]] = {
     "exp_at": (lambda lib, x: lib.exp_at(x, QUADRATIC), lambda x: MP.exp(-(x**2) / 2), (-13, 13)),
+    "exp_at, a parabola": (
+        lambda lib, x: lib.exp_at(x, PARABOLA), lambda x: MP.exp(polynomial(PARABOLA, x)), (-7.6, 7.1),
+    ),
+    "exp_at, a narrow one": (
+        lambda lib, x: lib.exp_at(x, NARROW), lambda x: MP.exp(polynomial(NARROW, x)), (-0.14, 0.14),
+    ),
+    "exp_at, growing on one side": (
+        lambda lib, x: lib.exp_at(x, CUBIC), lambda x: MP.exp(polynomial(CUBIC, x)), (-8, 7),
+    ),
     "logistic_at": (
         lambda lib, x: lib.logistic_at(x, CUBIC), lambda x: EXACT["expit"](polynomial(CUBIC, x)), (-9, 9),
     ),
@@ -191,6 +202,25 @@ def test_a_product_may_be_written_over_either_factor(x: Any) -> None:
                 both = [array(given.copy()), library.normal_cdf(array(given.copy()))]
                 library.scaled_normal_cdf(*both, out=both[place])
                 np.testing.assert_array_equal(np.asarray(both[place]), wanted)
+
+
+@pytest.mark.parametrize("name", ["normal_cdf", "exp_at"])
+def test_an_entry_beyond_the_table_changes_no_other(name: str) -> None:
+    function = {"normal_cdf": runtime.normal_cdf, "exp_at": lambda x: runtime.exp_at(x, QUADRATIC)}[name]
+    x = np.random.default_rng(0).standard_normal(1000, dtype=np.float32)
+    huge = np.array([-np.inf, -1e30, -17, 17, 1e30, np.inf, np.nan], np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = function(np.concatenate([huge, x]))
+    np.testing.assert_array_equal(found[7:], function(x))
+    above = 1 if name == "normal_cdf" else 0
+    np.testing.assert_array_equal(found[:7], np.array([0, 0, 0, above, above, above, np.nan], np.float32))
+
+
+def test_points_of_a_table_are_where_its_last_digits_say() -> None:
+    x = np.arange(-16 * 256, 16 * 256 + 1, dtype=np.float32) / 256  # every point, and no rest
+    exact = np.array([float(EXACT["normal_cdf"](MP.mpf(float(point)))) for point in x]).astype(np.float32)
+    np.testing.assert_array_equal(runtime.normal_cdf(x), exact)
 
 
 def test_sums_of_shares_are_added_up_with_twice_the_digits() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradproof.training import optimiser
 from gradproof.training.chain import forward_steps
 from gradproof.training.config import TrainingConfig, learning_rate_at
 from gradproof.training.diagnosis import first_affected
@@ -52,6 +53,19 @@ def one_torch_thread() -> Iterator[None]:
 def batch_of(config: TrainingConfig, step: int) -> tuple[Any, Any]:
     ids = np.random.default_rng(step).integers(0, VOCABULARY, (config.batch, config.context + 1))
     return ids[:, :-1], ids[:, 1:]
+
+
+def test_updates_on_several_threads_are_those_on_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(optimiser._BLOCK, "numpy", 50)  # many blocks, the last of them short
+    found = []
+    for threads in (1, 3):
+        model = create_model(replace(PLAIN, micro_batches=4, threads=threads), VOCABULARY)
+        update = AdamW(model)
+        for step in (1, 2):
+            np.copyto(model.slopes.flat, np.random.default_rng(step).standard_normal(len(model.slopes.flat)))
+            update.update(step, 0.1)
+        found.append(model.weights.flat)
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 def losses_of(model: Model, steps: int = 5) -> list[float]:
