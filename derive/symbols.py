@@ -11,7 +11,7 @@ would also compare all that it has deduced about a symbol, but that follows from
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
@@ -21,6 +21,10 @@ from sympy.core.cache import cacheit
 
 from derive.errors import StatementError
 from derive.names import checked_name
+
+
+# SymPy's own cache, typed. It tells types apart: Python's 1 and True, and SymPy's 1, are equal as keys.
+_cached: Callable[[Callable[..., Any]], Callable[..., Any]] = cacheit
 
 
 class Dim(Symbol):
@@ -96,13 +100,12 @@ class Index(Symbol):
         return (self.name, self.extent, self.leading)
 
 
-# Python's 1 and True, and SymPy's 1, are equal as keys: the cache is one that tells types apart.
-@cacheit
+@_cached
 def _symbol(cls: type[Symbol], name: str, **known: bool) -> Any:
     return Symbol.__xnew__(cls, name, **known)
 
 
-@cacheit
+@_cached
 def _index(cls: type[Index], name: str, extent: Expr, leading: bool) -> Any:
     made = Symbol.__xnew__(cls, name, integer=True, nonnegative=True)
     made.extent = extent
@@ -176,7 +179,7 @@ class IndexedEntry(Indexed):
         return self._args  # type: ignore[no-any-return]
 
 
-@cacheit
+@_cached
 def _tensor(cls: type[Tensor], label: Symbol, shape: sympy.Tuple, into: Expr | None) -> Any:
     made = IndexedBase.__new__(cls, label, shape=shape)
     if into is not None:
@@ -184,7 +187,7 @@ def _tensor(cls: type[Tensor], label: Symbol, shape: sympy.Tuple, into: Expr | N
     return made
 
 
-@cacheit
+@_cached
 def _entry(cls: type[IndexedEntry], base: Tensor, where: tuple[Expr, ...]) -> Any:
     made = Expr.__new__(cls, base, *where)
     made._assumptions = StdFactKB()
@@ -193,7 +196,7 @@ def _entry(cls: type[IndexedEntry], base: Tensor, where: tuple[Expr, ...]) -> An
     return made
 
 
-@cacheit
+@_cached
 def _checked_entry(tensor: Tensor, where: tuple[Expr, ...]) -> Any:
     check_entry(tensor, where)
     return IndexedEntry(tensor, *where)

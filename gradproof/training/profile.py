@@ -76,7 +76,7 @@ def profile(model: Model, tokens: Ids, targets: Ids, steps: int = 5) -> Profile:
         steps: How often the batch is carried out.
     """
     # Kernels that work block by block would take all cores.
-    workspace = None if model.workspace is None else new_workspace(threads=1)
+    workspace = None if model.workspace is None else new_workspace(model.arrays.library, threads=1)
     found: dict[tuple[str, str], list[float]] = {}
     operations: dict[tuple[str, str], float] = {}
 

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradproof.training import optimiser
 from gradproof.training.chain import forward_steps
 from gradproof.training.config import TrainingConfig, learning_rate_at
 from gradproof.training.diagnosis import first_affected
 from gradproof.training.distributed import process_group
+from gradproof.training.engine_numpy import NumpyArrays
 from gradproof.training.errors import ConfigurationError
 from gradproof.training.model import Model, create_model
 from gradproof.training.optimiser import AdamW
@@ -56,7 +56,7 @@ def batch_of(config: TrainingConfig, step: int) -> tuple[Any, Any]:
 
 
 def test_updates_on_several_threads_are_those_on_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(optimiser._BLOCK, "numpy", 50)  # many blocks, the last of them short
+    monkeypatch.setattr(NumpyArrays, "block", 50)  # many blocks, the last of them short
     found = []
     for threads in (1, 3):
         model = create_model(replace(PLAIN, micro_batches=4, threads=threads), VOCABULARY)
@@ -165,6 +165,7 @@ import json, sys
 import numpy as np, torch
 from gradproof.training.config import TrainingConfig, learning_rate_at
 from gradproof.training.distributed import process_group
+from gradproof.training.engine_numpy import NumpyArrays
 from gradproof.training.model import create_model
 from gradproof.training.optimiser import AdamW
 

@@ -130,7 +130,6 @@ ALLOWED = {
                 "min(config.threads, config.micro_batches)",
                 "min(self._lanes, len(parts))",
                 "self.config.batch // self.config.micro_batches",
-                "start + self.arrays.block",
                 "start + size",
             }
         ),
