@@ -34,6 +34,7 @@ from codegen.nodes import (
 )
 from codegen.sampling import cases_of, draw
 from codegen.sharing import Statement
+from codegen.trace import asked_of
 from derive.language import Index
 from derive.library import load
 from derive.program import Program
@@ -167,7 +168,7 @@ def lowered(program: Program, monkeypatch: pytest.MonkeyPatch) -> tuple[schedule
 
     assert schedule.gathered is gather
     monkeypatch.setattr(schedule, "_lowered", recorded)
-    kernel = schedule._planned.__wrapped__(schedule.Asked(program, schedule._contents(program)))
+    kernel = schedule._planned.__wrapped__(asked_of(program))
     return kernel, found
 
 
