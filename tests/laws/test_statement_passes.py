@@ -81,6 +81,7 @@ class Values:
         self.sizes = sizes
         self.defined = {statement.name: statement for statement in statements}
         self.known: dict[tuple[str, tuple[int, ...]], Any] = {}
+        self.loops: dict[tuple[int, tuple[int, ...]], Any] = {}  # by the node's id: nodes stay as long as statements do
 
     def entry(self, name: str, place: tuple[int, ...]) -> Any:
         if name in self.given:
@@ -104,7 +105,15 @@ class Values:
         for place in product(*map(self.range, axes)):
             yield {**places, **dict(zip(axes, place, strict=True))}
 
-    def value(self, node: Node, places: Places) -> Any:  # one case a kind of node
+    def value(self, node: Node, places: Places) -> Any:
+        if not isinstance(node, (Reduce, Contract, Scatter)):
+            return self.computed(node, places)
+        key = id(node), tuple(places[index] for index in node.axes)
+        if key not in self.loops:
+            self.loops[key] = self.computed(node, places)
+        return self.loops[key]
+
+    def computed(self, node: Node, places: Places) -> Any:  # one case a kind of node
         def inner(child: Node, within: Places = places) -> Any:
             return self.value(child, within)
 
