@@ -68,8 +68,8 @@ def _traced(asked: Asked) -> Trace:
         return Trace(program, None, (), first, (), sizes)
     gradient = program.gradient(outputs[0], request.wrt)
     wanted = [str(gradient.adjoint(symbol).name) for symbol in request.wrt]
-    known, asked = set(program.names()), needed(gradient, wanted)
-    adjoints = [d for d in gradient.definitions if d.name in asked and d.name not in known]
+    known, read = set(program.names()), needed(gradient, wanted)
+    adjoints = [d for d in gradient.definitions if d.name in read and d.name not in known]
     return Trace(program, gradient, tuple(wanted), first, backward_stages(gradient, adjoints, forward, wanted), sizes)
 
 
