@@ -35,7 +35,7 @@ from codegen.shifts import unshifted
 from codegen.slopes import SLOPE_AT_ZERO, slopes
 from codegen.stability import stable
 from codegen.tails import identities
-from codegen.trace import Told, needed, told, traced
+from codegen.trace import Asked, Told, asked_of, needed, told, traced
 from codegen.unnormalised import unnormalised
 from codegen.variants import lean, rejoined
 from codegen.weights import divided, totals
@@ -102,24 +102,7 @@ def plan(program: Program) -> Kernel:
     Raises:
         KernelError: it asks for none, or for something that has no array form.
     """
-    return _planned(Asked(program, _contents(program)))
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A program with its contents: what is planned for one is planned for every other with the same contents."""
-
-    program: Program = field(compare=False)
-    contents: tuple[Any, ...]
-
-
-def _contents(program: Program) -> tuple[Any, ...]:
-    asked: tuple[Any, ...] = ()
-    if program.request is not None:
-        choices = (program.request.defaults, program.request.typical)
-        asked = program.request.outputs, program.request.wrt, *(tuple(choice.items()) for choice in choices)
-    stated = tuple(program.all_inputs()), tuple(program.definitions), tuple(program.assumptions)
-    return program.name, program.title, *stated, *asked
+    return _planned(asked_of(program))
 
 
 @lru_cache(maxsize=500)

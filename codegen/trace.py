@@ -8,7 +8,9 @@ on the way: what a pass did is the difference of two stages, and can be asked fo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 from codegen.costs import Cost, Sizes, typical_sizes
 from codegen.networks import names_in
@@ -31,9 +33,32 @@ class Trace:
     sizes: Sizes
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A program with its contents: what is made of one is made of every other with the same contents."""
+
+    program: Program = field(compare=False)
+    contents: tuple[Any, ...]
+
+
+def asked_of(program: Program) -> Asked:
+    """The program as it is now, as a key; one that is given more definitions later has another."""
+    asked: tuple[Any, ...] = ()
+    if program.request is not None:
+        choices = (program.request.defaults, program.request.typical)
+        asked = program.request.outputs, program.request.wrt, *(tuple(choice.items()) for choice in choices)
+    stated = tuple(program.all_inputs()), tuple(program.definitions), tuple(program.assumptions)
+    return Asked(program, (program.name, program.title, *stated, *asked))
+
+
 def traced(program: Program) -> Trace:
     """The stages of a program that asks for a kernel."""
-    request = program.request
+    return _traced(asked_of(program))
+
+
+@lru_cache(maxsize=500)
+def _traced(asked: Asked) -> Trace:
+    program, request = asked.program, asked.program.request
     outputs = request.outputs if request is not None else ()
     names = needed(program, [str(output.name) for output in outputs])
     forward = [definition for definition in program.definitions if definition.name in names]
@@ -43,8 +68,8 @@ def traced(program: Program) -> Trace:
         return Trace(program, None, (), first, (), sizes)
     gradient = program.gradient(outputs[0], request.wrt)
     wanted = [str(gradient.adjoint(symbol).name) for symbol in request.wrt]
-    known, asked = set(program.names()), needed(gradient, wanted)
-    adjoints = [d for d in gradient.definitions if d.name in asked and d.name not in known]
+    known, read = set(program.names()), needed(gradient, wanted)
+    adjoints = [d for d in gradient.definitions if d.name in read and d.name not in known]
     return Trace(program, gradient, tuple(wanted), first, backward_stages(gradient, adjoints, forward, wanted), sizes)
 
 

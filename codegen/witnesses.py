@@ -50,14 +50,11 @@ def roots_met(
     program: Program, request: KernelRequest, inputs: Mapping[str, Any], shape: Shape, library: ArrayLibrary
 ) -> list[str]:
     """The points without a derivative that these inputs are at: roots of 0 that the gradient goes through."""
-    (output,) = request.outputs
-    stated = program.gradient(output, request.wrt).assumptions
-    roots = [
-        (text, radicand)
-        for definition in program.definitions
-        for text, radicand in open_roots(definition, program)
-        if text in stated
-    ]
+    roots = [found for definition in program.definitions for found in open_roots(definition, program)]
+    if roots:  # few programs have any, and a derivation takes long
+        (output,) = request.outputs
+        stated = program.gradient(output, request.wrt).assumptions
+        roots = [(text, radicand) for text, radicand in roots if text in stated]
     if not roots:
         return []
     arrays = flat_inputs(program, inputs, shape)

@@ -34,6 +34,7 @@ from codegen.nodes import (
 )
 from codegen.sampling import cases_of, draw
 from codegen.sharing import Statement
+from codegen.trace import asked_of
 from derive.language import Index
 from derive.library import load
 from derive.program import Program
@@ -80,6 +81,7 @@ class Values:
         self.sizes = sizes
         self.defined = {statement.name: statement for statement in statements}
         self.known: dict[tuple[str, tuple[int, ...]], Any] = {}
+        self.loops: dict[tuple[int, tuple[int, ...]], Any] = {}  # by the node's id: nodes stay as long as statements do
 
     def entry(self, name: str, place: tuple[int, ...]) -> Any:
         if name in self.given:
@@ -103,11 +105,23 @@ class Values:
         for place in product(*map(self.range, axes)):
             yield {**places, **dict(zip(axes, place, strict=True))}
 
-    def value(self, node: Node, places: Places) -> Any:  # one case a kind of node
+    def value(self, node: Node, places: Places) -> Any:
+        if not isinstance(node, (Reduce, Contract, Scatter)):
+            return self.computed(node, places)
+        key = id(node), tuple(places[index] for index in node.axes)
+        if key not in self.loops:
+            self.loops[key] = self.computed(node, places)
+        return self.loops[key]
+
+    def computed(self, node: Node, places: Places) -> Any:  # one case a kind of node
         def inner(child: Node, within: Places = places) -> Any:
             return self.value(child, within)
 
-        match node:
+        match node:  # the most frequent kinds first
+            case Read():
+                return self.entry(node.name, tuple(places[index] for index in node.where))
+            case Map():
+                return OPERATIONS[node.operation](*map(inner, node.operands))
             case Literal():
                 number = CONSTANTS.get(node.constant, mpmath.mpf(1))
                 is_whole = not node.constant and node.denominator == 1
@@ -117,8 +131,6 @@ class Values:
             case Option():
                 given = self.given[node.name]
                 return given if isinstance(given, (bool, int)) else mpmath.mpf(given)
-            case Read():
-                return self.entry(node.name, tuple(places[index] for index in node.where))
             case Position():
                 return places[node.index]
             case Identity():
@@ -138,8 +150,6 @@ class Values:
                 )
             case Scatter():
                 return self.scattered(node, places)
-            case Map():
-                return OPERATIONS[node.operation](*map(inner, node.operands))
         raise TypeError(type(node).__name__)
 
     def scattered(self, node: Scatter, places: Places) -> Any:
@@ -167,7 +177,7 @@ def lowered(program: Program, monkeypatch: pytest.MonkeyPatch) -> tuple[schedule
 
     assert schedule.gathered is gather
     monkeypatch.setattr(schedule, "_lowered", recorded)
-    kernel = schedule._planned.__wrapped__(schedule.Asked(program, schedule._contents(program)))
+    kernel = schedule._planned.__wrapped__(asked_of(program))
     return kernel, found
 
 
@@ -192,22 +202,21 @@ def test_statements_compute_what_was_lowered(name: str, monkeypatch: pytest.Monk
     program = PROGRAMS[name]
     kernel, stages = lowered(program, monkeypatch)
     given, sizes, generator = small_case(program)
+    if kernel.backward is not None:
+        (incoming,) = kernel.backward.parameters
+        shape = tuple(int(sizes.get(size, size)) for size in incoming.sizes)
+        given[incoming.name] = generator.standard_normal(shape) if shape else float(generator.normal())
     compared = 0
+    pair = Values(given, sizes, [*stages[0], *(stages[1] if kernel.backward is not None else ())])
     with mpmath.workdps(DIGITS):
         for routines in (kernel, *kernel.variants):
-            statements = [*routines.forward.statements]
-            upstream: dict[str, Any] = {}
-            before = [*stages[0]]
+            statements, old = [*routines.forward.statements], pair
             if routines.backward is not None:
-                (incoming,) = routines.backward.parameters
-                shape = tuple(int(sizes.get(size, size)) for size in incoming.sizes)
-                upstream = {incoming.name: generator.standard_normal(shape) if shape else float(generator.normal())}
-                before += stages[1]
                 saved = {statement.name for statement in statements} & {*routines.saved}
                 statements += [s for s in routines.backward.statements if s.name not in saved]
             elif routines is not kernel:
-                before += stages[-1]
-            new, old = (Values({**given, **upstream}, sizes, made) for made in (statements, before))
+                old = Values(given, sizes, [*stages[0], *stages[-1]])
+            new = Values(given, sizes, statements)
             for known in statements:
                 if known.name in old.defined and set(known.axes) == set(old.defined[known.name].axes):
                     compared += agree(name, known.name, new, old)

@@ -323,15 +323,19 @@ def test_on_a_terminal_progress_is_live_and_samples_are_shown() -> None:
 
 
 def test_text_goes_on_from_the_prompt_and_repeats_with_the_seed(model: str) -> None:
-    first, again, other = (said("sample", model, "--prompt", "the ", "--seed", seed) for seed in ("1", "1", "2"))
-    assert first.exit_code == 0
-    assert first.stdout == again.stdout != other.stdout
-    assert first.stdout.startswith("the ")
-    assert len(first.stdout) == len("the ") + 500 + 1
-    assert first.stderr == ""
-    assert set(first.stdout) <= set(TEXT)
-    assert said("sample", f"{model}/{CHECKPOINT}", "--prompt", "the ", "--seed", "1").stdout == first.stdout
-    assert said("sample", model, "--prompt", "the ", "--seed", "1", "--no-cache").stdout == first.stdout
+    def written(*words: str, at: str = model) -> str:
+        outcome = said("sample", at, "--prompt", "the ", *words)
+        assert (outcome.exit_code, outcome.stderr) == (0, "")
+        assert outcome.stdout.startswith("the ")
+        assert set(outcome.stdout) <= set(TEXT)
+        return outcome.stdout
+
+    assert len(written()) == len("the ") + 500 + 1
+    first, again, other = (written("--length", "60", "--seed", seed) for seed in ("1", "1", "2"))
+    assert len(first) == len("the ") + 60 + 1
+    assert first == again != other
+    assert written("--length", "60", "--seed", "1", at=f"{model}/{CHECKPOINT}") == first
+    assert written("--length", "60", "--seed", "1", "--no-cache") == first
 
 
 def test_a_sample_as_json_and_its_probability_in_two_ways(model: str) -> None:
