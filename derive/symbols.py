@@ -22,7 +22,6 @@ from sympy.core.cache import cacheit
 from derive.errors import StatementError
 from derive.names import checked_name
 
-
 # SymPy's own cache, typed. It tells types apart: Python's 1 and True, and SymPy's 1, are equal as keys.
 _cached: Callable[[Callable[..., Any]], Callable[..., Any]] = cacheit
 
