@@ -33,7 +33,7 @@ COLUMNS = 512  # of a tile, at least: products of narrower matrices are slow
 FLAT = 2048  # columns up to which blocks of tiles are low, so that less of them lies beyond a diagonal
 PARTS = 4  # in which sums over blocks are gathered, at least, where the outer sizes are smaller
 SMALL = 2**17  # entries of all blocks together below which a second thread costs more than it saves
-ALONE = -1  # entries of all blocks together up to which operations share the cores, not blocks
+ALONE = 2**21  # entries of all blocks together up to which products share the cores, not blocks
 LARGE = 2**18  # entries from which on fresh memory is dear: every page of it is cleared by the system first
 LISTED = [np.empty(1)]
 UNUSED = sys.getrefcount(LISTED[0])  # references to an array that stands in a list and nowhere else
@@ -149,7 +149,7 @@ class Workspace:
         spans = [slice(start, min(start + rows, size)) for start in range(0, size, rows)]
         together = math.prod(lots)
         total = together * math.prod(own) * math.prod(shared) * size * columns
-        alone = total <= ALONE and not (lots and together == 1)
+        alone = matrices and total <= ALONE
         fits = (4 * BLOCK if alone else STACK if matrices else BLOCK) // max(1, rows * columns)
         stacks = stacked(lots, fits if alone else min(-(-together // PARTS), fits))
         inner: list[tuple[Any, ...]] = list(itertools.product(*map(range, shared), spans))
@@ -174,7 +174,7 @@ class Workspace:
             rooms.append(room)
 
         helpers = min(self.threads, len(tasks)) - 1
-        if not CORES.can_be_shared(dtype) or (alone and self.threads > 1):
+        if not CORES.can_be_shared(dtype) or alone:
             work()
             return
         if total < SMALL:
