@@ -276,6 +276,7 @@ LIBRARIES: dict[str, Library] = {
             "dtype_type": "np.dtype",
             "memory": "memory_numpy.py.jinja",
             "tile": "2**17",
+            "lowest": "64",
             "flat": "2048",
             "kind_arguments": "dtype",
             "kind_signature": "dtype: np.dtype",
@@ -356,6 +357,7 @@ LIBRARIES: dict[str, Library] = {
             "dtype_type": "torch.dtype",
             "memory": "memory_torch.py.jinja",
             "tile": "2**18",  # products of low matrices are slower than with NumPy, sums of them cost no pass
+            "lowest": "128",
             "flat": "1024",
             "kind_arguments": "dtype, device",
             "kind_signature": "dtype: torch.dtype, device: torch.device",
