@@ -482,7 +482,7 @@ def _normal() -> tuple[Grid, np.ndarray]:
     return _grid(cdf, STEPS, REACH), _grid(slope, STEPS, REACH).values
 
 
-@functools.cache
+@functools.lru_cache(maxsize=32)  # a coefficient may be a number of the caller's
 def _bell(terms: tuple[float, ...]) -> Grid | None:
     """4/3 exp(a + b x + c x^2) at points so close that all between are near; None unless it vanishes on both sides."""
     a, b, c, *higher = *terms, 0, 0, 0
