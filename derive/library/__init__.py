@@ -11,8 +11,10 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Sequence
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from derive.errors import StatementError
 from derive.program import Program
@@ -70,12 +72,20 @@ def programs_of(module: ModuleType) -> list[Program]:
     return found
 
 
+class _Reader(SourceFileLoader):
+    """Python's own loader, but for the bytecode: nothing is written beside somebody's file."""
+
+    def set_data(self, path: str, data: Any, *, _mode: int = 0o666) -> None:
+        """Keep nothing."""
+
+
 def _module_at(path: Path, name: str | None) -> ModuleType:
     if name is not None:
         return importlib.import_module(name)
     # A file outside the library gets a name of its own, so that it shadows no installed module.
-    spec = importlib.util.spec_from_file_location(f"gradproof_statement_{path.stem}", path)
-    if spec is None or spec.loader is None:
+    own = f"gradproof_statement_{path.stem}"
+    spec = importlib.util.spec_from_file_location(own, path, loader=_Reader(own, str(path)))
+    if path.suffix != ".py" or spec is None or spec.loader is None:
         raise StatementError(f"{path}: expected a Python file, found something that cannot be imported")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

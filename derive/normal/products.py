@@ -81,9 +81,9 @@ def _times(ledger: Ledger, left: Polynomial, right: Polynomial) -> Polynomial:
 
 def _has_laws(atom: Atom) -> bool:
     """Whether a factor of its kind takes part in a law beyond the addition of exponents."""
-    if isinstance(atom, Entry):
-        return atom.sign == "01"
-    return isinstance(atom, (Delta, Bracket, Base, Prime, Apply)) or (isinstance(atom, Exp) and atom.alternates)
+    if is_idempotent(atom):
+        return True
+    return isinstance(atom, (Base, Prime, Apply)) or (isinstance(atom, Exp) and atom.alternates)
 
 
 def normal_monomial(ledger: Ledger, coefficient: Fraction, factors: Iterable[tuple[Atom, Exponent]]) -> Polynomial:
