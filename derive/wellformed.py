@@ -206,18 +206,19 @@ def check_names(expression: Any, what: str, known: Mapping[str, Any] | None = No
                 "it once, or rename one"
             )
     free = {index.name for index in free_indices(expression)}
-    ranges: dict[str, Any] = {}
-    for index in sorted(_indices_in(expression), key=lambda index: (index.name, str(index.extent))):
+    first: dict[str, Index] = {}
+    for index in sorted(_indices_in(expression), key=lambda index: (index.name, str(index.extent), index.leading)):
         if index.name in meaning:
             raise StatementError(
                 f"{what}: the name {index.name} is used for an index and for {described(meaning[index.name])}; rename "
                 "one"
             )
-        extent = ranges.setdefault(index.name, index.extent)
-        if extent != index.extent and index.name in free:
-            raise StatementError(
-                f"{what}: index {index.name} is used with two extents, {extent} and {index.extent}; rename one"
-            )
+        other = first.setdefault(index.name, index)
+        if other != index and index.name in free:
+            between = f"with two extents, {other.extent} and {index.extent}"
+            if other.extent == index.extent:
+                between = "as a leading index and as one that is not"
+            raise StatementError(f"{what}: index {index.name} is used {between}; rename one")
 
 
 def _indices_in(expression: Any) -> list[Index]:

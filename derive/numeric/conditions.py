@@ -34,6 +34,7 @@ FACTORS = (Fraction(-2), Fraction(-1), Fraction(-1, 2), Fraction(-1, 8), Fractio
            Fraction(2), Fraction(5))  # fmt: skip
 STEPS = 60  # of a search for a root between two of these times the entry
 NEWTON, TRUSTED = 12, 3  # steps of Newton's method, and how many of them need not come closer
+SIMPLE, ERROR = 1000, Fraction(1, 10**50)  # the largest denominator of a simple fraction; of what iteration finds
 SLIGHT = Fraction(1, 10**40)  # how far from a number slopes are measured
 
 
@@ -244,9 +245,36 @@ def _met_by_roots(sample: Sample, equality: Equality, positive: frozenset[str]) 
                 break
             root = _root(gap, value, field, positive=name in positive)
             if root is not None:
-                sample = approximate(with_entry(sample, {(name, path): root}))
-                break
+                found = _settled(sample, {(name, path): root}, partial(_meets, equality, place))
+                if found is not None:
+                    sample = found
+                    break
     return sample
+
+
+def _meets(equality: Equality, place: tuple[int, ...], sample: Sample) -> bool:
+    return bool(equality.gap(sample, place) == 0)
+
+
+def _settled(
+    sample: Sample, solved: Mapping[tuple[str, Path], Fraction], holds: Callable[[Sample], bool]
+) -> Sample | None:
+    """The sample with entries that were found by iteration; None where one of them may be 0 as well as not.
+
+    An iteration ends near a solution: what is within its error of a simple fraction, of 0 above all, is taken for that
+    if the condition then holds exactly. A number that is nearly 0 instead would be no less wrong by its sign, and
+    everything that is made of it by products has no digit that is known.
+    """
+    simple = {at: value.limit_denominator(SIMPLE) for at, value in solved.items()}
+    near = {at: simple[at] if abs(simple[at] - value) < ERROR else value for at, value in solved.items()}
+    moved = with_entry(sample, near)
+    try:
+        if holds(moved):
+            return moved
+    except ArithmeticError:  # not rational in the inputs
+        pass
+    faint = any(0 < abs(value) < ERROR for value in solved.values())
+    return None if faint else approximate(with_entry(sample, solved))
 
 
 def _gap_with(
@@ -316,8 +344,10 @@ def _met_together(sample: Sample, equalities: Sequence[Equality], positive: froz
         if before is not None and step_number > TRUSTED and worst > before / 2:
             return sample  # it does not converge: there may be nothing to converge to
         if worst < field.rational(Fraction(1, 10 ** (DIGITS - 10))):
-            kept = all(value > 0 for (name, _), value in zip(at, values, strict=True) if name in positive)
-            return approximate(moved) if kept else sample
+            solved = dict(zip(at, values, strict=True))
+            found = _settled(sample, solved, lambda moved: not any(map(any, (one.gaps(moved) for one in equalities))))
+            kept = found is not None and all(v > 0 for name, _, v in entries(found) if name in positive)
+            return found if found is not None and kept else sample
         nearby = [
             _gaps(with_entry(moved, {key: v + SLIGHT}), equalities, field) for key, v in zip(at, values, strict=True)
         ]

@@ -9,14 +9,16 @@ function the two sides may follow different conventions, and that refutes nothin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
 from math import inf
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from derive.binders import free_indices
 from derive.evaluation import Environment, Evaluator
-from derive.language import Tensor
+from derive.language import Index, Tensor
 from derive.numeric.arithmetic import Arithmetic, reals
 from derive.numeric.compilation import ordered_indices
 from derive.numeric.conditions import conditions_on_values, met
@@ -24,6 +26,7 @@ from derive.numeric.error_bounds import bounded_reals
 from derive.numeric.reproduction import Counterexample, python_line
 from derive.numeric.sampling import Regime, Sample, draw, entries, is_positive, with_entry
 from derive.program import Claim
+from derive.wellformed import is_equation
 
 __all__ = ["COARSE", "SEARCH_LIMIT", "VISIBLE", "Place", "Point", "Trial"]
 
@@ -50,7 +53,10 @@ class Trial:
         self.size_names = [str(size.name) for size in self.needs.dims]
         self.positive = frozenset(str(known.name) for known in self.needs.inputs if is_positive(known))
         self.equalities, self.inequalities = conditions_on_values(claim.given, definitions)
-        self._extra = [tuple(index for index in free if index not in self.indices) for free in self.evaluator.free[2:]]
+        free = dict(enumerate(self.evaluator.free[2:], start=2))
+        self._equations = {number: free.pop(number) for number, one in enumerate(claim.given, 2) if is_equation(one)}
+        self._placed = {n: tuple(index for index in own if index not in self.indices) for n, own in free.items()}
+        self._held: WeakKeyDictionary[Environment, bool] = WeakKeyDictionary()
 
     def sample(
         self, sizes: dict[str, int], flags: dict[str, bool], regime: Regime, seed: int, turn: int = 0, *,
@@ -75,15 +81,23 @@ class Trial:
         return self.evaluator.at(arithmetic, sample.sizes, sample.inputs, limit=limit, deadline=self.deadline)
 
     def admits(self, environment: Environment, place: Place) -> bool:
-        """Whether the claim's conditions hold at a position; an index that is not the claim's own stands for all."""
+        """Whether the claim's conditions hold at a position; an index that is not the claim's own stands for all.
+
+        In an equation between values every index does: it is a statement about the inputs.
+        """
+        if environment not in self._held:
+            self._held[environment] = self._hold(environment, self._equations)
         environment.move(self.indices, place)
-        for number, extra in enumerate(self._extra, start=2):
-            try:
-                if not all(environment.value(number) for _ in environment.places(extra)):
-                    return False
-            except ArithmeticError:
-                return False
-        return True
+        return self._held[environment] and self._hold(environment, self._placed)
+
+    def _hold(self, environment: Environment, conditions: Mapping[int, tuple[Index, ...]]) -> bool:
+        """Whether conditions hold at all values of the indices listed with them."""
+        try:
+            return all(
+                environment.value(number) for number, free in conditions.items() for _ in environment.places(free)
+            )
+        except ArithmeticError:
+            return False
 
     def sides(self, environment: Environment, place: Place) -> tuple[Any, Any]:
         """Both values at a position."""

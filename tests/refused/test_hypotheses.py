@@ -273,3 +273,31 @@ def test_a_real_exponent_asks_for_a_positive_base(left: Any, right: Any, conditi
 
 def test_a_condition_that_asks_for_more_than_values_does_not_hide_a_counterexample() -> None:
     assert prove(claimed(sign(i ** (2 * (j - k))), 1)).status == REFUTED  # i = 0 and j > k
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Equations that leave nothing but zeros: an iteration ends near them, and what is nearly 0 has no digit that is known.
+
+
+@pytest.mark.parametrize(
+    ("side", "given"),
+    [
+        (s * r, (Eq(s + r, 0), Eq(s - r, 0))),
+        (s + r, (Eq(s + r, 0), Eq(s - r, 0))),
+        (s**2 - r**2, (Eq(s + r, 0), Eq(2 * s + r, 0))),
+        (s * r, (Eq(s * r, 0), Eq(s + r, 1))),
+        (x[i] * y[i], (Eq(x[i], 2 * y[i]), Eq(x[i], 3 * y[i]))),
+        (Sum(x[i], i) ** 2, (Eq(Sum(x[k], k), 0), Eq(x[k], s))),
+        (Sum(X[i, j] * x[i] * x[j], i, j), (Eq(X[i, j], -X[j, i]), Eq(Sum(X[i, j], j), 0))),
+        # An equation says something of all entries, also where the claim is about one of them.
+        (s * x[i], (Eq(x[i], s * y[i]), Eq(Sum(y[i], i), 1), Eq(Sum(x[i], i), 0))),
+        (X[i, j], (Eq(X[i, j], 2 * X[j, i]),)),
+    ],
+)
+def test_what_follows_from_equations_is_not_refuted(side: Any, given: tuple[Any, ...]) -> None:
+    assert prove(claimed(side, 0, given=given), seconds=1.0).status != REFUTED
+
+
+def test_what_is_nearly_zero_does_not_pass_as_positive() -> None:
+    claim = claimed(Sum(P[i] * s, i), Sum(2 * x[i] * s, i), given=(Eq(P[i], 2 * x[i]), Eq(P[i], 3 * x[i])))
+    assert prove(claim, seconds=1.0).status == UNDECIDED

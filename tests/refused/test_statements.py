@@ -25,6 +25,7 @@ from derive.language import (
     flag,
     index,
     indices,
+    leading_index,
     lengths,
     scalar,
     scalars,
@@ -82,6 +83,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "an index with two sizes": (
         lambda: claimed(x[i], tensor("z", d)[index("i", d)]),
         ("claim c", "index i is used with two extents", "T", "d"),
+    ),
+    "an index that is leading and is not": (
+        lambda: claimed(x[i], x[leading_index("i", T)]),
+        ("claim c", "index i is used as a leading index and as one that is not", "rename one"),
     ),
     "an index with two sizes in one body": (
         lambda: defined(("o", [i], x[i] * Sum(tensor("z", d)[index("i", d)], index("i", d)))),
