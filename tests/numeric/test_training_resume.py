@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -145,6 +145,15 @@ def test_signal_saves_and_ends(
     assert metrics_in(tmp_path) == metrics_in(whole[0])
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A process that a shell started in the background ignores SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_second_signal_ends_at_once_and_handlers_come_back() -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with interruptions() as stop:
