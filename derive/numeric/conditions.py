@@ -34,7 +34,7 @@ FACTORS = (Fraction(-2), Fraction(-1), Fraction(-1, 2), Fraction(-1, 8), Fractio
            Fraction(2), Fraction(5))  # fmt: skip
 STEPS = 60  # of a search for a root between two of these times the entry
 NEWTON, TRUSTED = 12, 3  # steps of Newton's method, and how many of them need not come closer
-SIMPLE, ERROR = 1000, Fraction(1, 10**50)  # the largest denominator of a simple fraction; of what iteration finds
+SIMPLE, ERROR = 1000, Fraction(1, 10**50)  # denominator of a simple fraction, and error of an iteration, at most
 SLIGHT = Fraction(1, 10**40)  # how far from a number slopes are measured
 
 
@@ -346,8 +346,9 @@ def _met_together(sample: Sample, equalities: Sequence[Equality], positive: froz
         if worst < field.rational(Fraction(1, 10 ** (DIGITS - 10))):
             solved = dict(zip(at, values, strict=True))
             found = _settled(sample, solved, lambda moved: not any(map(any, (one.gaps(moved) for one in equalities))))
-            kept = found is not None and all(v > 0 for name, _, v in entries(found) if name in positive)
-            return found if found is not None and kept else sample
+            if found is not None and all(value > 0 for name, _, value in entries(found) if name in positive):
+                return found
+            return sample
         nearby = [
             _gaps(with_entry(moved, {key: v + SLIGHT}), equalities, field) for key, v in zip(at, values, strict=True)
         ]

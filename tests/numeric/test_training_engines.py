@@ -165,7 +165,6 @@ import json, sys
 import numpy as np, torch
 from gradproof.training.config import TrainingConfig, learning_rate_at
 from gradproof.training.distributed import process_group
-from gradproof.training.engine_numpy import NumpyArrays
 from gradproof.training.model import create_model
 from gradproof.training.optimiser import AdamW
 
