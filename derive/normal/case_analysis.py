@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import product
 
 from derive.normal import comparisons, positivity, products, ranges, renaming, rewriting, splitting
@@ -32,10 +31,13 @@ from derive.normal.terms import (
     Entry,
     Monomial,
     Polynomial,
+    Rational,
     Total,
     Var,
     is_idempotent,
+    magnitude,
     number,
+    ratio,
     total,
     value_of,
 )
@@ -107,7 +109,7 @@ def _facts_of(ledger: Ledger, bracket: Atom, *, holds: bool) -> tuple[Fact, ...]
 # ---------------------------------------------------------------------------------------------------------------------
 # Linear arithmetic.
 
-Row = tuple[Mapping[Monomial, Fraction], bool]  # coefficients, the constant under UNIT; whether strict
+Row = tuple[Mapping[Monomial, Rational], bool]  # coefficients, the constant under UNIT; whether strict
 
 
 def is_contradictory(ledger: Ledger, facts: Sequence[Fact]) -> bool:
@@ -117,7 +119,7 @@ def is_contradictory(ledger: Ledger, facts: Sequence[Fact]) -> bool:
     rows: list[Row] = [(dict(fact.form.terms), fact.strict) for fact in known]
     while True:
         ledger.spend(len(rows))
-        constant = [(row.get(UNIT, Fraction(0)), strict) for row, strict in rows if not row.keys() - {UNIT}]
+        constant = [(row.get(UNIT, 0), strict) for row, strict in rows if not row.keys() - {UNIT}]
         if any(value < 0 or (value == 0 and strict) for value, strict in constant):
             for monomial in quantities:
                 if positivity.monomial_is_positive(monomial):
@@ -167,8 +169,8 @@ def _without_one(rows: list[Row]) -> list[Row]:
         return signs.count(True) * signs.count(False)
 
     gone = min(keys, key=cost)
-    below = [row for row in rows if row[0].get(gone, Fraction(0)) > 0]
-    above = [row for row in rows if row[0].get(gone, Fraction(0)) < 0]
+    below = [row for row in rows if row[0].get(gone, 0) > 0]
+    above = [row for row in rows if row[0].get(gone, 0) < 0]
     made = [row for row in rows if gone not in row[0]]
     for lower, strictly in below:
         for upper, too in above:
@@ -180,14 +182,14 @@ def _without_one(rows: list[Row]) -> list[Row]:
 
 def _strongest(rows: list[Row]) -> list[Row]:
     """Of inequalities with the same coefficients, up to a positive factor, the one that says most."""
-    best: dict[frozenset[tuple[Monomial, Fraction]], Row] = {}
+    best: dict[frozenset[tuple[Monomial, Rational]], Row] = {}
     for row, strict in rows:
-        scale = max((abs(c) for m, c in row.items() if m != UNIT), default=ONE)
-        scaled = {m: c / scale for m, c in row.items()}
+        scale = max((magnitude(c) for m, c in row.items() if m != UNIT), default=ONE)
+        scaled = {m: ratio(c, scale) for m, c in row.items()}
         key = frozenset((m, c) for m, c in scaled.items() if m != UNIT)
         other = best.get(key)
-        mine = (scaled.get(UNIT, Fraction(0)), not strict)
-        if other is None or mine < (other[0].get(UNIT, Fraction(0)), not other[1]):
+        mine = (scaled.get(UNIT, 0), not strict)
+        if other is None or mine < (other[0].get(UNIT, 0), not other[1]):
             best[key] = scaled, strict
     return list(best.values())
 
@@ -210,11 +212,11 @@ def _remainder(ledger: Ledger, polynomial: Polynomial, divisor: Polynomial) -> P
     lead, c = products.leading_term(divisor)
     if lead == UNIT:
         return polynomial
-    rest = Polynomial({m: -d / c for m, d in divisor.terms.items() if m != lead})
+    rest = Polynomial({m: ratio(-d, c) for m, d in divisor.terms.items() if m != lead})
     for _ in range(MOST_DIVISIONS):
         for monomial, coefficient in polynomial.ordered():
             have = dict(monomial)
-            if all(have.get(atom, Fraction(0)) >= power for atom, power in lead):
+            if all(have.get(atom, 0) >= power for atom, power in lead):
                 others = products.normal_monomial(ledger, coefficient, (*monomial, *((a, -e) for a, e in lead)))
                 gone = Polynomial({monomial: -coefficient})
                 polynomial = total((polynomial, gone, products.product(ledger, [others, rest])))
@@ -288,9 +290,9 @@ def _as_one_sum(
             body = renaming.renamed_monomial(ledger, met.monomial, names)
             others = tuple(pair for pair in monomial if pair[0] != met)
             inside.append(products.product(ledger, [Polynomial({others: coefficient}), body]))
-        elif size is not None and all(powers_.get(atom, Fraction(0)) >= e for atom, e in size[0]):
+        elif size is not None and all(powers_.get(atom, 0) >= e for atom, e in size[0]):
             each = (*monomial, *((atom, -e) for atom, e in size[0]))
-            inside.append(products.normal_monomial(ledger, coefficient / size[1], each))
+            inside.append(products.normal_monomial(ledger, ratio(coefficient, size[1]), each))
         else:
             outside.append(Polynomial({monomial: coefficient}))
     return total(inside), total(outside)

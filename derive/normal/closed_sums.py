@@ -7,7 +7,6 @@ therefore taken in a second try at a proof only, so that what can do without kee
 
 from __future__ import annotations
 
-from fractions import Fraction
 from math import comb
 
 from derive.normal import powers, products, ranges, renaming, sums
@@ -22,9 +21,11 @@ from derive.normal.terms import (
     Exponent,
     Monomial,
     Polynomial,
+    Rational,
     Var,
     number,
     position,
+    ratio,
     total,
 )
 
@@ -35,7 +36,7 @@ Factors = list[tuple[Atom, Exponent]]
 def last_terms(ledger: Ledger, bound: list[Var], _names: set[str], monomial: Monomial) -> Polynomial | None:
     """A sum over T + 1 as the sum over T and the last term."""
     for var in bound:
-        extra = var.extent.terms.get(UNIT, Fraction(0))
+        extra = var.extent.terms.get(UNIT, 0)
         start = var.extent - number(extra)
         if not (start.terms and 1 <= extra <= products.SHORT):
             continue
@@ -86,7 +87,7 @@ def counted(ledger: Ledger, variables: list[Var], factors: Factors) -> Polynomia
 
 def _count(var: Var, inside: Polynomial) -> Polynomial | None:
     """For how many values of an index the polynomial is positive; None where that does not show."""
-    step = inside.terms.get(((var, ONE),), Fraction(0))
+    step = inside.terms.get(((var, ONE),), 0)
     rest = inside - Polynomial({((var, ONE),): step} if step else {})
     if abs(step) != 1 or var.name in rest.free or not products.is_integer_valued(inside):
         return None
@@ -100,17 +101,17 @@ def _count(var: Var, inside: Polynomial) -> Polynomial | None:
 def _power_sum(ledger: Ledger, extent: Polynomial, k: int) -> Polynomial:
     """0^k + 1^k + ... + (extent - 1)^k for k > 0, as a polynomial in the extent."""
     terms = [
-        powers.power(ledger, extent, Fraction(k + 1 - j)).scaled(comb(k + 1, j) * number_ / (k + 1))
+        powers.power(ledger, extent, k + 1 - j).scaled(ratio(comb(k + 1, j) * number_, k + 1))
         for j, number_ in enumerate(_bernoulli(k))
     ]
     return total(terms)
 
 
-def _bernoulli(highest: int) -> list[Fraction]:
+def _bernoulli(highest: int) -> list[Rational]:
     """The numbers B_0, ..., B_highest, with B_1 = -1/2."""
-    found: list[Fraction] = []
+    found: list[Rational] = []
     for n in range(highest + 1):
-        found.append((n == 0) - sum((comb(n + 1, j) * found[j] for j in range(n)), Fraction(0)) / (n + 1))
+        found.append((n == 0) - ratio(sum(comb(n + 1, j) * found[j] for j in range(n)), n + 1))
     return found
 
 

@@ -9,7 +9,6 @@ why the maximisers of a likelihood and of its logarithm are the same.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 from derive.normal import positivity, powers, products, ranges, splitting
 from derive.normal.ledger import Ledger
@@ -23,8 +22,10 @@ from derive.normal.terms import (
     Polynomial,
     Var,
     from_atom,
+    magnitude,
     number,
     position,
+    ratio,
     total,
 )
 
@@ -50,7 +51,7 @@ def bracket(ledger: Ledger, argument: Polynomial) -> Polynomial:
             ledger.use("integers: [p > 0] = 1 - [1 - p > 0]")
             return UNITY - _whole(ledger, number(1) - argument)
         return _whole(ledger, argument)
-    for sign, sure in ((Fraction(1), UNITY), (Fraction(-1), ZERO)):
+    for sign, sure in ((1, UNITY), (-1, ZERO)):
         if positivity.is_positive(argument.scaled(sign)):
             _note(ledger, argument)
             ledger.use("a sum of squares, exponentials and positive terms is positive")
@@ -70,15 +71,15 @@ def bracket(ledger: Ledger, argument: Polynomial) -> Polynomial:
 def _by_signs(ledger: Ledger, argument: Polynomial) -> Polynomial | None:
     """[a^e q > 0] by the signs of a and q, for a factor a^e of all terms; None where nothing can be taken apart."""
     common = sorted(set.intersection(*(set(m) for m in argument.terms)), key=lambda pair: pair[0].key)
-    if len(common) > MOST_FACTORS or list(argument.terms) == [tuple(common)] == [((common[0][0], Fraction(1)),)]:
+    if len(common) > MOST_FACTORS or list(argument.terms) == [tuple(common)] == [((common[0][0], 1),)]:
         return None
     for atom, e in common:
         rest = total(products.normal_monomial(ledger, c, (*m, (atom, -e))) for m, c in argument.terms.items())
         ledger.use("[a q > 0] = [a > 0] [q > 0] + [-a > 0] [-q > 0]")
-        above, below = (bracket(ledger, rest.scaled(sign)) for sign in (Fraction(1), Fraction(-1)))
+        above, below = (bracket(ledger, rest.scaled(sign)) for sign in (1, -1))
         if positivity.is_root(atom, e) and isinstance(atom, Base):  # which is not negative
             return products.product(ledger, [bracket(ledger, atom.inside), above])
-        up, down = (bracket(ledger, from_atom(atom).scaled(sign)) for sign in (Fraction(1), Fraction(-1)))
+        up, down = (bracket(ledger, from_atom(atom).scaled(sign)) for sign in (1, -1))
         both = above if e.numerator % 2 == 0 else below
         return products.product(ledger, [up, above]) + products.product(ledger, [down, both])
     return None
@@ -90,8 +91,8 @@ def _divided(ledger: Ledger, argument: Polynomial) -> Polynomial:
     if shared <= 1:
         return argument
     ledger.use("integers: [g q + c > 0] = [q + ceil(c/g) > 0]")
-    constant = argument.terms.get(UNIT, Fraction(0)) / shared
-    rest = Polynomial({m: c / shared for m, c in argument.terms.items() if m != UNIT})
+    constant = ratio(argument.terms.get(UNIT, 0), shared)
+    rest = Polynomial({m: ratio(c, shared) for m, c in argument.terms.items() if m != UNIT})
     return rest + number(math.ceil(constant))
 
 
@@ -110,15 +111,15 @@ def _note(ledger: Ledger, polynomial: Polynomial) -> None:
 
 def _whole(ledger: Ledger, argument: Polynomial) -> Polynomial:
     """[argument > 0] over the integers, its constant moved out one by one: [q > -1] = [q > 0] + [q = 0]."""
-    offset = argument.terms.get(UNIT, Fraction(0))
+    offset = argument.terms.get(UNIT, 0)
     linear = Polynomial({m: c for m, c in argument.terms.items() if m != UNIT})
     ends = _ends(linear)
-    if ends is None or offset == 0 or abs(offset) > MAX_OFFSET:
+    if ends is None or offset == 0 or magnitude(offset) > MAX_OFFSET:
         return _above_zero(ledger, argument)
     ledger.use("integers: [q > -1] = [q > 0] + [q = 0]")
     above, below = ends
     steps = range(int(offset)) if offset > 0 else range(1, 1 - int(offset))
-    sign = Fraction(1 if offset > 0 else -1)
+    sign = 1 if offset > 0 else -1
     # offset > 0 adds q = 0, -1, ...; offset < 0 takes away q = 1, 2, ...
     met = [
         products.delta(ledger, position(above), position(below + number(step if offset < 0 else -step)))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from fractions import Fraction
 
 from derive.normal import products
 from derive.normal.terms import UNIT, Atom, Entry, Polynomial, number, parts_of
@@ -21,7 +20,7 @@ from derive.normal.terms import UNIT, Atom, Entry, Polynomial, number, parts_of
 def split_off_integer(exponent: Polynomial) -> tuple[Polynomial, Polynomial]:
     """(n, c) with exponent = n + c, n an integer quantity, and a constant in c between 0 and 1."""
     whole = {m: c for m, c in exponent.terms.items() if m != UNIT and products.is_integer_valued(Polynomial({m: c}))}
-    integer = Polynomial(whole) + number(math.floor(exponent.terms.get(UNIT, Fraction(0))))
+    integer = Polynomial(whole) + number(math.floor(exponent.terms.get(UNIT, 0)))
     return integer, exponent - integer
 
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 import sympy
-from sympy import Indexed, KroneckerDelta, Rational
+from sympy import Indexed, KroneckerDelta
 
 from derive.errors import NoLawError, StatementError
 from derive.functions import unfold
@@ -49,6 +49,7 @@ from derive.normal.terms import (
     from_atom,
     number,
     position,
+    ratio,
     total,
 )
 from derive.normal.zero import is_zero
@@ -80,8 +81,8 @@ def read(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
 
 def _rational(_ledger: Ledger, node: Any, _scope: Scope) -> Polynomial:
     # A decimal is read as it was written: 0.1 is one tenth.
-    value = Rational(str(node)) if isinstance(node, sympy.Float) else node
-    return number(Fraction(int(value.p), int(value.q)))
+    value = sympy.Rational(str(node)) if isinstance(node, sympy.Float) else node
+    return number(ratio(int(value.p), int(value.q)))
 
 
 def _size(_ledger: Ledger, node: Any, _scope: Scope) -> Polynomial:
@@ -155,10 +156,10 @@ def shown(node: Any, scope: Scope) -> str:
 def _pow(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
     base, exponent = node.args
     if exponent.is_Rational and exponent.is_nonnegative and exponent.is_integer:
-        return powers.power(ledger, read(ledger, base, scope), Fraction(int(exponent)))
+        return powers.power(ledger, read(ledger, base, scope), int(exponent))
     inside = _read_positive(ledger, base, scope)
     if exponent.is_Rational:
-        return powers.power(ledger, inside, Fraction(int(exponent.p), int(exponent.q)))
+        return powers.power(ledger, inside, ratio(int(exponent.p), int(exponent.q)))
     if isinstance(exponent, sympy.Float):
         return powers.power(ledger, inside, Fraction(str(exponent)))
     return powers.general_power(ledger, inside, read(ledger, exponent, scope))
@@ -204,9 +205,9 @@ def _hyperbolic(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
     up, down = powers.exponential(ledger, x), powers.exponential(ledger, x.scaled(-ONE))
     ledger.use(f"{node.func.__name__} by its definition in exp")
     if isinstance(node, sympy.cosh):
-        return (up + down).scaled(Fraction(1, 2))
+        return (up + down).scaled(ratio(1, 2))
     if isinstance(node, sympy.sinh):
-        return (up - down).scaled(Fraction(1, 2))
+        return (up - down).scaled(ratio(1, 2))
     return products.product(ledger, [up - down, powers.power(ledger, up + down, -ONE)])
 
 

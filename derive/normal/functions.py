@@ -10,7 +10,15 @@ from __future__ import annotations
 
 from derive.normal import products, splitting
 from derive.normal.ledger import Ledger
-from derive.normal.terms import ONE, UNITY, ZERO, Apply, Polynomial, from_atom
+from derive.normal.terms import (
+    ONE,
+    UNITY,
+    ZERO,
+    Apply,
+    Polynomial,
+    from_atom,
+    ratio,
+)
 
 ODD = frozenset({"erf", "sin", "atan"})
 EVEN = frozenset({"cos"})
@@ -51,7 +59,7 @@ def _sine_and_cosine(ledger: Ledger, angle: Polynomial) -> tuple[Polynomial, Pol
     if 1 < len(angle.terms) <= MAX_ANGLES:
         x = Polynomial({monomial: coefficient})
     elif len(angle.terms) == 1 and 1 < multiple <= MAX_MULTIPLE:
-        x = Polynomial({monomial: coefficient / multiple})
+        x = Polynomial({monomial: ratio(coefficient, multiple)})
     else:
         return _by_parity(ledger, "sin", angle), _by_parity(ledger, "cos", angle)
     ledger.use("sine and cosine of a sum")

@@ -13,8 +13,31 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-Exponent = Fraction
-ONE = Fraction(1)
+# Coefficients and exponents. Nearly all are whole, and an int costs a tenth of what a Fraction does, most of all as a
+# key. Equal ones are equal keys in either form. `/` and `**` of ints may leave the rationals; `ratio` and `whole_power`
+# never do.
+Rational = int | Fraction
+Exponent = Rational
+ONE = 1
+
+
+def ratio(above: Rational, below: Rational) -> Rational:
+    """The exact quotient."""
+    return _simplest(Fraction(above, below))
+
+
+def whole_power(base: Rational, exponent: int) -> Rational:
+    """The exact power with an integer exponent."""
+    return _simplest(Fraction(base) ** exponent)
+
+
+def magnitude(value: Rational) -> Rational:
+    """The absolute value."""
+    return -value if value < 0 else value
+
+
+def _simplest(value: Fraction) -> Rational:
+    return value.numerator if value.denominator == 1 else value
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +89,7 @@ def _by_key(factor: tuple[Atom, Exponent]) -> str:
 class Polynomial:
     """A sum of monomials with non-zero rational coefficients."""
 
-    terms: Mapping[Monomial, Fraction]
+    terms: Mapping[Monomial, Rational]
 
     @cached_property
     def key(self) -> str:
@@ -74,7 +97,7 @@ class Polynomial:
         return " + ".join(f"{c}*{k}" if c != 1 else k for k, c in self._keyed) or "0"
 
     @cached_property
-    def _keyed(self) -> list[tuple[str, Fraction]]:
+    def _keyed(self) -> list[tuple[str, Rational]]:
         return sorted((monomial_key(m), c) for m, c in self.terms.items())
 
     @cached_property
@@ -87,7 +110,7 @@ class Polynomial:
         """Nesting depth of sums."""
         return max((atom.height for monomial in self.terms for atom, _ in monomial), default=0)
 
-    def ordered(self) -> list[tuple[Monomial, Fraction]]:
+    def ordered(self) -> list[tuple[Monomial, Rational]]:
         """The terms in the order of their keys."""
         return sorted(self.terms.items(), key=lambda term: monomial_key(term[0]))
 
@@ -96,15 +119,15 @@ class Polynomial:
         """Whether no term is left."""
         return not self.terms
 
-    def constant(self) -> Fraction | None:
+    def constant(self) -> Rational | None:
         """The value of a constant polynomial, None for any other."""
         if not self.terms:
-            return Fraction(0)
+            return 0
         if len(self.terms) == 1 and UNIT in self.terms:
             return self.terms[UNIT]
         return None
 
-    def single(self) -> tuple[Monomial, Fraction] | None:
+    def single(self) -> tuple[Monomial, Rational] | None:
         """The term of a polynomial that has exactly one."""
         return next(iter(self.terms.items())) if len(self.terms) == 1 else None
 
@@ -112,9 +135,9 @@ class Polynomial:
         return total((self, other))
 
     def __sub__(self, other: Polynomial) -> Polynomial:
-        return total((self, other.scaled(Fraction(-1))))
+        return total((self, other.scaled(-1)))
 
-    def scaled(self, factor: Fraction) -> Polynomial:
+    def scaled(self, factor: Rational) -> Polynomial:
         """The polynomial times a rational number."""
         if factor is ONE or factor == 1:
             return self
@@ -123,7 +146,7 @@ class Polynomial:
 
 def total(polynomials: Iterable[Polynomial]) -> Polynomial:
     """The sum of polynomials, like terms collected."""
-    terms: dict[Monomial, Fraction] = {}
+    terms: dict[Monomial, Rational] = {}
     for polynomial in polynomials:
         if not terms:
             terms = dict(polynomial.terms)  # a copy asks no monomial for its hash, which is most of the time here
@@ -136,9 +159,9 @@ def total(polynomials: Iterable[Polynomial]) -> Polynomial:
     return Polynomial(terms)
 
 
-def number(value: Fraction | int) -> Polynomial:
+def number(value: Rational) -> Polynomial:
     """A constant polynomial."""
-    return Polynomial({UNIT: Fraction(value)} if value else {})
+    return Polynomial({UNIT: value} if value else {})
 
 
 def from_atom(atom: Atom, power: Exponent = ONE) -> Polynomial:

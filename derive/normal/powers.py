@@ -12,7 +12,6 @@ The laws, each over the reals and each with its side condition:
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 from derive.normal import exponents, positivity, products, ranges, splitting
 from derive.normal.ledger import Ledger, UndefinedError, UndefinedInstanceError
@@ -28,11 +27,15 @@ from derive.normal.terms import (
     Log,
     Monomial,
     Polynomial,
+    Rational,
     from_atom,
     is_idempotent,
+    magnitude,
     number,
+    ratio,
     sorted_monomial,
     total,
+    whole_power,
 )
 from derive.normal.wording import worded
 
@@ -168,7 +171,7 @@ def _repeated(ledger: Ledger, base: Polynomial, times: int) -> Polynomial:
     return result
 
 
-def _power_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction, exponent: Exponent) -> Polynomial:
+def _power_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Rational, exponent: Exponent) -> Polynomial:
     if exponent < 0 and any(is_idempotent(atom) for atom, _ in monomial):
         split = splitting.case_split(
             ledger, Polynomial({monomial: coefficient}), lambda part: power(ledger, part, exponent)
@@ -182,7 +185,7 @@ def _power_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction
                     positivity.note_positive(ledger, ((atom, e),))
                 else:
                     positivity.assume(ledger, from_atom(atom), "!= 0")
-        scale = number(coefficient ** int(exponent))
+        scale = number(whole_power(coefficient, int(exponent)))
         return products.product(ledger, [scale, *(_atom_power(ledger, a, e * exponent) for a, e in monomial)])
     # A root is at least 0, and the power of a product of such is the product of their powers.
     safe = [(a, e) for a, e in monomial if positivity.factor_is_positive(a, e) or positivity.is_root(a, e)]
@@ -196,7 +199,7 @@ def _power_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction
     positivity.note_positive(ledger, tuple(safe))
     if safe:
         ledger.use("(x y)^c = x^c y^c for x, y > 0")
-    parts = [products.rational_power(ledger, abs(coefficient), exponent)]
+    parts = [products.rational_power(ledger, magnitude(coefficient), exponent)]
     for a, e in safe:
         if exponent < 0 and not positivity.factor_is_positive(a, e):
             positivity.assume(ledger, from_atom(a), "> 0")
@@ -223,8 +226,8 @@ def _magnitude(ledger: Ledger, atom: Atom, times: int) -> Polynomial:
 
     if times < 0:
         positivity.assume(ledger, from_atom(atom), "!= 0")
-    sign = comparisons.bracket(ledger, from_atom(atom)).scaled(Fraction(2)) - UNITY
-    return products.product(ledger, [_atom_power(ledger, atom, Fraction(times)), sign if times % 2 else UNITY])
+    sign = comparisons.bracket(ledger, from_atom(atom)).scaled(2) - UNITY
+    return products.product(ledger, [_atom_power(ledger, atom, times), sign if times % 2 else UNITY])
 
 
 def _atom_power(ledger: Ledger, atom: Atom, exponent: Exponent) -> Polynomial:
@@ -238,20 +241,20 @@ def content_of(ledger: Ledger, polynomial: Polynomial, *, fractional: bool) -> t
     be taken out. Its sign makes the first coefficient positive, unless the power is fractional.
     """
     terms = polynomial.ordered()
-    scale = Fraction(math.gcd(*(c.numerator for _, c in terms)), math.lcm(*(c.denominator for _, c in terms)))
+    scale = ratio(math.gcd(*(c.numerator for _, c in terms)), math.lcm(*(c.denominator for _, c in terms)))
     if not fractional and products_first_sign(terms) < 0:
         scale = -scale
     common: dict[Atom, Exponent] = {}
     for atom in sorted({atom for m, _ in terms for atom, _ in m}, key=lambda atom: atom.key):
-        low = min(dict(m).get(atom, Fraction(0)) for m, _ in terms)
+        low = min(dict(m).get(atom, 0) for m, _ in terms)
         if low != 0 and (not fractional or atom.positive) and not is_idempotent(atom):
             common[atom] = low
     shared = [(atom, -low) for atom, low in common.items()]
-    primitive = total(products.normal_monomial(ledger, c / scale, (*monomial, *shared)) for monomial, c in terms)
+    primitive = total(products.normal_monomial(ledger, ratio(c, scale), (*monomial, *shared)) for monomial, c in terms)
     return Polynomial({sorted_monomial(common): scale}), primitive
 
 
-def products_first_sign(terms: list[tuple[Monomial, Fraction]]) -> int:
+def products_first_sign(terms: list[tuple[Monomial, Rational]]) -> int:
     """The sign of the leading coefficient."""
     lead, coefficient = products.leading_term(Polynomial(dict(terms)))
     if lead == UNIT:
@@ -293,7 +296,7 @@ def logarithm(ledger: Ledger, argument: Polynomial, *, formal: bool = False) -> 
         sign = from_atom(Log(number(-1), True)) if value < 0 else ZERO
         primes = [(p, k) for p, k in products.factorised(abs(value.numerator)).items()]
         primes += [(p, -k) for p, k in products.factorised(value.denominator).items()]
-        return total([sign, *(from_atom(Log(number(p))).scaled(Fraction(k)) for p, k in primes)])
+        return total([sign, *(from_atom(Log(number(p))).scaled(k) for p, k in primes)])
     split = splitting.case_split(ledger, argument, lambda part: logarithm(ledger, part, formal=formal))
     if split is not None:
         return split
@@ -307,13 +310,13 @@ def logarithm(ledger: Ledger, argument: Polynomial, *, formal: bool = False) -> 
     return logarithm(ledger, content, formal=formal) + logarithm(ledger, primitive, formal=formal)
 
 
-def _log_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Fraction, *, formal: bool) -> Polynomial:
+def _log_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Rational, *, formal: bool) -> Polynomial:
     # Where the logarithm of a product has a value no factor is 0, so a root in it is positive.
     safe = [(a, e) for a, e in monomial if formal or positivity.factor_is_positive(a, e) or positivity.is_root(a, e)]
     rest = [pair for pair in monomial if pair not in safe]
     if len(monomial) > 1 or coefficient != 1:
         ledger.use("log(x y) = log x + log y for x, y > 0")
-    parts = [logarithm(ledger, number(coefficient if formal else abs(coefficient)), formal=formal)]
+    parts = [logarithm(ledger, number(coefficient if formal else magnitude(coefficient)), formal=formal)]
     for atom, e in safe:
         positivity.note_positive(ledger, ((atom, e),))
         if isinstance(atom, Exp):

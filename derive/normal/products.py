@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, permutations
 from typing import TypeGuard
@@ -43,14 +42,17 @@ from derive.normal.terms import (
     Place,
     Polynomial,
     Prime,
+    Rational,
     Var,
     from_atom,
     is_idempotent,
     number,
     position,
+    ratio,
     sorted_monomial,
     total,
     value_of,
+    whole_power,
 )
 
 SHORT = 4  # the longest range of known length whose positions are looked at one by one
@@ -86,7 +88,7 @@ def _has_laws(atom: Atom) -> bool:
     return isinstance(atom, (Base, Prime, Apply)) or (isinstance(atom, Exp) and atom.alternates)
 
 
-def normal_monomial(ledger: Ledger, coefficient: Fraction, factors: Iterable[tuple[Atom, Exponent]]) -> Polynomial:
+def normal_monomial(ledger: Ledger, coefficient: Rational, factors: Iterable[tuple[Atom, Exponent]]) -> Polynomial:
     """Coefficient * product of the factors, as a normal polynomial."""
     ledger.spend()
     powers: dict[Atom, Exponent] = {}
@@ -114,14 +116,14 @@ def normal_monomial(ledger: Ledger, coefficient: Fraction, factors: Iterable[tup
             whole = math.floor(power)
             powers[atom] = power - whole
             if isinstance(atom, Prime):
-                coefficient *= Fraction(atom.value) ** whole
+                coefficient *= whole_power(atom.value, whole)
             else:
                 expanded += [atom.inside] * whole
         elif is_sine(atom) and power >= 2:
             ledger.use("sin^2 = 1 - cos^2")
             powers[atom] = power % 2
             cosine = Apply("cos", atom.argument)
-            expanded += [UNITY - from_atom(cosine, Fraction(2))] * int(power // 2)
+            expanded += [UNITY - from_atom(cosine, 2)] * int(power // 2)
     monomial = sorted_monomial(powers)
     moved = _follow_delta(ledger, monomial)
     if moved is None:
@@ -253,7 +255,7 @@ def _reduce_quotient(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
         if not isinstance(base, Base) or power >= 0 or any(e < 0 for m in base.inside.terms for _, e in m):
             continue  # with negative exponents in the base there is no end to it
         lead, c = leading_term(base.inside)
-        if lead == UNIT or not all(powers.get(atom, Fraction(0)) >= e for atom, e in lead):
+        if lead == UNIT or not all(powers.get(atom, 0) >= e for atom, e in lead):
             continue
         ledger.use("quotient: B / B = 1")
         left = dict(powers)
@@ -280,7 +282,7 @@ def _turn_bracket(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
     powers = dict(monomial)
     for atom, power in monomial:
         inside = atom.inside.single() if isinstance(atom, Bracket) and power > 0 else None
-        if inside is None or inside[1] > 0 or not all(0 < e <= powers.get(a, Fraction(0)) for a, e in inside[0]):
+        if inside is None or inside[1] > 0 or not all(0 < e <= powers.get(a, 0) for a, e in inside[0]):
             continue
         ledger.use("x [-x > 0] = x - x [x > 0]")
         kept = tuple(pair for pair in monomial if pair[0] != atom)
@@ -289,15 +291,15 @@ def _turn_bracket(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
     return None
 
 
-def _without(ledger: Ledger, base: Base, kept: Monomial, term: Monomial, c: Fraction) -> Polynomial:
+def _without(ledger: Ledger, base: Base, kept: Monomial, term: Monomial, c: Rational) -> Polynomial:
     """The product kept * term with the term, c * term of the base, replaced by (base - the rest of it) / c."""
     rest = total((base.inside, Polynomial({term: -c})))
-    up = normal_monomial(ledger, 1 / c, (*kept, (base, ONE)))
-    return total((up, *(normal_monomial(ledger, -d / c, (*kept, *m)) for m, d in rest.terms.items())))
+    up = normal_monomial(ledger, ratio(1, c), (*kept, (base, ONE)))
+    return total((up, *(normal_monomial(ledger, ratio(-d, c), (*kept, *m)) for m, d in rest.terms.items())))
 
 
 @lru_cache(maxsize=5_000)  # by identity
-def leading_term(polynomial: Polynomial) -> tuple[Monomial, Fraction]:
+def leading_term(polynomial: Polynomial) -> tuple[Monomial, Rational]:
     """The term that a quotient is reduced by: the largest, of those without negative exponents.
 
     The order is by degree, then by the exponents of the atoms one after another in the order of their precedence. It
@@ -305,9 +307,9 @@ def leading_term(polynomial: Polynomial) -> tuple[Monomial, Fraction]:
     """
     atoms = sorted({atom for monomial in polynomial.terms for atom, _ in monomial}, key=_precedence)
 
-    def rank(term: tuple[Monomial, Fraction]) -> tuple[Fraction, list[Fraction]]:
+    def rank(term: tuple[Monomial, Rational]) -> tuple[Rational, list[Rational]]:
         powers = dict(term[0])
-        return sum(powers.values(), Fraction(0)), [powers.get(atom, Fraction(0)) for atom in atoms]
+        return sum(powers.values(), 0), [powers.get(atom, 0) for atom in atoms]
 
     usable = [term for term in polynomial.terms.items() if term[0] != UNIT and all(e > 0 for _, e in term[0])]
     return max(usable, key=rank, default=(UNIT, ONE))
@@ -351,10 +353,10 @@ def factorised(value: int) -> dict[int, int]:
     return found
 
 
-def rational_power(ledger: Ledger, value: Fraction, power: Exponent) -> Polynomial:
+def rational_power(ledger: Ledger, value: Rational, power: Exponent) -> Polynomial:
     """value^power for a positive rational, primes under fractional powers kept as atoms."""
     factors = [(p, power * k) for p, k in factorised(value.numerator).items()]
     factors += [(p, -power * k) for p, k in factorised(value.denominator).items()]
     if power.denominator == 1:
-        return number(value ** int(power))
+        return number(whole_power(value, int(power)))
     return normal_monomial(ledger, ONE, [(Prime(p), e) for p, e in factors])

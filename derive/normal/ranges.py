@@ -7,8 +7,6 @@ hypotheses, which say nothing about positions outside the range of their indices
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from derive.normal.terms import (
     ONE,
     UNIT,
@@ -18,16 +16,17 @@ from derive.normal.terms import (
     Entry,
     Monomial,
     Polynomial,
+    Rational,
     Var,
     total,
     value_of,
 )
 
 
-def greatest(value: Polynomial) -> Fraction | None:
+def greatest(value: Polynomial) -> Rational | None:
     """The largest that an integer polynomial can be, or a bound of it; None where none is known."""
     ended = total(_at_its_end(monomial, c) or Polynomial({monomial: c}) for monomial, c in value.terms.items())
-    bound = Fraction(0)
+    bound: Rational = 0
     for monomial, c in ended.terms.items():
         if monomial == UNIT or (c < 0 and _is_size(monomial)):
             bound += c
@@ -36,7 +35,7 @@ def greatest(value: Polynomial) -> Fraction | None:
     return bound
 
 
-def least(value: Polynomial) -> Fraction | None:
+def least(value: Polynomial) -> Rational | None:
     """The smallest that an integer polynomial can be, or a bound of it; None where none is known."""
     negative = greatest(value.scaled(-ONE))
     return None if negative is None else -negative
@@ -54,7 +53,7 @@ def lies_below(part: Atom, extent: Polynomial) -> bool:
     return lowest is not None and lowest >= 0 and spare is not None and spare >= 1
 
 
-def _at_its_end(monomial: Monomial, coefficient: Fraction) -> Polynomial | None:
+def _at_its_end(monomial: Monomial, coefficient: Rational) -> Polynomial | None:
     """The greatest value of coefficient * index; None for anything but an index."""
     if len(monomial) != 1 or monomial[0][1] != 1:
         return None

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import product as assignments
 
 from derive.normal import ranges, renaming
@@ -31,8 +30,10 @@ from derive.normal.terms import (
     Place,
     Polynomial,
     Prod,
+    Rational,
     Total,
     Var,
+    ratio,
     total,
 )
 
@@ -73,11 +74,11 @@ def solved(left: Polynomial, right: Polynomial, text: str) -> Rewrite | None:
     return _for_atom(pattern, c, difference, text)
 
 
-def _for_atom(pattern: Atom, coefficient: Fraction, difference: Polynomial, text: str) -> Rewrite:
+def _for_atom(pattern: Atom, coefficient: Rational, difference: Polynomial, text: str) -> Rewrite:
     rest = total((difference, Polynomial({((pattern, ONE),): -coefficient})))
     variables = tuple(sorted({v for v in index_atoms(pattern) if isinstance(v, Var)}, key=lambda v: v.key))
     free = tuple(v for v in variables if v.name in pattern.free)
-    return Rewrite(pattern, rest.scaled(-1 / coefficient), free, text)
+    return Rewrite(pattern, rest.scaled(ratio(-1, coefficient)), free, text)
 
 
 def rewritten(ledger: Ledger, atom: Atom) -> Polynomial | None:

@@ -18,7 +18,15 @@ from derive.functions import unfold
 from derive.language import Flag, Index, extent_of
 from derive.normal import comparisons, form, products
 from derive.normal.ledger import Ledger
-from derive.normal.terms import ONE, UNITY, ZERO, Entry, Polynomial, from_atom
+from derive.normal.terms import (
+    ONE,
+    UNITY,
+    ZERO,
+    Entry,
+    Polynomial,
+    from_atom,
+    ratio,
+)
 
 
 def condition_form(ledger: Ledger, condition: Any) -> Polynomial:
@@ -59,7 +67,7 @@ def _difference(ledger: Ledger, condition: Any, scope: form.Scope) -> Polynomial
 
 def _is_multiple(polynomial: Polynomial, of: Polynomial) -> bool:
     """Whether the polynomial is a rational number times the other one, which is not 0."""
-    ratios = {c / of.terms[m] if m in of.terms else None for m, c in polynomial.terms.items()}
+    ratios = {ratio(c, of.terms[m]) if m in of.terms else None for m, c in polynomial.terms.items()}
     return len(ratios) == 1 and None not in ratios and len(polynomial.terms) == len(of.terms)
 
 

@@ -12,7 +12,6 @@ a tie each candidate is tried, so two sums that differ in the names or the order
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from itertools import product
 
 from derive.errors import BudgetExceededError
@@ -32,6 +31,7 @@ from derive.normal.terms import (
     Monomial,
     Place,
     Polynomial,
+    Rational,
     Total,
     Var,
     from_atom,
@@ -205,7 +205,7 @@ def component(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Ex
     monomial = sorted_monomial(dict(factors))
     height = 1 + max(atom.height for atom, _ in monomial)
     best: tuple[str, tuple[Var, ...], Polynomial] | None = None
-    signs: dict[str, Fraction] = {}
+    signs: dict[str, Rational] = {}
     for count, order in enumerate(_labellings(ledger, variables, monomial)):
         if count >= MAX_LABELLINGS:
             raise BudgetExceededError(f"a sum over {len(variables)} interchangeable indices")

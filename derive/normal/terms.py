@@ -11,7 +11,6 @@ body therefore never mentions a name that an inner binder uses, and nothing can 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 from derive.normal.polynomials import (
     ONE,
@@ -22,11 +21,15 @@ from derive.normal.polynomials import (
     Exponent,
     Monomial,
     Polynomial,
+    Rational,
     from_atom,
+    magnitude,
     monomial_key,
     number,
+    ratio,
     sorted_monomial,
     total,
+    whole_power,
 )
 
 __all__ = [
@@ -51,17 +54,21 @@ __all__ = [
     "Polynomial",
     "Prime",
     "Prod",
+    "Rational",
     "Total",
     "Var",
     "from_atom",
     "is_idempotent",
+    "magnitude",
     "monomial_key",
     "number",
     "parts_of",
     "position",
+    "ratio",
     "sorted_monomial",
     "total",
     "value_of",
+    "whole_power",
 ]
 
 
@@ -99,7 +106,7 @@ class Place(Atom):
         """K when the position is `name` + k, else None."""
         rest = Polynomial({m: c for m, c in self.value.terms.items() if m != UNIT})
         one = rest.single()
-        shift = self.value.terms.get(UNIT, Fraction(0))
+        shift = self.value.terms.get(UNIT, 0)
         if one is None or one[1] != 1 or len(one[0]) != 1 or one[0][0][0].key != name or shift.denominator != 1:
             return None
         return int(shift)

@@ -6,8 +6,6 @@ computed here. Bound indices keep the names they have in the normal form; `deriv
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from derive.normal.terms import (
     UNIT,
     Apply,
@@ -20,7 +18,9 @@ from derive.normal.terms import (
     Monomial,
     Polynomial,
     Prod,
+    Rational,
     Total,
+    magnitude,
     monomial_key,
 )
 
@@ -41,13 +41,13 @@ def _sum(polynomial: Polynomial) -> Text:
         return _term(*terms[0])
     text = ""
     for monomial, coefficient in terms:
-        shown = _bound(_term(monomial, abs(coefficient)), PRODUCT)
+        shown = _bound(_term(monomial, magnitude(coefficient)), PRODUCT)
         sign = "-" if coefficient < 0 else "+"
         text = f"{text} {sign} {shown}" if text else shown if coefficient > 0 else f"-{shown}"
     return text, SUM
 
 
-def _term(monomial: Monomial, coefficient: Fraction) -> Text:
+def _term(monomial: Monomial, coefficient: Rational) -> Text:
     above = [_power(atom, power) for atom, power in monomial if power > 0 or isinstance(atom, Exp)]
     below = [_power(atom, -power) for atom, power in monomial if power < 0 and not isinstance(atom, Exp)]
     if abs(coefficient.numerator) != 1 or not above:
@@ -65,19 +65,19 @@ def _product(factors: list[Text]) -> Text:
     return factors[0] if len(factors) == 1 else ("*".join(_bound(factor, PRODUCT) for factor in factors), PRODUCT)
 
 
-def _power(atom: Atom, power: Fraction) -> Text:
+def _power(atom: Atom, power: Rational) -> Text:
     if isinstance(atom, Exp):
         return _exponential(atom, power)
     base = _atom(atom)
     if power == 1:
         return base
-    if power == Fraction(1, 2):
+    if 2 * power == 1:
         return f"sqrt({base[0]})", ATOM
     shown = str(power) if power.denominator == 1 and power > 0 else f"({power})"
     return f"{_bound(base, ATOM)}**{shown}", POWER
 
 
-def _exponential(atom: Exp, power: Fraction) -> Text:
+def _exponential(atom: Exp, power: Rational) -> Text:
     formal = next((inner for inner, e in atom.monomial if isinstance(inner, Log) and inner.formal and e == 1), None)
     if formal is None:
         return f"exp({worded(Polynomial({atom.monomial: power}))})", ATOM
@@ -99,7 +99,7 @@ def _atom(atom: Atom) -> Text:
         return f"[{atom.left.key} = {atom.right.key}]", ATOM
     if isinstance(atom, Total):
         ranges = ",".join(f"{var.name}<{worded(var.extent)}" for var in atom.bound)
-        return f"sum[{ranges}]({worded(Polynomial({atom.monomial: Fraction(1)}))})", ATOM
+        return f"sum[{ranges}]({worded(Polynomial({atom.monomial: 1}))})", ATOM
     if isinstance(atom, Prod):
         return f"prod[{atom.bound.name}<{worded(atom.bound.extent)}]({worded(atom.inside)})", ATOM
     return atom.key, ATOM

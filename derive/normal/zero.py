@@ -8,7 +8,6 @@ position, and functions in pieces are taken case by case (`derive.normal.case_an
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 from derive.normal import case_analysis, positivity, products, renaming, rewriting
 from derive.normal.ledger import Ledger
@@ -60,7 +59,7 @@ def _cleared(ledger: Ledger, polynomial: Polynomial) -> Polynomial | None:
         terms = []
         for monomial, coefficient in polynomial.ordered():
             powers_ = dict(monomial)
-            powers_[base] = powers_.get(base, Fraction(0)) - lowest[base]
+            powers_[base] = powers_.get(base, 0) - lowest[base]
             terms.append(products.normal_monomial(ledger, coefficient, powers_.items()))
         polynomial = total(terms)
     return polynomial if lowest else None

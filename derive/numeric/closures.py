@@ -27,6 +27,7 @@ Filler = Callable[[Arithmetic, Mapping[str, int], Inputs], Any]  # what a place 
 ARITHMETIC, WORK, DEADLINE, FIRST_FREE = 0, 1, 2, 3  # places in the frame
 LOOK = 128  # terms between two looks at the clock
 LONGEST = 10_000  # binary digits of an exact power
+MISSING = object()  # in place of a value that a memo does not hold
 
 
 def new_memo(_field: Arithmetic, _sizes: Mapping[str, int], _inputs: Inputs) -> dict[Any, Any]:
@@ -37,6 +38,17 @@ def new_memo(_field: Arithmetic, _sizes: Mapping[str, int], _inputs: Inputs) -> 
 def converted(table: Any, convert: Callable[[Any], Any]) -> Any:
     """A nested table with every number converted."""
     return [converted(row, convert) for row in table] if isinstance(table, (tuple, list)) else convert(table)
+
+
+def together(codes: Sequence[Code]) -> Code:
+    """Code for the values of several codes, in order; of two or three without a loop, for most have no more."""
+    match codes:
+        case [first, second]:
+            return lambda frame: (first(frame), second(frame))
+        case [first, second, third]:
+            return lambda frame: (first(frame), second(frame), third(frame))
+        case _:
+            return lambda frame: tuple([code(frame) for code in codes])
 
 
 def product(numbers: Iterable[Any]) -> Any:
@@ -79,9 +91,10 @@ def remembered(code: Code, slots: tuple[int, ...], memo: int) -> Code:
 
     def remembered(frame: Frame) -> Any:
         known, at = frame[memo], key(frame)
-        if at not in known:
-            known[at] = code(frame)
-        return known[at]
+        value = known.get(at, MISSING)  # one look where the value is known, as it mostly is
+        if value is MISSING:
+            value = known[at] = code(frame)
+        return value
 
     return remembered
 
@@ -91,11 +104,12 @@ def defined_entry(memo: int, slots: tuple[int, ...], body: Code, key: Code) -> C
 
     def read(frame: Frame) -> Any:
         known, at = frame[memo], key(frame)
-        if at not in known:
-            for slot, value in zip(slots, at, strict=True):
-                frame[slot] = value
-            known[at] = body(frame)
-        return known[at]
+        value = known.get(at, MISSING)
+        if value is MISSING:
+            for slot, position in zip(slots, at, strict=True):
+                frame[slot] = position
+            value = known[at] = body(frame)
+        return value
 
     return read
 

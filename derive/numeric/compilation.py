@@ -41,6 +41,7 @@ from derive.numeric.closures import (
     new_memo,
     product,
     remembered,
+    together,
     warmer,
 )
 from derive.numeric.operations import RULES, cases_of
@@ -259,8 +260,7 @@ class Compiler:
     def _key(self, node: Any, scope: Scope) -> Code:
         if len(node.indices) > 1 and all(isinstance(part, Index) for part in node.indices):
             return itemgetter(*(scope[part] for part in node.indices))
-        codes = self._positions(node, scope)
-        return lambda frame: tuple(code(frame) for code in codes)
+        return together(self._positions(node, scope))
 
     def _table(self, node: Any, scope: Scope, *, raw: bool) -> Code:
         name = str(node.base.name)

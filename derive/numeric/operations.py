@@ -18,7 +18,7 @@ from derive.binders import scope_of
 from derive.errors import StatementError
 from derive.language import Where
 from derive.numeric.arithmetic import UndefinedError, Value
-from derive.numeric.closures import ARITHMETIC, Code, Frame, Scope, looped
+from derive.numeric.closures import ARITHMETIC, Code, Frame, Scope, looped, together
 from derive.numeric.error_bounds import BoundedReals
 from derive.numeric.operators import operator_value
 from derive.operators import OverInput
@@ -37,21 +37,22 @@ def cases_of(node: Any) -> list[tuple[Any, Any]]:
 
 def _add(compiler: Compiler, node: Any, scope: Scope) -> Code:
     """Code for a sum of terms."""
-    terms = [compiler.value(argument, scope) for argument in node.args]
-    return lambda frame: frame[ARITHMETIC].total([term(frame) for term in terms])
+    terms = together([compiler.value(argument, scope) for argument in node.args])
+    return lambda frame: frame[ARITHMETIC].total(terms(frame))
 
 
 def _mul(compiler: Compiler, node: Any, scope: Scope) -> Code:
     """Code for a product of factors; brackets come first, and one that vanishes ends it."""
     brackets = [compiler.exact(argument, scope) for argument in node.args if _is_bracket(argument)]
-    factors = [compiler.value(argument, scope) for argument in node.args if not _is_bracket(argument)]
+    factors = together([compiler.value(argument, scope) for argument in node.args if not _is_bracket(argument)])
     if not brackets:
-        return lambda frame: frame[ARITHMETIC].multiply([factor(frame) for factor in factors])
+        return lambda frame: frame[ARITHMETIC].multiply(factors(frame))
 
     def multiply(frame: Frame) -> Value:
-        if not all(bracket(frame) for bracket in brackets):
-            return frame[ARITHMETIC].rational(0)
-        return frame[ARITHMETIC].multiply([factor(frame) for factor in factors])
+        for bracket in brackets:
+            if not bracket(frame):
+                return frame[ARITHMETIC].rational(0)
+        return frame[ARITHMETIC].multiply(factors(frame))
 
     return multiply
 

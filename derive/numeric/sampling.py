@@ -240,14 +240,11 @@ def _table(tensor: Tensor, sizes: Mapping[str, int], inputs: Mapping[str, Any], 
     """A nested tuple of the tensor's shape; an axis of extent T[n] follows the first earlier axis that n runs over.
 
     Raises:
-        BudgetExceededError: it has too many entries, for a fixed size may be beyond all bounds.
+        BudgetExceededError: it has too many entries.
     """
-    shape = tensor.shape
-    plain = [_extent(size, {}, (), sizes, inputs) for size in shape if not size.has(Lengths)]
-    if prod(plain) > MOST_ENTRIES:
-        raise BudgetExceededError(f"evaluation: {tensor.name} has {prod(plain)} entries at this point")
+    shape, plain = tensor.shape, _plain_sizes(tensor, sizes, inputs)
     if len(plain) == len(shape):
-        return _of_shape(tuple(plain), entry, ())
+        return _of_shape(plain, entry, ())
     named = sorted(set().union(*map(free_indices, shape)), key=str)
 
     def build(at: dict[Index, int], path: Path) -> Any:
@@ -263,6 +260,18 @@ def _table(tensor: Tensor, sizes: Mapping[str, int], inputs: Mapping[str, Any], 
     return build({}, ())
 
 
+def _plain_sizes(tensor: Tensor, sizes: Mapping[str, int], inputs: Mapping[str, Any]) -> tuple[int, ...]:
+    """The sizes of the axes that are not ragged.
+
+    Raises:
+        BudgetExceededError: they make too many entries, for a fixed size may be beyond all bounds.
+    """
+    plain = tuple(_extent(size, {}, (), sizes, inputs) for size in tensor.shape if not size.has(Lengths))
+    if prod(plain) > MOST_ENTRIES:
+        raise BudgetExceededError(f"evaluation: {tensor.name} has {prod(plain)} entries at this point")
+    return plain
+
+
 def _of_shape(shape: tuple[int, ...], entry: Callable[[Path], Any], path: Path) -> Any:
     if not shape:
         return entry(path)
@@ -270,8 +279,9 @@ def _of_shape(shape: tuple[int, ...], entry: Callable[[Path], Any], path: Path) 
 
 
 def _count(known: Any, sizes: Mapping[str, int], inputs: Mapping[str, Any]) -> int:
-    if not isinstance(known, Tensor):
-        return 1
+    plain = _plain_sizes(known, sizes, inputs) if isinstance(known, Tensor) else ()
+    if not isinstance(known, Tensor) or len(plain) == len(known.shape):
+        return prod(plain)
     return sum(1 for _ in _leaves(_table(known, sizes, inputs, lambda _at: 0)))
 
 

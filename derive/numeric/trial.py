@@ -56,6 +56,7 @@ class Trial:
         free = dict(enumerate(self.evaluator.free[2:], start=2))
         self._equations = {number: free.pop(number) for number, one in enumerate(claim.given, 2) if is_equation(one)}
         self._placed = {n: tuple(index for index in own if index not in self.indices) for n, own in free.items()}
+        self._drawn: dict[tuple[str, bool], Sample] = {}
         self._held: WeakKeyDictionary[Environment, bool] = WeakKeyDictionary()
 
     def sample(
@@ -67,10 +68,12 @@ class Trial:
         With `inequalities`, it is also moved to meet these, which random points do as a rule; it is less generic then.
         """
         drawn = f"{seed} {turn} {regime.name} {sorted(sizes.items())} {sorted(flags.items())}"
-        sample = draw(self.needs, sizes, flags, regime, drawn, turn + 1)
-        for _ in self.inequalities if inequalities else ():  # to meet one may disturb another
-            sample = met(sample, self.inequalities, self.positive)
-        return self.met(sample)
+        if (drawn, inequalities) not in self._drawn:  # one arithmetic after the other asks for the same
+            sample = draw(self.needs, sizes, flags, regime, drawn, turn + 1)
+            for _ in self.inequalities if inequalities else ():  # to meet one may disturb another
+                sample = met(sample, self.inequalities, self.positive)
+            self._drawn[drawn, inequalities] = self.met(sample)
+        return self._drawn[drawn, inequalities]
 
     def met(self, sample: Sample) -> Sample:
         """The sample, moved to meet the claim's equalities."""
