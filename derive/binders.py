@@ -131,12 +131,19 @@ def _substitute(expression: Any, active: Mapping[Any, Any]) -> Any:
 
 
 def _remade(expression: Any, arguments: list[Any]) -> Any:
-    """The expression with other arguments. Where it compares sums, SymPy is not asked for its truth: it looks long."""
+    """The expression with other arguments."""
     if isinstance(expression, Indexed):
         return arguments[0][tuple(arguments[1:])]
-    if isinstance(expression, Relational) and arguments[0] != arguments[1] and any(map(_binds, arguments)):
-        return expression.func(*arguments, evaluate=False)
+    if isinstance(expression, Relational):
+        return compared(expression.func, *arguments)
     return expression.func(*arguments)
+
+
+def compared(kind: type[Relational], left: Any, right: Any) -> Any:
+    """The comparison of two expressions. Where it is one of sums, SymPy is not asked for its truth: it looks long."""
+    if left != right and (_binds(left) or _binds(right)):
+        return kind(left, right, evaluate=False)
+    return kind(left, right)
 
 
 @lru_cache(maxsize=50_000)

@@ -249,27 +249,22 @@ def definition_of(node: Defined) -> Expr:
 @lru_cache(maxsize=20_000)
 def unfold(expression: Any) -> Any:
     """The expression with every Defined node replaced by its definition, Max, Min, Abs and Piecewise by `Where`."""
+    from derive.binders import compared, map_children
+
     if isinstance(expression, Defined):
         return unfold(definition_of(expression))
     if isinstance(expression, (sympy.Max, sympy.Min)):
+        wins = sympy.Ge if isinstance(expression, sympy.Max) else sympy.Le
         first, *rest = [unfold(argument) for argument in sorted(expression.args, key=sympy.default_sort_key)]
         for other in rest:
-            first_wins = first >= other if isinstance(expression, sympy.Max) else first <= other
-            first = Where(first_wins, first, other)
+            first = Where(compared(wins, first, other), first, other)
         return first
     if isinstance(expression, sympy.Abs):
         inner = unfold(expression.args[0])
-        return Where(inner >= 0, inner, -inner)
+        return Where(compared(sympy.Ge, inner, sympy.S.Zero), inner, -inner)
     if isinstance(expression, Piecewise):
         result = unfold(expression.args[-1][0])
         for value, condition in reversed(expression.args[:-1]):
             result = Where(unfold(condition), unfold(value), result)
         return result
-    if not expression.args or isinstance(expression, (sympy.Indexed, sympy.IndexedBase)):
-        return expression
-    arguments = [unfold(argument) for argument in expression.args]
-    return (
-        expression
-        if all(a is b for a, b in zip(arguments, expression.args, strict=True))
-        else expression.func(*arguments)
-    )
+    return expression if isinstance(expression, sympy.Indexed) else map_children(expression, unfold)
