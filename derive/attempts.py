@@ -3,21 +3,22 @@
 Between `derive.prove`, which asks for a proof, and `derive.normal`, which decides whether left - right is zero. A claim
 is put to the normal form first with every defined name left opaque (an identity in arbitrary tensors holds in
 particular for the ones defined), then with definitions written in, one level at a time and at last completely. Its
-hypotheses are read here: equations become rewrites, strict inequalities say what is positive, all others are brackets
-that left - right is multiplied by.
+hypotheses are read here: equations become rewrites (`derive.equations`), strict inequalities say what is positive, all
+others are brackets that left - right is multiplied by.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
 from sympy import Gt, Indexed, Lt
 
 from derive.binders import node_count
+from derive.equations import read_equations
 from derive.errors import BudgetExceededError, NoLawError
 from derive.gradient import Gradient, depends_on, inline
 from derive.language import Scalar
@@ -25,8 +26,8 @@ from derive.normal.case_analysis import Apart
 from derive.normal.form import normal_form
 from derive.normal.ledger import Ledger, UndefinedError, UndefinedInstanceError
 from derive.normal.products import product
-from derive.normal.rewriting import Rewrite, solved
 from derive.normal.selections import condition_form
+from derive.normal.vanishing import Vanishing, follows
 from derive.normal.zero import is_zero
 from derive.program import Claim, symbols_of
 from derive.ties import comparisons_of, without_ties
@@ -88,9 +89,7 @@ def _zero_by(
         if remaining <= 0:
             raise BudgetExceededError("the time for the proof is used up")
         ledger = Ledger(remaining, divides=divides)
-        ledger.rewrites = _equations(ledger, claim, reasons)
-        for condition in _conditions(claim):
-            _know_positive(ledger, condition)
+        zeros = _read_hypotheses(ledger, claim, reasons)
         ledger.apart = cache(partial(_apart, ledger, claim))
         difference = normal_form(ledger, left) - normal_form(ledger, right)
         held = [] if difference.is_zero else [condition_form(ledger, known) for known in _conditions(claim)]
@@ -99,7 +98,7 @@ def _zero_by(
         if held and not vacuous and product(ledger, held).is_zero:
             reasons.append("the hypotheses exclude each other")
             return None
-        if is_zero(ledger, difference):
+        if is_zero(ledger, difference) or follows(ledger, difference, zeros):
             return ledger
         if not ledger.could_divide:
             return None
@@ -111,35 +110,22 @@ def _conditions(claim: Claim) -> list[Any]:
     return [condition for condition in claim.given if not is_equation(condition)]
 
 
+def _read_hypotheses(ledger: Ledger, claim: Claim, reasons: list[str]) -> tuple[Vanishing, ...]:
+    """Give the ledger what the claim's hypotheses say, and return what is zero by them beyond its rewrites.
+
+    An equation that mentions defined names counts twice: as it stands, and with their definitions written in.
+    """
+    equations = [known for known in (*claim.given, *_written_in(ledger, claim, claim.given)) if is_equation(known)]
+    zeros = read_equations(ledger, equations, reasons)
+    for condition in _conditions(claim):
+        _know_positive(ledger, condition)
+    return zeros
+
+
 def _know_positive(ledger: Ledger, condition: Any) -> None:
     """Remember which difference of values a strict inequality among the hypotheses says to be positive."""
     if isinstance(condition, (Gt, Lt)):
         ledger.know_positive(normal_form(ledger, condition.gts) - normal_form(ledger, condition.lts))
-
-
-@lru_cache(maxsize=2_000)
-def _text_of(condition: Any) -> str:
-    return str(condition)
-
-
-def _equations(ledger: Ledger, claim: Claim, reasons: list[str]) -> tuple[Rewrite, ...]:
-    """The claim's equational hypotheses, each written with the ones before it and solved for one atom.
-
-    One that mentions defined names counts twice: as it stands, and with their definitions written in.
-    """
-    found: list[Rewrite] = []
-    for condition in dict.fromkeys([*claim.given, *_written_in(ledger, claim, claim.given)]):
-        if is_equation(condition):
-            ledger.rewrites = tuple(found)
-            left, right = (normal_form(ledger, side) for side in condition.args)
-            rewrite = solved(left, right, _text_of(condition))
-            if rewrite is not None:
-                found.append(rewrite)
-            elif (left - right).constant():
-                reasons.append(f"the hypothesis {condition} contradicts the ones before it")
-            elif not (left - right).is_zero:
-                reasons.append(f"the hypothesis {condition} could not be used: no single term stands for the rest")
-    return tuple(found)
 
 
 def _apart(ledger: Ledger, claim: Claim) -> tuple[Apart, ...]:

@@ -8,7 +8,7 @@ rewriting ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product as assignments
@@ -33,6 +33,7 @@ from derive.normal.terms import (
     Rational,
     Total,
     Var,
+    parts_of,
     ratio,
     total,
 )
@@ -76,9 +77,21 @@ def solved(left: Polynomial, right: Polynomial, text: str) -> Rewrite | None:
 
 def _for_atom(pattern: Atom, coefficient: Rational, difference: Polynomial, text: str) -> Rewrite:
     rest = total((difference, Polynomial({((pattern, ONE),): -coefficient})))
-    variables = tuple(sorted({v for v in index_atoms(pattern) if isinstance(v, Var)}, key=lambda v: v.key))
-    free = tuple(v for v in variables if v.name in pattern.free)
-    return Rewrite(pattern, rest.scaled(ratio(-1, coefficient)), free, text)
+    return Rewrite(pattern, rest.scaled(ratio(-1, coefficient)), variables_in(index_atoms(pattern), pattern.free), text)
+
+
+def variables_in(parts: Iterable[Atom], free: frozenset[str]) -> tuple[Var, ...]:
+    """The free indices among the parts, by name."""
+    return tuple(sorted({v for v in parts if isinstance(v, Var) and v.name in free}, key=lambda v: v.key))
+
+
+def mentions(polynomial: Polynomial, pattern: Atom) -> bool:
+    """Whether an instance of a pattern may occur anywhere in a polynomial."""
+    return any(
+        _may_match(pattern, atom) or any(mentions(part, pattern) for part in parts_of(atom))
+        for monomial in polynomial.terms
+        for atom, _ in monomial
+    )
 
 
 def rewritten(ledger: Ledger, atom: Atom) -> Polynomial | None:
@@ -86,7 +99,7 @@ def rewritten(ledger: Ledger, atom: Atom) -> Polynomial | None:
     for rewrite in ledger.rewrites:
         if type(rewrite.pattern) is not type(atom) or not _may_match(rewrite.pattern, atom):
             continue
-        for names in _assignments(rewrite, atom):
+        for names in instances(rewrite.variables, index_atoms(atom)):
             with resting(ledger):
                 if renaming.renamed_atom(ledger, rewrite.pattern, names).key != atom.key:
                     continue
@@ -120,11 +133,12 @@ def _may_match(pattern: Atom, atom: Atom) -> bool:
     return type(pattern) is type(atom)
 
 
-def _assignments(rewrite: Rewrite, atom: Atom) -> Iterator[dict[str, Atom]]:
-    parts = sorted(set(index_atoms(atom)), key=lambda part: part.key)
-    choices = [[part for part in parts if runs_over(part, variable.extent)] for variable in rewrite.variables]
+def instances(variables: Sequence[Var], parts: Iterable[Atom]) -> Iterator[dict[str, Atom]]:
+    """All ways to put one of the parts in place of each variable, where it runs over the same range."""
+    ordered = sorted(set(parts), key=lambda part: part.key)
+    choices = [[part for part in ordered if runs_over(part, variable.extent)] for variable in variables]
     for chosen in assignments(*choices):
-        yield {variable.name: part for variable, part in zip(rewrite.variables, chosen, strict=True)}
+        yield {variable.name: part for variable, part in zip(variables, chosen, strict=True)}
 
 
 def runs_over(part: Atom, extent: Polynomial) -> bool:
@@ -149,11 +163,11 @@ def index_atoms(atom: Atom, *, values: bool = True) -> Iterator[Atom]:
         bound = {var.name for var in atom.bound} if isinstance(atom, Total) else set()
         yield from (part for part in _in_monomial(atom.monomial, values) if not part.free & bound)
     elif isinstance(atom, (Log, Base, Bracket)):
-        yield from _in_polynomial(atom.inside, values)
+        yield from parts_in(atom.inside, values)
     elif isinstance(atom, Apply):
-        yield from _in_polynomial(atom.argument, values)
+        yield from parts_in(atom.argument, values)
     elif isinstance(atom, Prod):
-        yield from (part for part in _in_polynomial(atom.inside, values) if atom.bound.name not in part.free)
+        yield from (part for part in parts_in(atom.inside, values) if atom.bound.name not in part.free)
 
 
 def _in_monomial(monomial: Monomial, values: bool) -> Iterator[Atom]:
@@ -161,7 +175,8 @@ def _in_monomial(monomial: Monomial, values: bool) -> Iterator[Atom]:
         yield from index_atoms(atom, values=values)
 
 
-def _in_polynomial(polynomial: Polynomial, values: bool) -> Iterator[Atom]:
+def parts_in(polynomial: Polynomial, values: bool = True) -> Iterator[Atom]:
+    """The atoms in index positions anywhere in a polynomial, see `index_atoms`."""
     for monomial in polynomial.terms:
         yield from _in_monomial(monomial, values)
 

@@ -21,7 +21,7 @@ import sympy
 from click.testing import CliRunner
 from sympy import Eq, Max, Min, Ne, cos, erf, exp, log, sign, sin, sqrt, tanh
 
-import derive.attempts
+import derive.equations
 from derive.errors import AlarmError
 from derive.language import Product, Sum, delta, dims, index, indices, iverson, scalar, scalars, tensor, where
 from derive.normal import (
@@ -480,9 +480,14 @@ FAULTS = [
     ),
     # hypotheses
     Fault(
-        "hypothesis Eq(Sum(x[i], (i, 0, T - 1)), 1)", derive.attempts, "solved",
+        "hypothesis Eq(Sum(x[i], (i, 0, T - 1)), 1)", derive.equations, "solved",
         lambda f: lambda left, *rest: f(total((left, number(1))), *rest),
         Sum(x[i], i), 0, (Eq(Sum(x[i], i), 1),),
+    ),
+    Fault(
+        "hypothesis Eq(r**2 + s**2, 1)", derive.equations, "vanishing",
+        lambda f: lambda difference, text: f(total((difference, number(1))), text),
+        s**2 + r**2, 0, (Eq(s**2 + r**2, 1),),
     ),
 ]  # fmt: skip
 

@@ -94,6 +94,10 @@ GIVEN = {
     "different positions": claimed(delta(i, j) * x[i], 0 * x[i] * x[j], Ne(i, j)),
     "a look-up": claimed(z[token[i]] * x[i], z[v] * x[i], Eq(token[i], v), over=[i, v]),
     "a flag": claimed(where(causal, s, r), s, causal),
+    "two equations for two numbers": claimed(s, 0, Eq(s + r, 0), Eq(s - r, 0)),
+    "two equations for two vectors": claimed(x[i] * u[j], -2, Eq(x[i] + u[i], 1), Eq(x[j] - u[j], 3)),
+    "three equations": claimed(s * r * w_, 6, Eq(s + r + w_, 6), Eq(s - r, -1), Eq(s + 2 * r - w_, 2)),
+    "a circle and a line": claimed(x[j] * u[j], 0, Eq(x[i] ** 2 + u[i] ** 2, 1), Eq(x[i] + u[i], 1)),
 }
 
 
@@ -103,6 +107,24 @@ def test_a_condition_that_is_dropped_is_missed(name: str) -> None:
     assert prove(GIVEN[name]).status == PROVED
     for place in range(len(given)):
         assert prove(replace(GIVEN[name], given=(*given[:place], *given[place + 1 :]))).status == REFUTED
+
+
+TOGETHER: list[tuple[Any, ...]] = [
+    (Eq(s + r, 0), Eq(s - r, 0)),
+    (Eq(x[i] + u[i], 1), Eq(x[i] - u[i], 3)),
+    (Eq(x[i] ** 2 + u[i] ** 2, 1), Eq(x[i] + u[i], 1)),
+    (Eq(s**2 + r**2, 1), Eq(s**2 + w_**2, 1)),
+    (Eq(Sum(x[i] ** 2, i) + s**2, 1), Eq(s + r, 2)),
+]
+
+
+@pytest.mark.parametrize("given", TOGETHER, ids=str)
+def test_what_is_among_the_hypotheses_holds(given: tuple[Any, ...]) -> None:
+    for equation in given:
+        left, right = equation.args
+        assert prove(claimed(left, right, *given)).status == PROVED
+        assert prove(claimed(3 * s * left, 3 * s * right, *given)).status == PROVED
+        assert prove(claimed(left, right + 1, *given)).status == REFUTED
 
 
 def test_a_declaration_that_is_dropped_is_missed_or_listed() -> None:
