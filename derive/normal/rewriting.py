@@ -52,7 +52,7 @@ class Rewrite:
 
 
 def solved(left: Polynomial, right: Polynomial, text: str) -> Rewrite | None:
-    """The hypothesis left = right solved for one atom; None when no atom stands alone in a term.
+    """The hypothesis left = right solved for one atom; None when no atom stands alone in a term and in no other one.
 
     A left side that is one atom, of a kind that the right side does not have, is replaced by the right side as the
     hypothesis says. Otherwise the atom is chosen by kind and key.
@@ -66,13 +66,22 @@ def solved(left: Polynomial, right: Polynomial, text: str) -> Rewrite | None:
     candidates = [
         (PRIORITY.index(type(m[0][0])), m[0][0], c)
         for m, c in difference.ordered()
-        if len(m) == 1 and m[0][1] == 1 and isinstance(m[0][0], PRIORITY)
+        if len(m) == 1 and m[0][1] == 1 and isinstance(m[0][0], PRIORITY) and _occurrences(m[0][0], difference) == 1
     ]
     if not candidates:
         return None
     first = min(rank for rank, _, _ in candidates)
     pattern, c = max(((a, c) for rank, a, c in candidates if rank == first), key=lambda pair: pair[0].key)
     return _for_atom(pattern, c, difference, text)
+
+
+def _occurrences(atom: Atom, polynomial: Polynomial) -> int:
+    """How often an atom occurs in a polynomial, at any depth."""
+    return sum(
+        1 if other == atom else sum(_occurrences(atom, part) for part in parts_of(other))
+        for monomial in polynomial.terms
+        for other, _ in monomial
+    )
 
 
 def _for_atom(pattern: Atom, coefficient: Rational, difference: Polynomial, text: str) -> Rewrite:

@@ -115,6 +115,7 @@ TOGETHER: list[tuple[Any, ...]] = [
     (Eq(x[i] ** 2 + u[i] ** 2, 1), Eq(x[i] + u[i], 1)),
     (Eq(s**2 + r**2, 1), Eq(s**2 + w_**2, 1)),
     (Eq(Sum(x[i] ** 2, i) + s**2, 1), Eq(s + r, 2)),
+    (Eq(s + r, 1), Eq((2 * r - s) * Sum(x[i] * u[i], i), 8)),
 ]
 
 
