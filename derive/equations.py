@@ -38,8 +38,10 @@ def read_equations(ledger: Ledger, equations: Iterable[Any], reasons: list[str])
         left, right = _sides(ledger, equation, rewrites)
         rewrite = solved(left, right, _text_of(equation))
         if rewrite is not None:
+            before = [known.replacement for known in rewrites.values()]
             rewrites[equation] = rewrite
-            _put_in_each_other(ledger, rewrites)
+            if any(mentions(replacement, rewrite.pattern) for replacement in before):
+                _put_in_each_other(ledger, rewrites)
         elif (left - right).constant():
             reasons.append(f"the hypothesis {equation} contradicts the ones before it")
         elif not (left - right).is_zero:
