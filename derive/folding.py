@@ -223,6 +223,8 @@ def unify(pattern: Any, target: Any, binding: Binding) -> Iterator[Binding]:
         pattern, target = _upward(pattern), _upward(target)
     if pattern.func is not target.func or len(pattern.args) != len(target.args):
         return
+    if not _fixed_leaves(pattern) <= _fixed_leaves(target):  # seen at once, where renaming and permuting take long
+        return
     if scope_of(pattern) is not None:
         yield from _unify_binders(pattern, target, binding)
         return
@@ -231,6 +233,12 @@ def unify(pattern: Any, target: Any, binding: Binding) -> Iterator[Binding]:
             yield from _unify_all(pattern.args, order, binding)
         return
     yield from _unify_all(pattern.args, target.args, binding)
+
+
+@lru_cache(maxsize=50_000)
+def _fixed_leaves(expression: Any) -> frozenset[Any]:
+    """The leaves that unification leaves as they are: all but indices."""
+    return frozenset(leaf for leaf in leaves_of(expression) if not isinstance(leaf, Index))
 
 
 def _upward(relation: Any) -> Any:
