@@ -176,7 +176,14 @@ def placed(contribution: Contribution, target: Sequence[Expr]) -> Expr:
         cotangent = substitute(cotangent, apart)
         where = [substitute(part, apart) for part in where]
         scope = tuple(substitute(index, apart) for index in scope)
-    deltas = [KroneckerDelta(wanted, part) for wanted, part in zip(target, where, strict=True)]
+    pairs = list(zip(target, where, strict=True))
+    direct: dict[Any, Expr] = {}
+    if not any(isinstance(factor, KroneckerDelta) for factor in _factors(cotangent)):
+        # Their deltas would be contracted one by one, each time with the whole cotangent made anew.
+        direct = {part: to for to, part in pairs if part in scope and where.count(part) == 1 and _is_inside(to, part)}
+    cotangent = substitute(cotangent, direct)
+    scope = tuple(substitute(index, direct) for index in scope if index not in direct)
+    deltas = [KroneckerDelta(wanted, substitute(part, direct)) for wanted, part in pairs if part not in direct]
     return contracted_sum(Mul(*deltas, cotangent), scope)
 
 
