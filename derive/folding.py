@@ -145,12 +145,11 @@ def _fold(expression: Expr, patterns: list[Pattern]) -> Expr:
 def _divide(number: Expr, powers: Powers, patterns: list[Pattern]) -> Expr | None:
     """The product with one pattern divided out as often as it goes; None when none goes in."""
     for pattern in patterns:
-        for binding, times in _matches(pattern.factors, powers, {}, None):
+        for binding, times, targets in _matches(pattern.factors, powers, {}, None):
             if not binding.keys() >= set(pattern.definition.indices):
                 continue  # the body is constant along an index: nothing says where to read it
             left = dict(powers)
-            for base, exponent in pattern.factors:
-                target = next(t for t in left if same(substitute(base, dict(binding)), t))
+            for (_, exponent), target in zip(pattern.factors, targets, strict=True):
                 left[target] -= exponent * times
             where = [binding[index] for index in pattern.definition.indices]
             symbol = pattern.definition.symbol
@@ -161,10 +160,11 @@ def _divide(number: Expr, powers: Powers, patterns: list[Pattern]) -> Expr | Non
 
 def _matches(
     factors: tuple[tuple[Expr, Expr], ...], powers: Powers, binding: Binding, times: Expr | None
-) -> Iterator[tuple[Binding, Expr]]:
+) -> Iterator[tuple[Binding, Expr, tuple[Expr, ...]]]:
+    """How the factors go into a product: the indices' values, how often, and what each factor meets."""
     if not factors:
         if times is not None:
-            yield binding, times
+            yield binding, times, ()
         return
     (base, exponent), *rest = factors
     for target, present in powers.items():
@@ -176,7 +176,8 @@ def _matches(
         whole = sympy.floor(ratio) if ratio > 0 else sympy.ceiling(ratio)
         goes = whole if times is None else min(times, whole)
         for found in unify(base, target, binding):
-            yield from _matches(tuple(rest), powers, found, goes)
+            for bound, often, targets in _matches(tuple(rest), powers, found, goes):
+                yield bound, often, (target, *targets)
 
 
 def _spread(term: Expr) -> tuple[Expr, list[Index]] | None:
