@@ -15,6 +15,7 @@ from functools import cache, lru_cache, partial
 from itertools import islice
 from typing import Any
 
+import sympy
 from sympy import Gt, Indexed, Lt
 
 from derive.binders import node_count
@@ -24,9 +25,11 @@ from derive.language import Scalar
 from derive.normal.case_analysis import Apart
 from derive.normal.form import normal_form
 from derive.normal.ledger import Ledger, UndefinedError, UndefinedInstanceError
+from derive.normal.positivity import note_positive
 from derive.normal.products import product
-from derive.normal.rewriting import Rewrite, solved
+from derive.normal.rewriting import Rewrite, cofactors, solved
 from derive.normal.selections import condition_form
+from derive.normal.terms import ONE, Polynomial
 from derive.normal.zero import is_zero
 from derive.program import Claim, symbols_of
 from derive.ties import comparisons_of, without_ties
@@ -132,7 +135,7 @@ def _equations(ledger: Ledger, claim: Claim, reasons: list[str]) -> tuple[Rewrit
         if is_equation(condition):
             ledger.rewrites = tuple(found)
             left, right = (normal_form(ledger, side) for side in condition.args)
-            rewrite = solved(left, right, _text_of(condition))
+            rewrite = solved(left, right, _text_of(condition)) or _solved_when_divided(ledger, left - right, condition)
             if rewrite is not None:
                 found.append(rewrite)
             elif (left - right).constant():
@@ -140,6 +143,17 @@ def _equations(ledger: Ledger, claim: Claim, reasons: list[str]) -> tuple[Rewrit
             elif not (left - right).is_zero:
                 reasons.append(f"the hypothesis {condition} could not be used: no single term stands for the rest")
     return tuple(found)
+
+
+def _solved_when_divided(ledger: Ledger, difference: Polynomial, condition: Any) -> Rewrite | None:
+    """The hypothesis difference = 0 solved for an atom that is multiplied by something positive."""
+    for cofactor in cofactors(difference):
+        inverse = Polynomial({tuple((atom, -power) for atom, power in cofactor): ONE})
+        rewrite = solved(product(ledger, [difference, inverse]), Polynomial({}), _text_of(condition))
+        if rewrite is not None:
+            note_positive(ledger, cofactor)
+            return rewrite
+    return None
 
 
 def _apart(ledger: Ledger, claim: Claim) -> tuple[Apart, ...]:
@@ -167,9 +181,9 @@ def attempts_at(claim: Claim, deadline: float) -> Iterator[tuple[Any, Any]]:
     """The two sides with more and more definitions written in, so that what need not be expanded is not.
 
     1. nothing; 2. the names that stand on one side only, the last defined first, until the sides share all names
-    that are left; 3. all names that are mentioned, one level and then one more; 4. as 2, and in addition one shared
-    name with what it is computed from directly, then with all behind it where that is little, each in turn; 5. as
-    2, and all forward definitions; 6. everything.
+    that are left, those that the hypotheses mention in a second go; 3. all names that are mentioned, one level and
+    then one more; 4. as 2, and in addition one shared name with what it is computed from directly, then with all
+    behind it where that is little, each in turn; 5. as 2, and all forward definitions; 6. everything.
     """
     program = claim.program
     order = [definition.symbol for definition in program.definitions]
@@ -188,9 +202,12 @@ def attempts_at(claim: Claim, deadline: float) -> Iterator[tuple[Any, Any]]:
     sides = claim.left, claim.right
     if claim.given or not any(isinstance(side, (Indexed, Scalar)) for side in sides):
         yield sides  # a name alone equals nothing but itself until a hypothesis or its definition is written in
-    while lone := mentioned(sides[0]) ^ mentioned(sides[1]):
-        sides = written_in(sides, frozenset({max(lone, key=order.index)}))
-    yield sides
+    stated = defined & symbols_of(sympy.Tuple(*claim.given))
+    # A hypothesis about a name is used as it stands, before the name is written in.
+    for kept in (stated, frozenset()) if stated else (frozenset(),):
+        while lone := (mentioned(sides[0]) ^ mentioned(sides[1])) - kept:
+            sides = written_in(sides, frozenset({max(lone, key=order.index)}))
+        yield sides
     level = claim.left, claim.right
     for _ in range(LEVELS):
         names = mentioned(level[0]) | mentioned(level[1])
