@@ -18,7 +18,7 @@ from codegen.array_library import array_library
 from codegen.checks import check_kernels
 from codegen.generate import render_all, write
 from codegen.kernel_files import opened
-from derive.functions import logsumexp, relu
+from derive.functions import logsumexp, relu, sigmoid
 from derive.language import Product, Sum, Tensor, dims, indices, iverson, leading_index, scalar, tensor, where
 from derive.program import Program
 
@@ -134,3 +134,20 @@ def test_a_named_sum_of_masked_weights_may_be_over_nothing(target: str, tmp_path
     shares, slope = run(written_softmax(), target, tmp_path / "shares", entries, mask)
     np.testing.assert_allclose(shares.sum(axis=-1), [0.0, 1.0])
     np.testing.assert_allclose(slope, np.zeros((2, 3)), atol=1e-15)
+
+
+def gated() -> Program:
+    """A layer of logistic functions that have a name, which the slope reads."""
+    program = Program("gated", "a named logistic function", [z, F])
+    gate = program.define("s", [n, c], sigmoid(Sum(z[n, e] * F[e, c], e)))
+    program.kernel(program.define("o", [n, c], gate[n, c] * z[n, c]), wrt=[z, F])
+    return program
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_the_slope_of_a_named_logistic_function_does_not_overflow(target: str, tmp_path: Path) -> None:
+    far = np.array([[1e4, -1e4, -1e4], [-800.0, 800.0, 0.0]])
+    _, *slopes = run(gated(), target, tmp_path, far, np.eye(3))
+    assert all(np.isfinite(slope).all() for slope in slopes)
+    np.testing.assert_allclose(slopes[0], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.5]], atol=1e-300)
