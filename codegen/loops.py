@@ -41,7 +41,7 @@ from codegen.nodes import (
     walk,
     with_children,
 )
-from codegen.sharing import COMPARISONS, Statement, read_later, reads
+from codegen.sharing import COMPARISONS, Statement, fresh_name, label, read_later, reads
 from derive.language import Dim, Index
 
 TRUTHS = frozenset({*COMPARISONS, "and", "or", "not"})
@@ -115,7 +115,8 @@ def looped(
     count = _passes_but_sums if adds_products else _all_passes
     if adds_products:
         statements = _with_products_inside(statements, kept)
-    inside = read_later(_with_one_name(_with_masks_inside(statements)), kept)
+    opened = _with_sides_named(statements)
+    inside = read_later(_with_one_name(_with_masks_inside(opened)), kept)
     for domain in _domains(inside, kept, sizes, count):
         for row in _rows(domain, inside):
             found = _loop(inside, domain, row, kept, count)
@@ -123,7 +124,7 @@ def looped(
                 loop, after = found
                 wanted = [*kept, *sorted(_read(loop.body) | _read(after))]
                 computed = {statement.name for statement in (*loop.body, *after)}
-                before = read_later([s for s in statements if s.name not in computed], wanted)
+                before = read_later([s for s in opened if s.name not in computed], wanted)
                 more = [
                     looped(rest, names, sizes, adds_products=adds_products)
                     for rest, names in ((before, wanted), (after, kept))
@@ -324,6 +325,32 @@ def accumulates(node: Node, over: frozenset[Index]) -> bool:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What a statement looks like inside.
+
+
+def _with_sides_named(statements: Sequence[Statement]) -> list[Statement]:
+    """The statements with the sums that a condition compares under names of their own.
+
+    What is left of the condition is computed entry by entry, and can be written where it is used: on a block it has no
+    memory of its own, where truth values would lie as numbers.
+    """
+    taken = {statement.name for statement in statements}
+    result: list[Statement] = []
+    for statement in statements:
+
+        def named(node: Node, statement: Statement = statement) -> Node:
+            if node.is_host or isinstance(node, (Read, View, Position)):
+                return node
+            if isinstance(node, Map):
+                return with_children(node, [named(child) for child in node.children])
+            side = Statement(fresh_name(f"{statement.name}_{label(node)}", taken), node, node.axes)
+            result.append(side)
+            return Read(side.name, side.axes)
+
+        node = statement.node
+        if isinstance(node, Map) and node.operation in TRUTHS and not is_condition(node):
+            statement = replace(statement, node=named(node))
+        result.append(statement)
+    return result
 
 
 def _with_masks_inside(statements: Sequence[Statement]) -> list[Statement]:

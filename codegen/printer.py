@@ -137,8 +137,8 @@ class Printer:
             amount = self.aligned(node.value.children[0] if subtracted else node.value, (*axes, *sliced))
             return [f"{name}[{where}] {'-' if subtracted else '+'}= {amount.text}"]
         text = value.text
-        if self.library.name == "torch" and node.value.is_host:
-            text = f"torch.as_tensor({text}, dtype=dtype, device=device)"
+        if self.library.number and node.value.is_host:
+            text = self.library.number.format(value=text)
         return [self.library.scatter.format(array=name, where=f"({where},)", value=text)]
 
     def _shape(self, axes: Axes) -> str:
@@ -270,7 +270,9 @@ class Printer:
         condition_text = self.aligned(node.condition, target).text
         yes, no = self.aligned(node.yes, target).text, self.aligned(node.no, target).text
         if node.yes.is_host and node.no.is_host:
-            return Text(self.library.where_host.format(condition=condition_text, yes=yes, no=no), POSTFIX)
+            if not self.library.number or (_is_whole(node.yes) and _is_whole(node.no)):
+                return Text(self.library.where_host.format(condition=condition_text, yes=yes, no=no), POSTFIX)
+            yes, no = (self.library.number.format(value=text) for text in (yes, no))
         return Text(f"{self.library.prefix}.where({condition_text}, {yes}, {no})", POSTFIX)
 
     # -- reductions, products, look-ups ------------------------------------------------------------------------------
@@ -438,6 +440,10 @@ class Printer:
 
     def _extent(self, index: Index) -> str:
         return "({0}.stop - {0}.start)".format(self.variables[index]) if index in self.spans else str(index.extent)
+
+
+def _is_whole(node: Node) -> bool:
+    return isinstance(node, Literal) and node.denominator == 1 and not node.constant
 
 
 def _literal(node: Literal) -> Text:

@@ -34,7 +34,7 @@ import sympy
 from sympy import Add, Expr, Indexed, Mul, S
 
 from codegen.guards import Definitions, exponent_of, guarded
-from codegen.tails import Logistic, NormalCdf, at_polynomials, scaled_cdf, without_tanh
+from codegen.tails import Logistic, NormalCdf, at_polynomials, scaled_cdf, with_tails_of_names, without_tanh
 from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
 from derive.folding import same, unify
 from derive.functions import Defined, unfold
@@ -69,7 +69,8 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     """
     by_name = {definition.symbol: definition for definition in known}
     in_full = {definition.symbol: _spelled(definition) for definition in known}
-    rewritten = _read_exponents(_rewrite(without_tanh(unfold(expression), by_name), by_name), in_full)
+    plain = with_tails_of_names(without_tanh(unfold(expression), by_name), by_name)
+    rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
     return scaled_cdf(at_polynomials(_logistic(guarded(rewritten, in_full))), in_full)
 
 

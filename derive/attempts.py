@@ -15,6 +15,7 @@ from functools import cache, partial
 from itertools import islice
 from typing import Any
 
+import sympy
 from sympy import Gt, Indexed, Lt
 
 from derive.binders import node_count
@@ -153,9 +154,9 @@ def attempts_at(claim: Claim, deadline: float) -> Iterator[tuple[Any, Any]]:
     """The two sides with more and more definitions written in, so that what need not be expanded is not.
 
     1. nothing; 2. the names that stand on one side only, the last defined first, until the sides share all names
-    that are left; 3. all names that are mentioned, one level and then one more; 4. as 2, and in addition one shared
-    name with what it is computed from directly, then with all behind it where that is little, each in turn; 5. as
-    2, and all forward definitions; 6. everything.
+    that are left, those that the hypotheses mention in a second go; 3. all names that are mentioned, one level and
+    then one more; 4. as 2, and in addition one shared name with what it is computed from directly, then with all
+    behind it where that is little, each in turn; 5. as 2, and all forward definitions; 6. everything.
     """
     program = claim.program
     order = [definition.symbol for definition in program.definitions]
@@ -174,9 +175,12 @@ def attempts_at(claim: Claim, deadline: float) -> Iterator[tuple[Any, Any]]:
     sides = claim.left, claim.right
     if claim.given or not any(isinstance(side, (Indexed, Scalar)) for side in sides):
         yield sides  # a name alone equals nothing but itself until a hypothesis or its definition is written in
-    while lone := mentioned(sides[0]) ^ mentioned(sides[1]):
-        sides = written_in(sides, frozenset({max(lone, key=order.index)}))
-    yield sides
+    stated = defined & symbols_of(sympy.Tuple(*claim.given))
+    # A hypothesis about a name is used as it stands, before the name is written in.
+    for kept in (stated, frozenset()) if stated else (frozenset(),):
+        while lone := (mentioned(sides[0]) ^ mentioned(sides[1])) - kept:
+            sides = written_in(sides, frozenset({max(lone, key=order.index)}))
+        yield sides
     level = claim.left, claim.right
     for _ in range(LEVELS):
         names = mentioned(level[0]) | mentioned(level[1])

@@ -15,8 +15,10 @@ from typing import Any
 
 from derive.normal.form import normal_form
 from derive.normal.ledger import Ledger
-from derive.normal.rewriting import Rewrite, mentions, solved
-from derive.normal.terms import Polynomial
+from derive.normal.positivity import note_positive
+from derive.normal.products import product
+from derive.normal.rewriting import Rewrite, cofactors, mentions, solved
+from derive.normal.terms import ONE, ZERO, Polynomial
 from derive.normal.vanishing import Vanishing, vanishing
 
 __all__ = ["read_equations"]
@@ -36,7 +38,7 @@ def read_equations(ledger: Ledger, equations: Iterable[Any], reasons: list[str])
     unsolved: list[Any] = []
     for equation in dict.fromkeys(equations):
         left, right = _sides(ledger, equation, rewrites)
-        rewrite = solved(left, right, _text_of(equation))
+        rewrite = _solved(ledger, left, right, _text_of(equation))
         if rewrite is not None:
             before = [known.replacement for known in rewrites.values()]
             rewrites[equation] = rewrite
@@ -62,10 +64,24 @@ def _put_in_each_other(ledger: Ledger, rewrites: dict[Any, Rewrite]) -> None:
         ]
         for equation in stale:
             others = {other: own for other, own in rewrites.items() if other != equation}
-            again = solved(*_sides(ledger, equation, others), rewrites[equation].text)
+            again = _solved(ledger, *_sides(ledger, equation, others), rewrites[equation].text)
             rewrites[equation] = again if again is not None else rewrites[equation]
         if not stale:
             return
+
+
+def _solved(ledger: Ledger, left: Polynomial, right: Polynomial, text: str) -> Rewrite | None:
+    """The equation solved for an atom that stands alone, or else for one that is multiplied by something positive."""
+    rewrite = solved(left, right, text)
+    if rewrite is not None:
+        return rewrite
+    for cofactor in cofactors(left - right):
+        inverse = Polynomial({tuple((atom, -power) for atom, power in cofactor): ONE})
+        rewrite = solved(product(ledger, [left - right, inverse]), ZERO, text)
+        if rewrite is not None:
+            note_positive(ledger, cofactor)
+            return rewrite
+    return None
 
 
 def _sides(ledger: Ledger, equation: Any, rewrites: dict[Any, Rewrite]) -> tuple[Polynomial, Polynomial]:

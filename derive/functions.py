@@ -20,7 +20,7 @@ from sympy import Expr, Max, Piecewise, Rational, erf, exp, log, pi, sqrt, tanh
 from sympy.core.symbol import Str
 
 from derive.errors import StatementError
-from derive.language import Index, Product, Sum, Where, expression_of, iverson
+from derive.language import Index, Product, Sum, Where, expression_of, iverson, value_of
 
 __all__ = [
     "DEFINITIONS",
@@ -134,7 +134,7 @@ def apply_to(name: str, body: Any, over: Any, where: Any) -> Expr:
     """The node for function `name` of `body` over index `over`, restricted to where the condition holds."""
     if not isinstance(over, Index):
         raise StatementError(f"{name}({body}): expected over= an index made by index(...), found {over!r}")
-    return Defined(name, expression_of(body, name), over, over, where)
+    return Defined(name, value_of(body, name), over, over, where)
 
 
 def softmax(body: Any, *, over: Index, where: Any = True) -> Expr:
@@ -167,34 +167,34 @@ def variance(body: Any, *, over: Index, where: Any = True) -> Expr:
 
 def sigmoid(x: Any) -> Expr:
     """1 / (1 + exp(-x))."""
-    return 1 / (1 + exp(-expression_of(x, "sigmoid")))
+    return 1 / (1 + exp(-value_of(x, "sigmoid")))
 
 
 def softplus(x: Any) -> Expr:
     """log(1 + exp(x))."""
-    return log(1 + exp(expression_of(x, "softplus")))
+    return log(1 + exp(value_of(x, "softplus")))
 
 
 def relu(x: Any) -> Expr:
     """Max(x, 0)."""
-    return Max(expression_of(x, "relu"), 0)
+    return Max(value_of(x, "relu"), 0)
 
 
 def gelu(x: Any) -> Expr:
     """X Phi(x) with the exact normal distribution function. Hendrycks and Gimpel 2016."""
-    x = expression_of(x, "gelu")
+    x = value_of(x, "gelu")
     return x * (1 + erf(x / sqrt(2))) / 2
 
 
 def gelu_tanh(x: Any) -> Expr:
     """The tanh approximation of GELU. Hendrycks and Gimpel 2016, section 2."""
-    x = expression_of(x, "gelu_tanh")
+    x = value_of(x, "gelu_tanh")
     return x * (1 + tanh(sqrt(2 / pi) * (x + Rational(44715, 1000000) * x**3))) / 2
 
 
 def silu(x: Any) -> Expr:
     """X sigmoid(x)."""
-    x = expression_of(x, "silu")
+    x = value_of(x, "silu")
     return x * sigmoid(x)
 
 
@@ -221,7 +221,7 @@ def _two_places(body: Any, over: Index, among: Index, what: str) -> tuple[Expr, 
     """The body, and the body at the second index instead of the first."""
     from derive.binders import free_indices, substitute
 
-    value = expression_of(body, what)
+    value = value_of(body, what)
     for role, index in (("over", over), ("among", among)):
         if not isinstance(index, Index):
             raise StatementError(f"{what}({body}): expected {role}= an index made by index(...), found {index!r}")

@@ -32,7 +32,7 @@ from derive.declarations import (
     tensors,
 )
 from derive.errors import StatementError
-from derive.names import checked_name, expression_of, split_names
+from derive.names import checked_name, expression_of, split_names, value_of
 from derive.symbols import (
     Dim,
     Flag,
@@ -82,6 +82,7 @@ __all__ = [
     "split_names",
     "tensor",
     "tensors",
+    "value_of",
     "where",
 ]
 
@@ -117,16 +118,14 @@ def Sum(body: Any, *over: Index) -> Expr:  # noqa: N802 - it makes, and is named
     """Sum of `body` over whole extents of the given indices, outermost first, as a SymPy Sum."""
     if not over:
         raise StatementError(f"Sum({body}): expected at least one index to sum over")
-    return bind(sympy.Sum, expression_of(body, "Sum"), *[bound_range(bound, "Sum") for bound in reversed(over)])
+    return bind(sympy.Sum, value_of(body, "Sum"), *[bound_range(bound, "Sum") for bound in reversed(over)])
 
 
 def Product(body: Any, *over: Index) -> Expr:  # noqa: N802 - it makes, and is named after, SymPy's Product
     """Product of `body` over whole extents of the given indices, outermost first, as a SymPy Product."""
     if not over:
         raise StatementError(f"Product({body}): expected at least one index to multiply over")
-    return bind(
-        sympy.Product, expression_of(body, "Product"), *[bound_range(bound, "Product") for bound in reversed(over)]
-    )
+    return bind(sympy.Product, value_of(body, "Product"), *[bound_range(bound, "Product") for bound in reversed(over)])
 
 
 def delta(left: Expr, right: Expr) -> Expr:
@@ -175,7 +174,7 @@ class Where(Expr):
 
 def where(condition: Any, yes: Any, no: Any = 0) -> Expr:
     """`yes` where the condition holds, else `no`."""
-    return Where(condition, expression_of(yes, "where"), expression_of(no, "where"))
+    return Where(condition, value_of(yes, "where"), value_of(no, "where"))
 
 
 def is_bracket(expression: Any) -> bool:

@@ -57,3 +57,17 @@ def expression_of(value: object, what: str) -> Any:
     if isinstance(value, Fraction):
         return sympy.Rational(value.numerator, value.denominator)
     raise StatementError(f"{what}: expected an expression in index notation, found {value!r}")
+
+
+def value_of(value: object, what: str) -> Any:
+    """The value as a SymPy expression; see `expression_of`.
+
+    Raises:
+        StatementError: it is a condition, or neither.
+    """
+    expression = expression_of(value, what)
+    if not isinstance(expression, Expr):  # a symbol is both
+        raise StatementError(
+            f"{what}: expected a value, found the condition {expression}; iverson({expression}) is 1 where it holds"
+        )
+    return expression

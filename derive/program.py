@@ -233,6 +233,12 @@ class Program:
         sizes to values that are usual, where the compiler's own guess is not; they affect speed alone.
         """
         known = self.names()
+        for role, named in (("output", outputs), ("wrt", wrt)):
+            for one in named:
+                if not isinstance(one, (Tensor, Scalar)):
+                    raise StatementError(
+                        f"{self.name}: kernel {role}: expected the name of a tensor or scalar, found {one!r}"
+                    )
         for output in outputs:
             if str(output.name) not in known:
                 raise StatementError(f"{self.name}: kernel output {output}: not defined here; defined are {known}")

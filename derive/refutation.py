@@ -34,6 +34,7 @@ __all__ = ["Confirmation", "Counterexample", "confirm", "find_counterexample"]
 ROUNDS = 2  # how often the plan of sizes and magnitudes is gone through, with other inputs ...
 MORE_ROUNDS, FEW = 12, 200  # ... and how often at most while fewer positions than this have been compared
 PATIENCE = 0.3  # the share of the time that one point may take, so that a costly one does not keep others from a try
+CONFIRM_SECONDS = 5.0  # of computing, after which a point that meets the hypotheses is no longer looked for
 CONFIRM_SAMPLES = 4  # points that a proved claim is evaluated at, if its sizes and flags do not ask for more
 CONFIRM_LIMIT = 20_000  # terms to sum at one point ...
 CONFIRM_WORK = 3_000  # ... and at all points together, after which no new one is begun
@@ -130,12 +131,12 @@ def confirm(claim: Claim, *, seed: int = 0) -> Confirmation:
 
 
 def _confirmed(trial: Trial, field: Arithmetic, seed: int) -> Confirmation:
-    points, samples, work = 0, 0, CONFIRM_WORK
+    points, samples, work, until = 0, 0, CONFIRM_WORK, time.thread_time() + CONFIRM_SECONDS
     flags_tried = flag_settings(trial.needs)
     plan = product(range(CONFIRM_SAMPLES), confirmation_sizes(trial.size_names), flags_tried)
     more = product(range(CONFIRM_SAMPLES), size_plan(trial.size_names), flags_tried)
     for turn, sizes, flags in chain(plan, (step for step in more if samples == 0)):
-        if work <= 0 or (turn > 0 and samples >= CONFIRM_SAMPLES):
+        if work <= 0 or (turn > 0 and samples >= CONFIRM_SAMPLES) or (samples == 0 and time.thread_time() > until):
             break
         for regime in REGIMES[:3]:  # the next one only where no position was compared with the last
             try:

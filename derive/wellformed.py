@@ -21,7 +21,7 @@ from sympy.logic.boolalg import And, Boolean, BooleanAtom, Not, Or
 from derive.binders import Scope, free_indices, leaves_of, node_count, scope_of
 from derive.errors import StatementError
 from derive.functions import DEFINITIONS, Defined
-from derive.language import Dim, Flag, Index, Scalar, Tensor, Where, check_entry, extent_of
+from derive.language import Dim, Flag, Index, Lengths, Scalar, Tensor, Where, check_entry, extent_of
 from derive.operators import OverInput
 from derive.symbols import are_comparable
 
@@ -238,6 +238,8 @@ def described(symbol: Any) -> str:
     """What a symbol was declared as: a tensor of shape (T, d), a positive scalar."""
     if isinstance(symbol, Tensor):
         shape = ", ".join(map(str, symbol.shape))
+        if isinstance(symbol, Lengths):
+            return f"lengths of shape ({shape})"
         kind = f"a tensor of indices below {symbol.into}" if symbol.into is not None else "a tensor"
         return f"{kind} of shape ({shape}){', positive' if symbol.positive else ''}"
     if isinstance(symbol, Scalar):

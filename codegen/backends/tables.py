@@ -39,8 +39,8 @@ ARITHMETIC: dict[str, Spelling] = {
     "eq": Spelling("{0} == {1}", COMPARE, (ADD, ADD)),
     "ne": Spelling("{0} != {1}", COMPARE, (ADD, ADD)),
     # Conditions are arrays of truth values; a flag of the caller is handled before an array is touched.
-    "or": Spelling("({0}) | ({1})", ATOM, (TERNARY, TERNARY)),
-    "and": Spelling("({0}) & ({1})", ATOM, (TERNARY, TERNARY)),
+    "or": Spelling("({0}) | ({1})", COMPARE, (TERNARY, TERNARY)),
+    "and": Spelling("({0}) & ({1})", COMPARE, (TERNARY, TERNARY)),
     "not": Spelling("~({0})", UNARY, (TERNARY,)),
 }
 
@@ -195,6 +195,7 @@ class Library:
     as_number: str
     scatter: str
     where_host: str
+    number: str  # a number of the host as an array, where a selection of two would round it
     blocks: bool
     lots: bool  # whether a stack of matrices is multiplied as fast as one after the other
     plain_summands: bool  # whether functions that keep their last digits are spelled out where these are not seen
@@ -242,6 +243,7 @@ LIBRARIES: dict[str, Library] = {
         as_number=".astype(dtype)",
         scatter="add_at({array}, {where}, {value})",
         where_host="np.where({condition}, {yes}, {no}).astype(dtype)",
+        number="",
         blocks=True,
         lots=True,
         plain_summands=False,
@@ -317,6 +319,8 @@ LIBRARIES: dict[str, Library] = {
         as_number=".to(dtype)",
         scatter="{array}.index_put_({where}, {value}, accumulate=True)",
         where_host="torch.where({condition}, {yes}, {no}).to(dtype)",
+        # Of two numbers that are not whole torch.where makes single precision, whatever the arrays have.
+        number="torch.as_tensor({value}, dtype=dtype, device=device)",
         blocks=True,
         lots=True,
         plain_summands=True,

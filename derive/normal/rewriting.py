@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product as assignments
 
-from derive.normal import ranges, renaming
+from derive.normal import positivity, ranges, renaming
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
@@ -82,6 +82,16 @@ def _occurrences(atom: Atom, polynomial: Polynomial) -> int:
         for monomial in polynomial.terms
         for other, _ in monomial
     )
+
+
+def cofactors(difference: Polynomial) -> Iterator[Monomial]:
+    """What is positive beside a lone atom of a term, so that the equation may be divided by it: 1/N of Sum(x)/N."""
+    for monomial, _ in difference.ordered():
+        for atom, power in monomial:
+            rest = tuple((other, e) for other, e in monomial if other is not atom)
+            is_pattern = isinstance(atom, PRIORITY) and power == 1 and not (isinstance(atom, Entry) and not atom.where)
+            if rest and is_pattern and positivity.monomial_is_positive(rest):
+                yield rest
 
 
 def _for_atom(pattern: Atom, coefficient: Rational, difference: Polynomial, text: str) -> Rewrite:

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import mpmath
+from sympy import integer_nthroot
 
 __all__ = ["Arithmetic", "Exact", "Rationals", "Reals", "UndefinedError", "UnsupportedError", "Value", "reals"]
 
@@ -219,24 +220,28 @@ class Rationals:
         return result
 
     def power(self, base: Fraction, exponent: Exact) -> Fraction:
-        """A power with an integer exponent.
+        """A power with an integer exponent, or a root that is rational: 2 for the square root of 4.
 
         Raises:
             UndefinedError: zero to a negative power.
-            UnsupportedError: the exponent is not an integer.
+            UnsupportedError: the exponent is not an integer, and the root not rational.
         """
-        if Fraction(exponent).denominator > 1:
-            raise UnsupportedError(f"power {exponent} has no exact meaning in {self.name}")
+        degree = Fraction(exponent).denominator
+        if degree > 1:
+            parts = [integer_nthroot(part, degree) for part in (base.numerator, base.denominator) if part > 0]
+            if len(parts) < 2 or not all(exact for _, exact in parts):
+                raise UnsupportedError(f"power {exponent} of {base} has no exact meaning in {self.name}")
+            base, exponent = Fraction(int(parts[0][0]), int(parts[1][0])), Fraction(exponent).numerator
         if base == 0 and exponent < 0:
             raise UndefinedError("division by zero")
         return base ** int(exponent)
 
     def rational_power(self, base: Exact, exponent: Fraction) -> Fraction:
-        """A power with an integer exponent; see `power`."""
+        """A power with an integer exponent, or a rational root; see `power`."""
         return self.power(Fraction(base), exponent)
 
     def real_power(self, base: Fraction, exponent: Fraction) -> Fraction:
-        """A power with an integer exponent; see `power`."""
+        """A power with an integer exponent, or a rational root; see `power`."""
         return self.power(base, exponent)
 
     def apply(self, name: str, argument: Fraction) -> Fraction:

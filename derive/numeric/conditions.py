@@ -6,12 +6,13 @@ would not stay positive, the inputs that it depends on are scaled, all together,
 entry, by the rational factor that makes it hold. Where nothing rational does, as for Sum(x[i]^2, i) = 1, a root is
 found for single entries with many digits, or for all together by Newton's method where one equality disturbs another,
 and the sample is marked as one that is not exact. An inequality is met by chance as a rule; where it is not, it is made
-to hold with some room, position by position.
+to hold with some room, position by position. A whole number among the inputs is tried at the small values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise, product
@@ -27,11 +28,13 @@ from derive.program import Definition
 __all__ = ["Equality", "conditions_on_values", "met"]
 
 MOST_UNKNOWNS = 40  # entries of an input that are solved for
+MOST_PLACES = 12  # of an equality that roots are found for one by one: more disturb each other, and take long
 ROUNDS = 2  # how often the positions of one equality are gone through: moving one may disturb another
 ROOM = Fraction(1, 3)  # by how much an inequality is made to hold that did not
 DIGITS = 80  # that a root is found with; more than any evaluation uses
 FACTORS = (Fraction(-2), Fraction(-1), Fraction(-1, 2), Fraction(-1, 8), Fraction(0), Fraction(1, 8), Fraction(1, 2),
            Fraction(2), Fraction(5))  # fmt: skip
+WHOLE = range(-3, 13)  # what a whole number among the inputs is tried at
 STEPS = 60  # of a search for a root between two of these times the entry
 NEWTON, TRUSTED = 12, 3  # steps of Newton's method, and how many of them need not come closer
 SIMPLE, ERROR = 1000, Fraction(1, 10**50)  # denominator of a simple fraction, and error of an iteration, at most
@@ -116,6 +119,7 @@ def met(sample: Sample, wanted: Sequence[Equality], positive: frozenset[str]) ->
     """
     for equality in wanted:
         try:
+            sample = _met_by_whole_numbers(sample, equality, positive)
             sample = _met_exactly(sample, equality, wanted, positive)
             if not equality.is_inequality and not equality.holds(sample):
                 sample = _met_by_roots(sample, equality, positive)
@@ -127,6 +131,22 @@ def met(sample: Sample, wanted: Sequence[Equality], positive: frozenset[str]) ->
             return _met_together(sample, equalities, positive)
     except ArithmeticError:
         pass
+    return sample
+
+
+def _met_by_whole_numbers(sample: Sample, equality: Equality, positive: frozenset[str]) -> Sample:
+    """The sample with one whole number moved so that the equality holds, the nearest one that does; else as it is.
+
+    Only where it is about nothing else: numbers beside it are moved more easily, and leave it as it was drawn.
+    """
+    names = [name for name, value in sample.inputs.items() if name in equality.names and type(value) is int]
+    if len(names) != 1 or len(equality.names) != 1 or equality.holds(sample):
+        return sample
+    (name,) = names
+    for value in sorted(WHOLE, key=lambda value: (abs(value - sample.inputs[name]), value)):
+        moved = replace(sample, inputs={**sample.inputs, name: value})
+        if (value > 0 or name not in positive) and equality.holds(moved):
+            return moved
     return sample
 
 
@@ -235,7 +255,8 @@ def _met_at(sample: Sample, equality: Equality, place: tuple[int, ...], positive
 def _met_by_roots(sample: Sample, equality: Equality, positive: frozenset[str]) -> Sample:
     """The sample with one entry for each position moved to a root of the equality, known to many digits."""
     field = reals(DIGITS)
-    for place in equality.places(sample):
+    places = equality.places(sample)
+    for place in places if len(places) <= MOST_PLACES else ():
         for name, path, value in reversed(list(entries(sample))):
             if name not in equality.names:
                 continue

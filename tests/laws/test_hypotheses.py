@@ -15,7 +15,7 @@ import pytest
 from sympy import Eq, Max, Ne, Rational, log, sqrt
 
 from derive import library
-from derive.functions import log_softmax, logsumexp, variance
+from derive.functions import log_softmax, logsumexp, softmax, variance
 from derive.language import (
     Index,
     Product,
@@ -246,3 +246,42 @@ def test_a_condition_of_the_library_that_is_dropped_is_missed(name: str) -> None
     claim, place = CONDITIONS[name]
     verdict = prove(replace(claim, given=(*claim.given[:place], *claim.given[place + 1 :])), seconds=SECONDS)
     assert (verdict.status == PROVED) is (name in HOLDS_ANYWAY)
+
+
+count = scalar("count", positive=True, integer=True)
+
+
+def claims_under_hypotheses() -> dict[str, tuple[Claim, str]]:
+    """Claims whose hypotheses take a step to be used, or to be met, with the verdict that is right."""
+    program = Program("hypotheses", "", [Q, W, p, q, x, u, s, count])
+    S = program.define("S", [i, j], Sum(Q[i, a] * Q[j, a], a) / sqrt(d))
+    R = program.define("R", [i, j], Sum(Q[i, a] * W[j, a], a) / sqrt(d))
+    D = program.define("D", [i, j], softmax(S[i, j], over=j) - s * softmax(R[i, j], over=j))
+    same, means = Eq(S[i, j], R[i, j]), Eq(Sum(p[i], i) / T, Sum(y[v], v) / V)
+    rows = {
+        "a name in a hypothesis": (D[i, j], (1 - s) * softmax(S[i, j], over=j), [same], PROVED),
+        "a name in a hypothesis, false": (D[i, j], (1 + s) * softmax(S[i, j], over=j), [same], REFUTED),
+        "a sum over a size": (V * Sum(p[i], i), T * Sum(y[v], v), [means], PROVED),
+        "a sum over a size, false": (Sum(p[i], i), Sum(y[v], v), [means], REFUTED),
+        "a multiple": (p[i] * x[i] ** 2, u[i] ** 2 / p[i], [Eq(p[i] * x[i], u[i])], PROVED),
+        "a whole number in an exponent": (half_to(count) * x[i], x[i] / 2, [Eq(count, 1)], PROVED),
+        "a whole number, false": (half_to(count) * x[i], x[i] / 3, [Eq(count, 1)], REFUTED),
+    }
+    return {
+        name: (program.claim(f"h{number}", left, right, given=given), status)
+        for number, (name, (left, right, given, status)) in enumerate(rows.items())
+    }
+
+
+def half_to(exponent: Scalar) -> Any:
+    """One half to a power that is a whole number among the inputs."""
+    return Rational(1, 2) ** exponent
+
+
+UNDER_HYPOTHESES = claims_under_hypotheses()
+
+
+@pytest.mark.parametrize("name", sorted(UNDER_HYPOTHESES))
+def test_a_hypothesis_is_used_and_met(name: str) -> None:
+    claim, status = UNDER_HYPOTHESES[name]
+    assert prove(claim).status == status

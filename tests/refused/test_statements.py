@@ -10,7 +10,7 @@ import sympy
 from sympy import Eq, Function, I, IndexedBase, KroneckerDelta, Piecewise, Symbol, exp, symbols
 
 from derive.errors import StatementError
-from derive.functions import Defined, logsumexp, mean, softmax
+from derive.functions import Defined, logsumexp, mean, relu, softmax
 from derive.language import (
     Dim,
     Flag,
@@ -31,6 +31,7 @@ from derive.language import (
     scalars,
     tensor,
     tensors,
+    where,
 )
 from derive.matrices import matrices, matrix
 from derive.program import Program
@@ -227,6 +228,24 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "look-ups below one row's length": (
         lambda: tensor("z", N, into=L[n]),
         ("tensor 'z'", "same for all indices", "found L[n]"),
+    ),
+    "a sum of a condition": (lambda: Sum(i < j, i), ("Sum: expected a value", "the condition i < j", "iverson(i < j)")),
+    "a sum of a truth value": (lambda: Sum(True, i), ("Sum: expected a value", "the condition True")),
+    "a product of a condition": (lambda: Product(i < j, i), ("Product: expected a value", "the condition i < j")),
+    "a mean of a condition": (lambda: mean(i < j, over=i), ("mean: expected a value", "iverson(i < j)")),
+    "relu of a condition": (lambda: relu(i < j), ("relu: expected a value", "the condition i < j")),
+    "a condition as a branch": (lambda: where(i < j, j < i, 1), ("where: expected a value", "the condition")),
+    "lengths and a tensor of one name": (
+        lambda: claimed(Sum(x[i], i), Sum(tensor("L", N, positive=True)[n] * L[n], n)),
+        ("claim c", "the name L is used for", "a tensor of shape (N), positive", "lengths of shape (N)"),
+    ),
+    "a kernel of an expression": (
+        lambda: defined(("o", [i], x[i] ** 2)).kernel(x[i] ** 2),
+        ("statement: kernel output", "name of a tensor or scalar", "x[i]**2"),
+    ),
+    "a kernel for an entry": (
+        lambda: (p := defined(("o", [i], x[i] ** 2))).kernel(p["o"], wrt=[x[i]]),
+        ("statement: kernel wrt", "name of a tensor or scalar", "x[i]"),
     ),
     "lengths of another row's length": (lambda: lengths("M", L[n]), ("lengths 'M'", "found L[n]")),
     "an index made by hand over an expression": (lambda: Index("i", T - 1), ("index 'i'", "found T - 1")),

@@ -1,0 +1,153 @@
+"""Kernels of derivations that no file of the library has, each of a kind that was once compiled wrongly.
+
+A condition that compares a sum without a name; two conditions over different indices; a choice between two numbers of
+the caller's; a named sum of masked weights that divides, where nothing is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sympy import And, Max, exp
+
+from codegen.array_library import array_library
+from codegen.checks import check_kernels
+from codegen.generate import render_all, write
+from codegen.kernel_files import opened
+from derive.functions import logsumexp, relu, sigmoid
+from derive.language import Product, Sum, Tensor, dims, indices, iverson, leading_index, scalar, tensor, where
+from derive.program import Program
+
+N, T, S, C = dims("N T S C")
+n = leading_index("n", N)
+i, j, m = indices("i j m", T)
+s, r = indices("s r", S)
+c, e = indices("c e", C)
+X, F = tensor("X", N, S, C), tensor("F", C, C)
+x, y = tensor("x", N), tensor("y", N)
+z, valid, w = tensor("z", N, C), tensor("valid", N, C, into=2), tensor("w", N, C, positive=True)
+keep = tensor("keep", N, into=2)
+q = scalar("q", positive=True)
+
+
+def streams() -> Program:
+    """A residual block of several streams, mixed; its relu is of a product that has no name."""
+    mix, read, fill = tensor("mix", S, S), tensor("read", S), tensor("fill", S)
+    program = Program("streams", "streams", [X, mix, read, fill, F])
+    u = program.define("u", [n, c], Sum(read[s] * X[n, s, c], s))
+    h = program.define("h", [n, c], relu(Sum(u[n, e] * F[e, c], e)))
+    o = program.define("o", [n, r, c], Sum(mix[s, r] * X[n, s, c], s) + fill[r] * h[n, c])
+    program.kernel(o, wrt=[X, mix, read, fill, F])
+    return program
+
+
+def recurrence() -> Program:
+    """A gated linear recurrence in closed form: a product over an index between two others."""
+    gate, u = tensor("gate", N, T, positive=True), tensor("u", N, T, C)
+    program = Program("recurrence", "gated linear recurrence", [gate, u])
+    D = program.define("D", [n, i, j], Product(where(And(j < m, m <= i), gate[n, m], 1), m))
+    h = program.define("h", [n, i, c], Sum(where(j <= i, D[n, i, j], 0) * u[n, j, c], j))
+    program.kernel(h, wrt=[gate, u])
+    return program
+
+
+def pinball() -> Program:
+    """The quantile loss: its slope is one of two numbers of the caller's."""
+    program = Program("pinball", "quantile loss", [x, y, q])
+    loss = program.define("L", [n], Max(q * (y[n] - x[n]), (q - 1) * (y[n] - x[n])))
+    program.kernel(loss, wrt=[x], defaults={q: 0.3})
+    return program
+
+
+def kept_mean() -> Program:
+    """A mean over the kept rows, which may be none; the number of rows has a name."""
+    program = Program("kept_mean", "mean over kept rows", [z, keep])
+    row = program.define("row", [n], where(keep[n] > 0, logsumexp(z[n, c], over=c), 0))
+    count = program.define("M", [], Sum(iverson(keep[n] > 0), n))
+    program.kernel(program.define("loss", [], Sum(row[n], n) / count), wrt=[z])
+    return program
+
+
+def weighted_mean() -> Program:
+    """A weighted mean over the valid entries of a row, which may be none; the sum of weights has a name."""
+    program = Program("weighted_mean", "weighted mean over valid entries", [z, w, valid])
+    total = program.define("W", [n], Sum(iverson(valid[n, c] > 0) * w[n, c], c))
+    mean = program.define("o", [n], Sum(iverson(valid[n, c] > 0) * w[n, c] * z[n, c] ** 2, c) / total[n])
+    program.kernel(mean, wrt=[z, w])
+    return program
+
+
+def written_softmax() -> Program:
+    """A masked softmax by its definition; the sum of exponentials has a name."""
+    program = Program("written_softmax", "masked softmax, written out", [z, valid])
+    total = program.define("Z", [n], Sum(iverson(valid[n, c] > 0) * exp(z[n, c]), c))
+    p = program.define("p", [n, c], iverson(valid[n, c] > 0) * exp(z[n, c]) / total[n])
+    program.kernel(p, wrt=[z])
+    return program
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+@pytest.mark.parametrize("statement", [streams, recurrence, pinball], ids=lambda made: made.__name__)
+def test_every_witness_agrees(statement: Callable[[], Program], target: str, tmp_path: Path) -> None:
+    program = statement()
+    write(render_all([program], [target]), tmp_path, [target])
+    results = list(check_kernels([program], target=target, folder=tmp_path))
+    assert results
+    assert all(result.ok for result in results), [result for result in results if not result.ok]
+
+
+def run(program: Program, target: str, folder: Path, *arrays: Any) -> list[Any]:
+    """The output and the gradients for an upstream gradient of ones, as NumPy arrays."""
+    library = array_library(target)
+    write(render_all([program], [target]), folder, [target])
+    assert program.request is not None
+    inputs = [known for known in program.all_inputs() if isinstance(known, Tensor)]
+    given = {str(known.name): library.array(array) for known, array in zip(inputs, arrays, strict=True)}
+    with opened(program, program.request, folder, library) as kernel:
+        (output,), saved = kernel.run(given, {})
+        upstream = library.array(np.ones(tuple(output.shape)))
+        return [library.plain(value) for value in (output, *kernel.gradients(upstream, saved))]
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_a_choice_between_two_numbers_keeps_double_precision(target: str, tmp_path: Path) -> None:
+    _, slope = run(pinball(), target, tmp_path, np.array([0.5, 2.0]), np.array([1.0, 1.0]))
+    np.testing.assert_array_equal(slope, [-0.3, 1 - 0.3])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_a_named_sum_of_masked_weights_may_be_over_nothing(target: str, tmp_path: Path) -> None:
+    entries = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]])
+    mask = np.array([[0, 0, 0], [1, 0, 1]])
+    loss, slope = run(kept_mean(), target, tmp_path / "kept", entries, np.zeros(2, int))
+    assert loss == 0
+    assert not slope.any()
+    mean, *slopes = run(weighted_mean(), target, tmp_path / "mean", entries, np.full((2, 3), 0.5), mask)
+    np.testing.assert_allclose(mean, [0.0, 0.5])
+    assert not any(gradient[0].any() for gradient in slopes)
+    np.testing.assert_allclose(slopes[0][1], [0.0, 0.0, 1.0])
+    shares, slope = run(written_softmax(), target, tmp_path / "shares", entries, mask)
+    np.testing.assert_allclose(shares.sum(axis=-1), [0.0, 1.0])
+    np.testing.assert_allclose(slope, np.zeros((2, 3)), atol=1e-15)
+
+
+def gated() -> Program:
+    """A layer of logistic functions that have a name, which the slope reads."""
+    program = Program("gated", "a named logistic function", [z, F])
+    gate = program.define("s", [n, c], sigmoid(Sum(z[n, e] * F[e, c], e)))
+    program.kernel(program.define("o", [n, c], gate[n, c] * z[n, c]), wrt=[z, F])
+    return program
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_the_slope_of_a_named_logistic_function_does_not_overflow(target: str, tmp_path: Path) -> None:
+    far = np.array([[1e4, -1e4, -1e4], [-800.0, 800.0, 0.0]])
+    _, *slopes = run(gated(), target, tmp_path, far, np.eye(3))
+    assert all(np.isfinite(slope).all() for slope in slopes)
+    np.testing.assert_allclose(slopes[0], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.5]], atol=1e-300)
