@@ -74,7 +74,8 @@ OPERATIONS: dict[str, Any] = {
 }  # fmt: skip
 LOOPS = (Reduce, Contract, Scatter)
 FOLDS: dict[str, Callable[[list[Any]], Any]] = {
-    "max": lambda values: max(values, default=-mpmath.inf), "sum": mpmath.fsum, "product": mpmath.fprod,
+    "max": lambda values: max(values, default=-mpmath.inf),
+    "sum": mpmath.fsum, "wide sum": mpmath.fsum, "prod": mpmath.fprod,
 }  # fmt: skip
 
 
