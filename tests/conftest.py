@@ -1,15 +1,21 @@
-"""The last line of a run: what the mutation suite counted, however many workers decided the mutants.
+"""What holds for the whole run: how much SymPy remembers, and the last line, which says how many mutants were decided.
 
-A test leaves counts and remarks in its report as `user_properties`, which reach the main process from every worker.
+A test of the mutation suite leaves counts and remarks in its report as `user_properties`, which reach the main process
+from every worker.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from typing import Any
 
 import pytest
+
+# SymPy reads this when it is first imported, which is later. The library is made of more than the 1,000 results of a
+# kind that it remembers by default; the command line says the same for itself.
+os.environ.setdefault("SYMPY_CACHE_SIZE", "20000")
 
 COUNTED = ("mutants", "refuted", "equivalent", "undecided", "false", "ill-formed")
 REMARK = "equivalent mutant"

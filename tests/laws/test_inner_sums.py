@@ -130,4 +130,5 @@ def test_no_such_law(name: str) -> None:
 def test_the_tables_say_what_is_true(name: str) -> None:
     left, right = TRUE.get(name) or WRONG[name]
     claim = Program("table").claim("row", left, right, over=[i, e, g])
-    assert (find_counterexample(claim) is None) == (name in TRUE)
+    # Where there is a counterexample, the search ends with it; where there is none, it takes all of its time.
+    assert (find_counterexample(claim, budget_s=0.3 if name in TRUE else 2.0) is None) == (name in TRUE)

@@ -7,7 +7,7 @@ printers: the statements as they were lowered, and those of every schedule of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -45,6 +45,7 @@ CLOSE = mpmath.mpf(10) ** -20
 MOST = 60  # entries of all arrays of a case: every entry is a number of its own here
 
 Places = Mapping[Index, int]
+Reading = Callable[[Places], Any]
 CONSTANTS = {"inf": mpmath.inf, "pi": mpmath.pi, "E": mpmath.e}
 
 
@@ -71,6 +72,11 @@ OPERATIONS: dict[str, Any] = {
     **{name: getattr(mpmath, name)
        for name in ("sqrt", "exp", "log", "tanh", "sinh", "cosh", "sin", "cos", "erf", "erfc")},
 }  # fmt: skip
+LOOPS = (Reduce, Contract, Scatter)
+FOLDS: dict[str, Callable[[list[Any]], Any]] = {
+    "max": lambda values: max(values, default=-mpmath.inf),
+    "sum": mpmath.fsum, "wide sum": mpmath.fsum, "prod": mpmath.fprod,
+}  # fmt: skip
 
 
 class Values:
@@ -81,16 +87,20 @@ class Values:
         self.sizes = sizes
         self.defined = {statement.name: statement for statement in statements}
         self.known: dict[tuple[str, tuple[int, ...]], Any] = {}
-        self.loops: dict[tuple[int, tuple[int, ...]], Any] = {}  # by the node's id: nodes stay as long as statements do
+        self.lengths: dict[Any, int] = {}
+        self.readings: dict[int, Reading] = {}  # by the node's id: nodes stay as long as statements do
 
     def entry(self, name: str, place: tuple[int, ...]) -> Any:
+        if (name, place) not in self.known:
+            self.known[name, place] = self.found(name, place)
+        return self.known[name, place]
+
+    def found(self, name: str, place: tuple[int, ...]) -> Any:
         if name in self.given:
             value = self.given[name][place] if place else self.given[name]
             return int(value) if np.asarray(value).dtype.kind in "iub" else mpmath.mpf(float(value))
-        if (name, place) not in self.known:
-            statement = self.defined[name]
-            self.known[name, place] = self.value(statement.node, dict(zip(statement.axes, place, strict=True)))
-        return self.known[name, place]
+        statement = self.defined[name]
+        return self.reading(statement.node)(dict(zip(statement.axes, place, strict=True)))
 
     def array(self, name: str) -> dict[tuple[int, ...], Any]:
         return {place: self.entry(name, place) for place in product(*map(self.range, self.defined[name].axes))}
@@ -99,69 +109,89 @@ class Values:
         return range(self.size(index.extent))
 
     def size(self, extent: Any) -> int:
-        return self.sizes[str(extent)] if str(extent) in self.sizes else int(extent)
+        if extent not in self.lengths:
+            self.lengths[extent] = self.sizes[str(extent)] if str(extent) in self.sizes else int(extent)
+        return self.lengths[extent]
 
     def over(self, axes: Axes, places: Places) -> Iterator[Places]:
         for place in product(*map(self.range, axes)):
             yield {**places, **dict(zip(axes, place, strict=True))}
 
-    def value(self, node: Node, places: Places) -> Any:
-        if not isinstance(node, (Reduce, Contract, Scatter)):
-            return self.computed(node, places)
-        key = id(node), tuple(places[index] for index in node.axes)
-        if key not in self.loops:
-            self.loops[key] = self.computed(node, places)
-        return self.loops[key]
+    def reading(self, node: Node) -> Reading:
+        """The value of a node, by the places of its indices; what loops is worked out once for each place."""
+        if id(node) not in self.readings:
+            made = self.made(node)
+            self.readings[id(node)] = remembered(made, node.axes) if isinstance(node, LOOPS) else made
+        return self.readings[id(node)]
 
-    def computed(self, node: Node, places: Places) -> Any:  # one case a kind of node
-        def inner(child: Node, within: Places = places) -> Any:
-            return self.value(child, within)
-
-        match node:  # the most frequent kinds first
+    def made(self, node: Node) -> Reading:  # one case a kind of node
+        match node:
             case Read():
-                return self.entry(node.name, tuple(places[index] for index in node.where))
+                name, where = node.name, node.where
+                return lambda places: self.entry(name, tuple([places[index] for index in where]))
             case Map():
-                return OPERATIONS[node.operation](*map(inner, node.operands))
+                operation, operands = OPERATIONS[node.operation], [*map(self.reading, node.operands)]
+                return lambda places: operation(*[operand(places) for operand in operands])
             case Literal():
-                number = CONSTANTS.get(node.constant, mpmath.mpf(1))
                 is_whole = not node.constant and node.denominator == 1
-                return node.numerator if is_whole else number * node.numerator / node.denominator
+                number = CONSTANTS.get(node.constant, mpmath.mpf(1))
+                value = node.numerator if is_whole else number * node.numerator / node.denominator
+                return lambda _: value
             case Size():
-                return self.size(node.extent)
+                size = self.size(node.extent)
+                return lambda _: size
             case Option():
                 given = self.given[node.name]
-                return given if isinstance(given, (bool, int)) else mpmath.mpf(given)
+                option = given if isinstance(given, (bool, int)) else mpmath.mpf(given)
+                return lambda _: option
             case Position():
-                return places[node.index]
+                return lambda places: places[node.index]
             case Identity():
-                return int(places[node.row] == places[node.column])
+                return lambda places: int(places[node.row] == places[node.column])
             case Gather():
-                return self.entry(node.name, tuple(int(inner(position)) for position in node.positions))
+                positions = [*map(self.reading, node.positions)]
+                return lambda places: self.entry(node.name, tuple([int(at(places)) for at in positions]))
             case Select():
-                return inner(node.yes) if inner(node.condition) else inner(node.no)
+                condition, yes, no = map(self.reading, (node.condition, node.yes, node.no))
+                return lambda places: yes(places) if condition(places) else no(places)
             case Reduce():
-                values = [inner(node.operand, within) for within in self.over(node.over, places)]
-                if node.operation == "max":
-                    return max(values, default=-mpmath.inf)
-                return mpmath.fsum(values) if node.operation == "sum" else mpmath.fprod(values)
+                return self.reduced(node)
             case Contract():
-                return mpmath.fsum(
-                    inner(node.left, within) * inner(node.right, within) for within in self.over(node.over, places)
+                left, right = self.reading(node.left), self.reading(node.right)
+                return lambda places: mpmath.fsum(
+                    left(within) * right(within) for within in self.over(node.over, places)
                 )
             case Scatter():
-                return self.scattered(node, places)
+                return self.scattered(node)
         raise TypeError(type(node).__name__)
 
-    def scattered(self, node: Scatter, places: Places) -> Any:
-        total = self.value(node.base, places) if node.base is not None else mpmath.mpf(0)
+    def reduced(self, node: Reduce) -> Reading:
+        operand, fold = self.reading(node.operand), FOLDS[node.operation]
+        return lambda places: fold([operand(within) for within in self.over(node.over, places)])
+
+    def scattered(self, node: Scatter) -> Reading:
         free = tuple(dict.fromkeys(index for part in (*node.positions, node.value) for index in part.axes))
-        for within in self.over(free, {}):
-            if all(
-                self.value(position, within) == places[target]
-                for target, position in zip(node.targets, node.positions, strict=True)
-            ):
-                total += self.value(node.value, within)
+        positions, value = [*map(self.reading, node.positions)], self.reading(node.value)
+        base = self.reading(node.base) if node.base is not None else lambda _: mpmath.mpf(0)
+
+        def total(places: Places) -> Any:
+            wanted = [places[target] for target in node.targets]
+            met = (within for within in self.over(free, {}) if [at(within) for at in positions] == wanted)
+            return sum(map(value, met), base(places))
+
         return total
+
+
+def remembered(reading: Reading, axes: Axes) -> Reading:
+    known: dict[tuple[int, ...], Any] = {}
+
+    def value(places: Places) -> Any:
+        key = tuple([places[index] for index in axes])
+        if key not in known:
+            known[key] = reading(places)
+        return known[key]
+
+    return value
 
 
 def lowered(program: Program, monkeypatch: pytest.MonkeyPatch) -> tuple[schedule.Kernel, list[list[Statement]]]:

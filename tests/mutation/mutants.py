@@ -13,6 +13,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heapreplace
+from itertools import islice
 from typing import Any
 
 import sympy
@@ -29,8 +31,8 @@ from derive.program import Claim, Program
 
 Recipe = Callable[[], Any]
 Proposal = tuple[str, Recipe]  # the operator's name, and how to make what it proposes
-CHEAP = 8  # a program with so many definitions costs no more than one without
-STEP = 1 / 64  # in which shares grow until there are enough
+CHEAP = 30  # a claim of so many nodes costs no more than a smaller one
+ENOUGH = 40  # recipes of a claim that are counted
 
 
 @dataclass(frozen=True)
@@ -301,18 +303,39 @@ def _not_mentioned(side: Any, program: Program) -> frozenset[Any]:
 
 
 def shares(claims: Sequence[Claim], total: int) -> list[int]:
-    """How many mutants of each claim make `total` of all: as many of each, but fewer where one costs more to decide.
+    """How many mutants of each claim make `total` of all: one of each, and more where one costs less to decide.
 
-    What a mutant costs goes by the number of definitions in its program. One recipe in ten is taken to make nothing
-    new.
+    One recipe in ten is taken to make nothing new.
     """
-    most = [sum(1 for _ in candidates(claim)) * 9 // 10 for claim in claims]
-    costs = [max(1.0, len(claim.program.definitions) / CHEAP) for claim in claims]
-    each, found = 0.0, [0]
-    while sum(found) < total:
-        each += STEP
-        found = [min(max(1, int(each / cost)), number) for cost, number in zip(costs, most, strict=True)]
+    most = [sum(1 for _ in islice(candidates(claim), ENOUGH)) * 9 // 10 for claim in claims]
+    costs = [max(1.0, nodes_in(claim) / CHEAP) for claim in claims]
+    found = [min(1, number) for number in most]
+    queue = [(2 * cost, place) for place, cost in enumerate(costs) if most[place] > 1]
+    heapify(queue)
+    for _ in range(total - sum(found)):
+        _, place = queue[0]
+        found[place] += 1
+        if found[place] < most[place]:
+            heapreplace(queue, (costs[place] * (found[place] + 1), place))
+        else:
+            heappop(queue)
     return found
+
+
+def nodes_in(claim: Claim) -> int:
+    """The nodes of both sides with all names written in: what deciding a mutant costs goes by them, more or less."""
+    bodies = {definition.name: definition.body for definition in claim.program.definitions}
+    known: dict[str, int] = {}
+
+    def nodes(node: Any) -> int:
+        if not isinstance(node, (Indexed, Scalar)):
+            return 1 + sum(map(nodes, node.args))
+        name = str(node.base.name if isinstance(node, Indexed) else node.name)
+        if name in bodies and name not in known:
+            known[name] = nodes(bodies[name])
+        return 1 + known.get(name, 0)
+
+    return sum(map(nodes, (claim.left, claim.right, *claim.given)))
 
 
 def mutants_of(claim: Claim, wanted: int) -> tuple[list[Mutant], int]:

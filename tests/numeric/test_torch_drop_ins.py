@@ -14,7 +14,6 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")  # PyTorch's test library, which has the sample inputs, imports it
 
 from torch.nn import functional  # noqa: E402
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 
 import gradproof.torch as ours  # noqa: E402
 
@@ -68,6 +67,9 @@ def compare(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_sample_inputs(name: str) -> None:
+    # Only here, because it takes seconds to import, in every worker that collects this file.
+    from torch.testing._internal.common_methods_invocations import op_db
+
     source, least, refusable = SAMPLES[name]
     compared, refused = 0, []
     for info in op_db:
