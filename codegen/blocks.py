@@ -25,11 +25,12 @@ from codegen.loops import Loop
 from codegen.memory import Memory, allocated
 from codegen.nodes import Axes, Contract, Literal, Map, Node, Read, Scatter, View, with_children
 from codegen.pieces import Setting, apart
-from codegen.printer import Printer
+from codegen.printer import Printer, fused
 from codegen.sharing import Statement, fresh_name
 from codegen.spans import visited
 from codegen.supports import End
 from codegen.tiles import MERGE, Tiling, Top, tiled
+from codegen.views import with_views
 from derive.language import Index
 
 COMMENT = 104  # letters of a comment line
@@ -55,7 +56,7 @@ class BlockPrinter:
     def __post_init__(self) -> None:
         self.setting = Setting(self.loop, self.lots, self.bounded)
         self.library = self.outside.library
-        statements = apart(self.setting, self.taken)
+        statements = apart(self.setting, self.taken, products_first=self.library.sums_products)
         self.tiling = tiled(statements, self.tile, self.setting, self.taken) if self.tile is not None else None
         self.statements = self.tiling.statements if self.tiling is not None else tuple(statements)
         cut = {self.tiling.index} if self.tiling is not None else set()
@@ -80,7 +81,9 @@ class BlockPrinter:
             self._print(self.statements)
         else:
             self._tiled(self.tiling)
-        return self.calls.lines
+        slices = [self.variables[index] for index in self.setting.blocked]
+        given = ["part", *slices, *(self.variables[index] for index in self.setting.indices)]
+        return with_views(self.calls.lines, given, slices, self.taken)
 
     def _print(self, statements: Sequence[Statement]) -> None:
         for statement in statements:
@@ -212,10 +215,19 @@ class BlockPrinter:
         elif isinstance(node, Scatter):
             self._scatter(statement, memory)
         elif not self.setting.is_wide(statement.axes):
-            place = self._block(name, self.loop.stored[name]) if name in self.loop.stored else name
-            self.calls.line(f"{place} = {self.printer.laid_out(node, statement.axes).text}")
+            self._narrow(statement)
         else:
             self.calls.compute(node, statement.axes, Target(memory, "" if name in self.loop.stored else name))
+
+    def _narrow(self, statement: Statement) -> None:
+        """A line for what is one number a row."""
+        name, axes, node = statement.name, statement.axes, fused(statement.node)
+        place = self._block(name, self.loop.stored[name]) if name in self.loop.stored else name
+        call = self.library.into.get(node.operation) if isinstance(node, Map) else None
+        if name in self.loop.stored and self.library.assigning_copies and call and len(node.children) == 1:
+            self.calls.line(call.format(self.printer.aligned(node.children[0], axes).text, out=place))
+            return
+        self.calls.line(f"{place} = {self.printer.laid_out(node, axes).text}")
 
     def _accumulate(self, statement: Statement, memory: str) -> None:
         node, order, axes = statement.node, statement.axes, self.loop.accumulated[statement.name]

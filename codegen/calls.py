@@ -35,6 +35,15 @@ class Target:
         return self.variable if self.is_bound and self.variable else self.memory
 
 
+@dataclass(frozen=True)
+class Product:
+    """A term of a sum: its sign, a number or none, and two arrays, the one that changes along a row first."""
+
+    sign: int
+    hosts: tuple[Node, ...]
+    factors: tuple[Node, ...]
+
+
 @dataclass
 class Calls:
     """The lines of a block so far.
@@ -81,7 +90,9 @@ class Calls:
             self._call(self.library.copy, [self.printer.aligned(node, axes).text], target)
 
     def _map(self, node: Map, axes: Axes, target: Target) -> None:
-        if node.operation == "add" and (self._started(node, axes, target) or self._multiple(node, axes, target)):
+        if node.operation == "add" and self._started(node, axes, target):
+            return
+        if node.operation in ("add", "sub") and self._sum(node, axes, target):
             return
         operands: list[Text] = []
         written = False
@@ -114,30 +125,77 @@ class Calls:
             return True
         return False
 
-    def _multiple(self, node: Map, axes: Axes, target: Target) -> bool:
-        """A call that adds a multiple of a product, entry by entry; false if the node is no such sum."""
-        for product, other in (node.operands, node.operands[::-1]) if self.library.adds_multiples else ():
-            hosts, factors = _factors(product)
-            if len(factors) != 2 or len(hosts) > 1 or other.is_host or not self.setting.is_text(other):
-                continue
-            if self.setting.is_text(product) or not any(set(part.axes) == set(axes) for part in (other, *factors)):
-                continue
-            wide = [factor for factor in factors if not self.setting.is_text(factor)]
-            if len(wide) > 1 or (wide and wide[0] is not factors[0]):
-                continue
-            shown = [self.printer.aligned(factor, axes).text for factor in factors if factor not in wide]
-            if wide:
-                self.compute(wide[0], axes, target)
-                self.bind(target)
-                shown = [target.text, *shown]
-            shown += [self.printer.laid_out(host, ()).text for host in hosts]
-            call = self.library.adds_multiples[len(hosts)]
-            self._call(call, [self.printer.aligned(other, axes).text, *shown], target)
-            return True
-        return False
+    def _sum(self, node: Map, axes: Axes, target: Target) -> bool:
+        """Calls that add multiples of products, entry by entry; false if the node is no sum with such terms."""
+        terms = _terms(node, axes) if self.library.adds_multiples else []
+        made = {n: self._product(sign, term, axes) for n, (sign, term) in enumerate(terms)}
+        products = {n: product for n, product in made.items() if product is not None}
+        others = [n for n in made if made[n] is None]
+        computed = [n for n in others if not self.setting.is_text(terms[n][1])]
+        if not products or len(computed) > 1 or any(terms[n][1].is_host or terms[n][0] < 0 for n in computed):
+            return False
+        if computed:
+            begin, rest = computed[0], [n for n in made if n not in computed]
+            self.compute(terms[begin][1], axes, target)
+            self.bind(target)
+        else:
+            starts = [
+                (n, m) for n in others for m, product in products.items() if self._starts(terms[n], product, axes)
+            ]
+            begin, first = starts[0] if starts else (-1, self._first(products))
+            if first < 0:
+                return False
+            rest = [n for n in made if n not in (begin, first)]
+            if starts:
+                sign, term = terms[begin]
+                shown = self.printer.aligned(term if sign > 0 else Map("neg", (term,)), axes).text
+                self._add_product(shown, products[first], axes, target)
+            else:
+                self.compute(terms[first][1], axes, target)
+        for n in rest:
+            if n in products:
+                self._add_product(target.text, products[n], axes, target)
+            else:
+                name = "add" if terms[n][0] > 0 else "sub"
+                shown = self.printer.aligned(terms[n][1], axes).within(TERNARY)
+                self.line(self.library.in_place[name].format(shown, out=target.text))
+        return True
+
+    @staticmethod
+    def _first(products: Mapping[int, Product]) -> int:
+        """The term that others are added to, where there are several products: one that has a call of its own."""
+        plain = [n for n, product in products.items() if product.sign > 0 and not product.hosts]
+        return plain[0] if plain and len(products) > 1 else -1
+
+    def _product(self, sign: int, node: Node, axes: Axes) -> Product | None:
+        """A term that is a product of two arrays that are there and at most one number; None for any other."""
+        hosts, factors = _factors(node)
+        is_there = all(self.setting.is_text(factor) for factor in factors) and not self.setting.is_text(node)
+        if len(factors) != 2 or len(hosts) > 1 or not is_there or set(node.axes) != set(axes):
+            return None
+        return Product(sign, tuple(hosts), tuple(sorted(factors, key=lambda factor: axes[-1] not in factor.axes)))
+
+    def _starts(self, term: tuple[int, Node], product: Product, axes: Axes) -> bool:
+        """Whether a term can be what a product is added to by one call: only one of three may be the same for a row."""
+        sign, node = term
+        parts = [node, *product.factors]
+        is_fast = sum(axes[-1] not in part.axes for part in parts) <= 1
+        is_whole = any(set(part.axes) == set(axes) for part in parts)
+        return not node.is_host and is_fast and is_whole and (sign > 0 or set(node.axes) < set(axes))
+
+    def _add_product(self, whole: str, product: Product, axes: Axes, target: Target) -> None:
+        """The call that adds a product to what is there, or something else, and writes the sum to the target."""
+        shown = [self.printer.aligned(factor, axes).text for factor in product.factors]
+        number = "".join(self.printer.laid_out(host, ()).text for host in product.hosts)
+        if product.sign < 0:
+            number = f"-({number})" if number else "-1"
+        call = self.library.adds_multiples[1 if number else 0]
+        self._call(call, [whole, *shown, number], target)
 
     def _operation(self, node: Map, operands: Sequence[Text], axes: Axes, target: Target) -> None:
         changed = self.library.in_place.get(node.operation)
+        if node.operation in ("add", "mul") and operands[1].text == target.text:
+            node, operands = Map(node.operation, node.operands[::-1]), operands[::-1]
         if changed and operands[0].text == target.text:
             self.line(changed.format(operands[1].within(TERNARY), out=target.text))
             return
@@ -248,3 +306,11 @@ def _factors(node: Node) -> tuple[list[Node], list[Node]]:
         return ([node], []) if node.is_host else ([], [node])
     sides = [_factors(operand) for operand in node.operands]
     return [host for hosts, _ in sides for host in hosts], [factor for _, factors in sides for factor in factors]
+
+
+def _terms(node: Node, axes: Axes, sign: int = 1) -> list[tuple[int, Node]]:
+    """The terms of a sum over these axes with their signs, in the order in which they are added up."""
+    if not isinstance(node, Map) or node.operation not in ("add", "sub") or set(node.axes) != set(axes):
+        return [(sign, node)]
+    left, right = node.operands
+    return [*_terms(left, axes, sign), *_terms(right, axes, sign if node.operation == "add" else -sign)]

@@ -106,12 +106,17 @@ def kernel_text(kernel: Kernel, target: str) -> str:
         digest=statement_digest(program),
         needs_math="math" in words,
         library=library.runtime["library"],
-        runtime=[*["Array"], *["Saved"] * (kernel.backward is not None),
-                 *sorted(shared & words)],
+        runtime=_imported([*["Array"], *["Saved"] * (kernel.backward is not None), *sorted(shared & words)]),
         workspace=sorted({"Room", "Workspace", "bounded", "or_one"} & words),
         functions=functions,
         registered=registered,
     )  # fmt: skip
+
+
+def _imported(names: Sequence[str]) -> tuple[str, ...]:
+    """The lines that import what a kernel uses of the runtime."""
+    flat = f"from .runtime import {', '.join(names)}"
+    return (flat,) if len(flat) <= WIDTH else _call("from .runtime import (", names, ")")
 
 
 def _schedule(kernel: Kernel, target: str, printer: Printer) -> tuple[list[FunctionText], tuple[str, ...]]:

@@ -34,10 +34,20 @@ def gathered(node: Node) -> Node:
     widest = max((factor.axes for factor in (*above, *below)), key=len)
     narrow = [_narrow(factors, widest) for factors in (above, below)]
     wide = [[f for f in factors if f not in few] for factors, few in zip((above, below), narrow, strict=True)]
-    arrays = sum(not factor.is_host for few in narrow for factor in few)
+    arrays = [factor for few in narrow for factor in few if not factor.is_host]
     if len(narrow[0]) + len(narrow[1]) < 2 or not arrays or not (wide[0] or wide[1]):
         return node
-    return quotient([quotient(*narrow), *wide[0]], wide[1])
+    if set().union(*(factor.axes for factor in arrays)) < set(widest):
+        return quotient([quotient(*narrow), *wide[0]], wide[1])
+    # A vector of each side would make one more wide factor: those of the last index are left for the end.
+    along = [factor for factor in narrow[0] if widest[-1] in factor.axes]
+    few = [factor for factor in narrow[0] if factor not in along]
+    if not along or not few or not wide[0] or any(widest[-1] in factor.axes for factor in narrow[1]):
+        return node
+    product = quotient([quotient(few, narrow[1]), *wide[0]], wide[1])
+    for vector in along:
+        product = Map("mul", (vector, product))
+    return product
 
 
 def _meets(factor: Node, factors: Sequence[Node]) -> bool:

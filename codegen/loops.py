@@ -398,17 +398,18 @@ def _with_one_name(statements: Sequence[Statement]) -> list[Statement]:
 
     def renamed(node: Node) -> Node:
         if isinstance(node, (Reduce, Contract)):
-            for inner in walk(node):
-                if isinstance(inner, Read) and inner.name in axes:
-                    for own, used in zip(axes[inner.name], inner.where, strict=True):
-                        if used != own and used in node.over and own not in indices_of(node):
-                            return renamed(_with_index(node, used, own))
+            known = [n for n in walk(node) if isinstance(n, Read) and n.name in axes]
+            pairs = [pair for read in known for pair in zip(axes[read.name], read.where, strict=True)]
+            for own, used in pairs:
+                # Of two definitions that call it differently, the one whose name it has already decides.
+                if used in node.over and own not in indices_of(node) and (used, used) not in pairs:
+                    return renamed(with_index(node, used, own))
         return with_children(node, [renamed(child) for child in node.children])
 
     return [replace(statement, node=renamed(statement.node)) for statement in statements]
 
 
-def _with_index(node: Node, old: Index, new: Index) -> Node:
+def with_index(node: Node, old: Index, new: Index) -> Node:
     """The node with one index in the place of another, which does not occur in it."""
 
     def moved(axes: Axes) -> Axes:
@@ -418,7 +419,7 @@ def _with_index(node: Node, old: Index, new: Index) -> Node:
         return Read(node.name, moved(node.where))
     if isinstance(node, Position):
         return Position(new) if node.index == old else node
-    children = [_with_index(child, old, new) for child in node.children]
+    children = [with_index(child, old, new) for child in node.children]
     if isinstance(node, Reduce):
         return Reduce(node.operation, children[0], moved(node.over))
     if isinstance(node, Contract):

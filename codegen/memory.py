@@ -3,7 +3,8 @@
 Beside `codegen.blocks`. A value is alive from the statement that computes it to the last one that reads it. Two values
 share a numbered piece of scratch memory if they are never alive together, and a value whose last reader is computed in
 place shares the reader's memory from the beginning: scores become exponentials, and exponentials probabilities, in one
-buffer, which may be a block of a stored array.
+buffer, which may be a block of a stored array. Until such a block is first written, it is as good as scratch memory;
+not for factors of matrix products, which are read faster side by side.
 
 In a loop over tiles, what was there before it stays alive through all of them, and so does what one tile hands to the
 next; everything else of a tile is gone when the next begins.
@@ -11,10 +12,10 @@ next; everything else of a tile is gone when the next begins.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from codegen.nodes import Map, Node, Read, Scatter, Select, walk
+from codegen.nodes import Axes, Map, Node, Read, Scatter, Select, walk
 from codegen.pieces import Setting
 from codegen.sharing import Statement, reads
 
@@ -51,18 +52,30 @@ def allocated(
             heirs[name] = statement.name
     memory, slots, parts = Memory(), dict[str, int](), dict[str, int]()
     used: list[list[Interval]] = []
+    chains: dict[str, list[str]] = {}
     for statement in statements:
-        name = statement.name
-        if not setting.is_wide(statement.axes):
-            continue
-        chain = [name]
+        chain = [statement.name]
         while chain[-1] in heirs:
             chain.append(heirs[chain[-1]])
-        if chain[-1] in setting.loop.stored:
-            memory.stored[name] = chain[-1]
-        elif name not in slots:
+        if setting.is_wide(statement.axes):
+            chains[statement.name] = chain
+        if statement.name in chains and chain[-1] in setting.loop.stored:
+            memory.stored[statement.name] = chain[-1]
+    waiting = {} if span or setting.loop.has_products else _unwritten(statements, memory.stored)
+    for statement in statements:
+        name = statement.name
+        if name not in chains:
+            continue
+        if name not in memory.stored and name not in slots:
+            chain = chains[name]
             life = lives[name][0], max(lives[link][1] for link in chain)
-            slots |= dict.fromkeys(chain, _free(used, life))
+            block = next((other for other, (axes, lives) in waiting.items()
+                          if axes == statement.axes and _is_free(lives, life)), "")  # fmt: skip
+            if block:
+                waiting[block][1].append(life)
+                memory.stored.update(dict.fromkeys(chain, block))
+            else:
+                slots |= dict.fromkeys(chain, _free(used, life))
         if name in lasting:
             parts[name] = _free(used, (where[name], where[name]))
     return Memory(memory.stored, slots, parts, len(used))
@@ -75,11 +88,25 @@ def _life(start: int, end: int, span: range, is_lasting: bool) -> Interval:
     return start, max(end, span.stop - 1) if start < span.start and end in span else end
 
 
+def _unwritten(statements: Sequence[Statement], stored: Mapping[str, str]) -> dict[str, tuple[Axes, list[Interval]]]:
+    """The axes of the block of each stored array, and from where on it is in use: from where it is first written."""
+    found: dict[str, tuple[Axes, list[Interval]]] = {}
+    for place, statement in enumerate(statements):
+        if statement.name in stored:
+            found.setdefault(stored[statement.name], (statement.axes, [(place, len(statements))]))
+    return found
+
+
+def _is_free(lives: Sequence[Interval], life: Interval) -> bool:
+    """Whether nothing of these is alive at the same time."""
+    start, end = life
+    return all(end < first or final < start for first, final in lives)
+
+
 def _free(used: list[list[Interval]], life: Interval) -> int:
     """The number of the first piece of memory that nothing alive at the same time lies in; it is taken afterwards."""
-    start, end = life
     for number, lives in enumerate(used):
-        if all(end < first or final < start for first, final in lives):
+        if _is_free(lives, life):
             lives.append(life)
             return number
     used.append([life])

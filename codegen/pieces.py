@@ -15,6 +15,7 @@ from codegen.nodes import (
     Axes,
     Contract,
     Gather,
+    Map,
     Node,
     Position,
     Read,
@@ -25,7 +26,7 @@ from codegen.nodes import (
     walk,
     with_children,
 )
-from codegen.sharing import Statement, fresh_name, label
+from codegen.sharing import Statement, fresh_name, label, reads
 from derive.language import Index
 
 LEAVES = (Read, View, Position, Gather)
@@ -66,9 +67,34 @@ class Setting:
         return isinstance(node, LEAVES) or node.is_host or is_condition(node) or not self.is_wide(node.axes)
 
 
-def apart(setting: Setting, taken: set[str]) -> list[Statement]:
-    """The statements of the body in pieces, in the order in which they are computed."""
-    return [piece for statement in setting.loop.body for piece in _pieces(statement, setting, taken)]
+def apart(setting: Setting, taken: set[str], *, products_first: bool = False) -> list[Statement]:
+    """The statements of the body in pieces, in the order in which they are computed.
+
+    What is added to an accumulated array without a product of matrices is computed as soon as it can be: its operands
+    are in the cache then, and their memory is free the sooner. With `products_first` a sum of products entry by entry
+    is a product with a name, so that it has memory, and a sum.
+    """
+    made: list[Statement] = []
+    for statement in setting.loop.body:
+        if products_first and not setting.loop.has_products:
+            statement = replace(statement, node=_multiplied_first(statement.node))
+        pieces, place = _pieces(statement, setting, taken), len(made)
+        if statement.name in setting.loop.accumulated and not setting.loop.has_products:
+            needed = set().union(*(reads(piece.node) for piece in pieces))
+            place = max((k + 1 for k, other in enumerate(made) if other.name in needed), default=place)
+        made[place:place] = pieces
+    return made
+
+
+def _multiplied_first(node: Node) -> Node:
+    """The node with sums of products entry by entry as sums of what is multiplied before; sums of squares are norms."""
+    node = with_children(node, [_multiplied_first(child) for child in node.children])
+    is_square = isinstance(node, Contract) and node.left == node.right and isinstance(node.left, LEAVES)
+    if isinstance(node, Contract) and set(node.left.axes) == set(node.right.axes) and len(node.left.axes) > 1:
+        if is_square:
+            return node
+        return Reduce("sum", Map("mul", node.children), node.over)
+    return node
 
 
 def _pieces(statement: Statement, setting: Setting, taken: set[str]) -> list[Statement]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import overload
 
 from codegen.backends.tables import ATOM, HOST, MUL, POSTFIX, TERNARY, UNARY, Library, Spelling
+from codegen.context import ONE
 from codegen.errors import KernelError
 from codegen.nodes import (
     Axes,
@@ -76,6 +78,9 @@ class Printer:
             return self._scatter(statement.name, node)
         if isinstance(node, Read) and node.axes == statement.axes:
             return [f"{statement.name} = {node.name}{self.library.clone}"]
+        if node.is_host and statement.axes:
+            value, shape = self.laid_out(node, ()).text, self._shape(statement.axes)
+            return [f"{statement.name} = {self.library.full.format(value=value, shape=shape)}"]
         if set(node.axes) != set(statement.axes):
             value, shape = self.aligned(node, statement.axes).text, self._shape(statement.axes)
             return [f"{statement.name} = {self.library.expand.format(value=value, shape=shape)}"]
@@ -222,6 +227,7 @@ class Printer:
     # -- elementwise -------------------------------------------------------------------------------------------------
 
     def _map(self, node: Map, target: Axes) -> Text:
+        node = fused(node)
         terms = sum_of_products(node) if self.library.adds_products else ()
         if len(terms) > 1:
             return self._sum_of_products(terms, target)
@@ -234,7 +240,7 @@ class Printer:
                 return Text(" * ".join([base] * exponent.numerator), MUL)
         first = node.operands[0]
         is_norm = node.operation == "sqrt" and isinstance(first, Contract) and first.left == first.right
-        if self.rough and self.library.norm and isinstance(first, Contract) and is_norm:
+        if (self.rough or self.spans) and self.library.norm and isinstance(first, Contract) and is_norm:
             return self._norm(first, target)
         if node.operation in COMPARISONS:
             return self._spelled(spelling, [self._compared(operand, target) for operand in node.operands])
@@ -283,6 +289,9 @@ class Printer:
         operation = node.operation
         if operation == "max" and any(self._may_be_empty(index) for index in node.over):
             operation = "max of any"
+        if operation == "sum" and self.library.sum_of_rows and len(inner) == MATRIX and node.over == inner[:1]:
+            shown = self.laid_out(node.operand, inner).text
+            return Text(self.library.sum_of_rows.format(operand=shown), POSTFIX)
         operand = self.laid_out(node.operand, inner).within(POSTFIX)
         return Text(self.library.reductions[operation].format(operand=operand, axis=axis), POSTFIX)
 
@@ -309,7 +318,8 @@ class Printer:
     def _contract(self, node: Contract) -> tuple[Text, Axes]:
         rows, columns = node.left_only, node.right_only
         if not rows or not columns:
-            return self._einsum(node), node.axes
+            text = self._with_vector(node)
+            return self._einsum(node) if text is None else text, node.axes
         return self._unflattened(self._product(node), node, node.axes), node.axes
 
     def _sum_of_products(self, terms: Sequence[Contract], target: Axes) -> Text:
@@ -364,12 +374,32 @@ class Printer:
         parts = [*(self._extent(index) for index in shared), size(rows), size(columns)]
         return f"{text.within(POSTFIX)}.reshape({', '.join(parts)})"
 
+    def _with_vector(self, node: Contract) -> Text | None:
+        """A matrix times a vector, on either side; None for what is neither."""
+        matrix, vector = (node.left, node.right) if node.left_only else (node.right, node.left)
+        if len(node.over) != 1 or vector.axes != node.over or node.over[0] not in (matrix.axes[0], matrix.axes[-1]):
+            return None
+        shown = self.laid_out(matrix, matrix.axes), self.laid_out(vector, vector.axes)
+        is_matrix, comes_last = len(matrix.axes) == MATRIX, matrix.axes[-1] == node.over[0]
+        if not is_matrix:
+            return Text(f"{shown[0].within(MUL)} @ {shown[1].within(UNARY)}", MUL) if comes_last else None
+        return self._spelled(self.library.times_vector if comes_last else self.library.vector_first, shown)
+
     def _einsum(self, node: Contract) -> Text:
+        if self.library.norm and node.left == node.right and len(node.left.axes) > 1 and self.spans:
+            return Text(f"{self._norm(node, node.axes).text}.square()", POSTFIX)
         if self.library.sums_products and set(node.left.axes) == set(node.right.axes):
             product = self._map(Map("mul", (node.left, node.right)), node.left.axes).within(TERNARY)
             places = sorted(node.left.axes.index(index) for index in node.over)
             axis = str(places[0]) if len(places) == 1 else f"({', '.join(map(str, places))})"
             return Text(self.library.reductions["sum"].format(operand=f"({product})", axis=axis), POSTFIX)
+        if (
+            self.library.dots
+            and node.left.axes == node.right.axes
+            and node.over == node.left.axes[-1:] != node.left.axes
+        ):
+            shown = [self.laid_out(side, side.axes).text for side in (node.left, node.right)]
+            return Text(self.library.dots.format(*shown), POSTFIX)
         letters: dict[Index, str] = {}
         for index in (*node.left.axes, *node.right.axes):
             if index not in letters:
@@ -444,6 +474,19 @@ class Printer:
 
 def _is_whole(node: Node) -> bool:
     return isinstance(node, Literal) and node.denominator == 1 and not node.constant
+
+
+@overload
+def fused(node: Map) -> Map: ...
+@overload
+def fused(node: Node) -> Node: ...
+def fused(node: Node) -> Node:
+    """The reciprocal of a square root as one operation; any other node as it is."""
+    if isinstance(node, Map) and node.operation == "div" and node.operands[0] == ONE:
+        below = node.operands[1]
+        if isinstance(below, Map) and below.operation == "sqrt" and not below.is_host:
+            return Map("rsqrt", below.operands)
+    return node
 
 
 def _literal(node: Literal) -> Text:

@@ -29,6 +29,7 @@ from codegen.nodes import (
     Size,
     walk,
 )
+from codegen.row_weights import weighted
 from codegen.scattering import lower_definition
 from codegen.sharing import Statement, fresh_name, hoisted, read_later, reads, shrunk
 from codegen.shifts import unshifted
@@ -38,6 +39,7 @@ from codegen.tails import identities
 from codegen.trace import Asked, Told, asked_of, needed, told, traced
 from codegen.unnormalised import unnormalised
 from codegen.variants import lean, rejoined
+from codegen.vectors import without_vectors
 from codegen.weights import divided, totals
 from derive.binders import substitute
 from derive.exceptional import NO_VALUE, masked_functions
@@ -151,6 +153,7 @@ def _planned(asked: Asked) -> Kernel:
     forward_statements, backward_statements, saved = unnormalised(
         forward_statements, backward_statements, saved, [*outputs, *wanted], trace.sizes
     )
+    backward_statements = without_vectors(backward_statements, wanted)
 
     taken = [_parameter(symbol) for symbol in inputs if isinstance(symbol, Tensor)]
     given = _upstream_parameter(upstream, shapes[outputs[0]])
@@ -270,6 +273,7 @@ def _routine(
     returns: Sequence[Parameter], inputs: Sequence[Any],
 ) -> Routine:  # fmt: skip
     leading = _leading_size(program)
+    statements = weighted(statements, [*map(_name, inputs), *RESERVED])
 
     def marked(parameter: Parameter) -> Parameter:
         if leading is not None and leading in parameter.sizes[1:]:

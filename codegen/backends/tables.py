@@ -47,7 +47,7 @@ ARITHMETIC: dict[str, Spelling] = {
 # What an array library lacks, a function of the generated runtime.
 RUNTIME_FUNCTIONS = (
     "erf", "erfc", "exp_at", "exp_difference", "expit", "logistic_at", "logistic_slope", "logistic_slope_at",
-    "normal_cdf", "scaled_normal_cdf", "softplus", "wide_sum",
+    "normal_cdf", "scaled_normal_cdf", "softplus", "wide_sum", "add_rows", "dot_rows",
 )  # fmt: skip
 AT = "({1}, {2}, {3}, {4})"  # the coefficients of a polynomial in {0}
 # Passes over an array that one operation of these stands for, of which any other is one.
@@ -94,6 +94,7 @@ NUMPY: dict[str, Spelling] = {
     "atan": _call("np.arctan"),
     **OWN,
     **{name: _call(name) for name in ("erf", "erfc", "softplus")},
+    "rsqrt": Spelling("1 / np.sqrt({0})", MUL, (TERNARY,)),
     "finite": Spelling("np.maximum({0}, np.finfo(dtype).min)", POSTFIX, (TERNARY,)),
     "at_least_one": Spelling("np.maximum({0}, 1)", POSTFIX, (TERNARY,)),
     "positive": _call("or_one"),
@@ -109,6 +110,7 @@ TORCH: dict[str, Spelling] = {
         name: _call(f"torch.{name}")
         for name in (
             "sqrt",
+            "rsqrt",
             "square",
             "exp",
             "log",
@@ -167,7 +169,8 @@ TORCH_INTO = {
     **{
         name: f"torch.{name}({{0}}, out={{out}})"
         for name in (
-            "neg", "exp", "log", "sqrt", "square", "tanh", "sin", "cos", "sinh", "cosh", "sign", "atan", "erf", "erfc",
+            "neg", "exp", "log", "sqrt", "rsqrt", "square", "tanh", "sin", "cos", "sinh", "cosh", "sign", "atan", "erf",
+            "erfc",
         )
     },
     **OWN_INTO,
@@ -192,6 +195,7 @@ class Library:
     eye: str
     clone: str
     expand: str
+    full: str  # an array of one number
     as_number: str
     scatter: str
     where_host: str
@@ -200,11 +204,16 @@ class Library:
     lots: bool  # whether a stack of matrices is multiplied as fast as one after the other
     plain_summands: bool  # whether functions that keep their last digits are spelled out where these are not seen
     contiguous: str  # lays an array out anew, in the order of its axes, where products would do so each time
+    sum_of_rows: str  # the sum over the first axis of a matrix, where that is no call of its own
+    dots: str  # the sum of products along the last axis, where that is no call of its own
+    times_vector: Spelling  # the product of a matrix and a vector, {0} and {1}
+    vector_first: Spelling  # the product of a vector, {1}, and a matrix, {0}
     sums_products: bool  # whether a sum of products is faster as a product and a sum than by einsum
     axis: str
     into: Mapping[str, str]
     in_place: Mapping[str, str]
     needs_array_first: bool
+    assigning_copies: bool  # whether an assignment to a part costs more than a call with the part as its memory
     copy: str
     fill: str
     fill_where: str
@@ -240,6 +249,7 @@ LIBRARIES: dict[str, Library] = {
         eye="np.eye({size}, dtype=dtype)",
         clone=".copy()",
         expand="np.broadcast_to({value}, ({shape})).copy()",
+        full="np.full(({shape}), {value}, dtype)",
         as_number=".astype(dtype)",
         scatter="add_at({array}, {where}, {value})",
         where_host="np.where({condition}, {yes}, {no}).astype(dtype)",
@@ -248,11 +258,16 @@ LIBRARIES: dict[str, Library] = {
         lots=True,
         plain_summands=False,
         contiguous="",
+        sum_of_rows="add_rows({operand})",
+        dots="dot_rows({0}, {1})",
+        times_vector=_call("np.dot", 2),  # of the ways to write it the one that other threads need not wait for
+        vector_first=Spelling("np.dot({0}.T, {1})", POSTFIX, (POSTFIX, TERNARY)),
         sums_products=False,
         axis="axis",
         into=NUMPY_INTO,
         in_place=NUMPY_IN_PLACE,
         needs_array_first=False,
+        assigning_copies=False,
         copy="np.copyto({out}, {0})",
         fill="{out}.fill({value})",
         fill_where="np.copyto({out}, {value}, where={where})",
@@ -316,6 +331,7 @@ LIBRARIES: dict[str, Library] = {
         eye="torch.eye({size}, dtype=dtype, device=device)",
         clone=".clone()",
         expand="torch.broadcast_to({value}, ({shape})).clone()",
+        full="torch.full(({shape}), {value}, dtype=dtype, device=device)",
         as_number=".to(dtype)",
         scatter="{array}.index_put_({where}, {value}, accumulate=True)",
         where_host="torch.where({condition}, {yes}, {no}).to(dtype)",
@@ -325,11 +341,16 @@ LIBRARIES: dict[str, Library] = {
         lots=True,
         plain_summands=True,
         contiguous=".contiguous()",
+        sum_of_rows="",
+        dots="",
+        times_vector=Spelling("{0} @ {1}", MUL, (MUL, UNARY)),
+        vector_first=Spelling("{0}.T @ {1}", MUL, (POSTFIX, UNARY)),  # the other way round it is one of two matrices
         sums_products=True,
         axis="dim",
         into=TORCH_INTO,
         in_place=TORCH_IN_PLACE,
         needs_array_first=True,
+        assigning_copies=True,
         copy="{out}.copy_({0})",
         fill="{out}.fill_({value})",
         fill_where="{out}.masked_fill_({where}, {value})",

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -59,6 +59,7 @@ def attention_forward(
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
+        O_b_i = O[b, i]
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
@@ -79,11 +80,12 @@ def attention_forward(
         A_sum[b, i] = np.maximum(A_exp[b, i, j].sum(axis=-1), 1)
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp[b, i, j], V[b, j], out=O[b, i])
-        O[b, i] /= A_sum[b, i][..., None]
+        np.matmul(A_exp[b, i, j], V[b, j], out=O_b_i)
+        O_b_i /= A_sum[b, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
+        O_b_i = O[b, i]
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
@@ -99,16 +101,16 @@ def attention_forward(
             A_sum_so_far = A_sum_so_far + A_exp[b, i, j].sum(axis=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp[b, i, j], V[b, j], out=O[b, i] if first else room(1, b, i, d_v))
+            O_tile = np.matmul(A_exp[b, i, j], V[b, j], out=O_b_i if first else room(1, b, i, d_v))
             if not first:
-                O[b, i] += O_tile
+                O_b_i += O_tile
         A_sum[b, i] = or_one(A_sum_so_far)
-        O[b, i] /= A_sum[b, i][..., None]
+        O_b_i /= A_sum[b, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("bia,bia->bi", Q, Q)).max(axis=(0, 1), initial=-math.inf)
-    ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("bja,bja->bj", K, K)).max(axis=(0, 1), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1), initial=-math.inf)
+    ) / math.sqrt(d_k) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1), initial=-math.inf))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
@@ -150,8 +152,11 @@ def attention_backward(
 
     def dS_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        dO_divided = np.divide(dO[b, i], A_sum[b, i][..., None], out=room(0, b, i, d_v))
-        dS_part = np.einsum("bic,bic->bi", O[b, i], dO[b, i]) / A_sum[b, i]
+        dO_b_i = dO[b, i]
+        A_sum_b_i = A_sum[b, i]
+        dQ_b_i = dQ[b, i]
+        dO_divided = np.divide(dO_b_i, A_sum_b_i[..., None], out=room(0, b, i, d_v))
+        dS_part = dot_rows(O[b, i], dO_b_i) / A_sum_b_i
         dK_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(1, b, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
@@ -161,9 +166,9 @@ def attention_backward(
             dS -= dS_part[..., None]
             dS *= A_exp[b, i, j]
             # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
-            dQ_tile = np.matmul(dS, K[b, j], out=dQ[b, i] if first else room(3, b, i, d_k))
+            dQ_tile = np.matmul(dS, K[b, j], out=dQ_b_i if first else room(3, b, i, d_k))
             if not first:
-                dQ[b, i] += dQ_tile
+                dQ_b_i += dQ_tile
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
             dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, b, j, d_k))
@@ -172,7 +177,7 @@ def attention_backward(
             #     by A = A_exp / A_sum, divided before the product
             dV_block = np.matmul(A_exp[b, i, j].swapaxes(-1, -2), dO_divided, out=room(2, b, j, d_v))
             dV[part, b, j] += dV_block
-        dQ[b, i] /= math.sqrt(d_k)
+        dQ_b_i /= math.sqrt(d_k)
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -216,6 +221,7 @@ def attention_lean_forward(
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
+        O_b_i = O[b, i]
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         A_exp_top_so_far = np.full((), -math.inf, dtype)
         A_sum_so_far = np.zeros((), dtype)
@@ -238,7 +244,7 @@ def attention_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = np.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
-                O[b, i] *= A_exp_top_factor[..., None]
+                O_b_i *= A_exp_top_factor[..., None]
             A_exp_top_so_far = A_exp_top_tile
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, b, i, j))
@@ -246,15 +252,16 @@ def attention_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[b, j], out=O[b, i] if first else room(2, b, i, d_v))
+            O_tile = np.matmul(A_exp, V[b, j], out=O_b_i if first else room(2, b, i, d_v))
             if not first:
-                O[b, i] += O_tile
+                O_b_i += O_tile
         A_exp_top[b, i] = A_exp_top_so_far
         A_sum[b, i] = np.maximum(A_sum_so_far, 1)
-        O[b, i] /= A_sum[b, i][..., None]
+        O_b_i /= A_sum[b, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
+        O_b_i = O[b, i]
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         A_exp_top[b, i] = 0
         A_sum_so_far = np.zeros((), dtype)
@@ -271,16 +278,16 @@ def attention_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[b, j], out=O[b, i] if first else room(2, b, i, d_v))
+            O_tile = np.matmul(A_exp, V[b, j], out=O_b_i if first else room(2, b, i, d_v))
             if not first:
-                O[b, i] += O_tile
+                O_b_i += O_tile
         A_sum[b, i] = or_one(A_sum_so_far)
-        O[b, i] /= A_sum[b, i][..., None]
+        O_b_i /= A_sum[b, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("bia,bia->bi", Q, Q)).max(axis=(0, 1), initial=-math.inf)
-    ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("bja,bja->bj", K, K)).max(axis=(0, 1), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1), initial=-math.inf)
+    ) / math.sqrt(d_k) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1), initial=-math.inf))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
@@ -323,10 +330,14 @@ def attention_lean_backward(
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
-        dO_divided = np.divide(dO[b, i], A_sum[b, i][..., None], out=room(1, b, i, d_v))
-        dS_part = np.einsum("bic,bic->bi", O[b, i], dO[b, i]) / A_sum[b, i]
-        dK_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(2, b, i, d_k))
+        Q_b_i = Q[b, i]
+        dO_b_i = dO[b, i]
+        A_sum_b_i = A_sum[b, i]
+        dQ_b_i = dQ[b, i]
+        S_part = np.divide(Q_b_i, math.sqrt(d_k), out=room(0, b, i, d_k))
+        dO_divided = np.divide(dO_b_i, A_sum_b_i[..., None], out=room(1, b, i, d_v))
+        dS_part = dot_rows(O[b, i], dO_b_i) / A_sum_b_i
+        dK_part = np.divide(Q_b_i, math.sqrt(d_k), out=room(2, b, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
@@ -349,9 +360,9 @@ def attention_lean_backward(
             dS -= dS_part[..., None]
             dS *= A_exp
             # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
-            dQ_tile = np.matmul(dS, K[b, j], out=dQ[b, i] if first else room(5, b, i, d_k))
+            dQ_tile = np.matmul(dS, K[b, j], out=dQ_b_i if first else room(5, b, i, d_k))
             if not first:
-                dQ[b, i] += dQ_tile
+                dQ_b_i += dQ_tile
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
             dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, b, j, d_k))
@@ -360,7 +371,7 @@ def attention_lean_backward(
             #     by A = A_exp / A_sum, divided before the product
             dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(4, b, j, d_v))
             dV[part, b, j] += dV_block
-        dQ[b, i] /= math.sqrt(d_k)
+        dQ_b_i /= math.sqrt(d_k)
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)

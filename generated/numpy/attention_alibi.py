@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, bind, cast, dot_rows, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -60,6 +60,7 @@ def attention_alibi_forward(
 
     def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h."""
+        O_n_h_i = O[n, h, i]
         j = slice(0, min(T, i.stop))
         S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, n, h, i, d_k))
         S_part_3 = np.subtract(
@@ -87,8 +88,8 @@ def attention_alibi_forward(
         A_sum[n, h, i] = np.maximum(A_exp[n, h, i, j].sum(axis=-1), 1)
         # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp[n, h, i, j], V[n, h, j], out=O[n, h, i])
-        O[n, h, i] /= A_sum[n, h, i][..., None]
+        np.matmul(A_exp[n, h, i, j], V[n, h, j], out=O_n_h_i)
+        O_n_h_i /= A_sum[n, h, i][..., None]
 
     workspace.sweep(S_block, T, rows, (), (), T, dtype, lots=(N, H), matrices=True)
     saved = (leading, types, H, N, T, d_k, d_v, Q, K, V, O, A_exp, A_sum)
@@ -124,8 +125,11 @@ def attention_alibi_backward(
 
     def dS_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
-        dO_divided = np.divide(dO[n, h, i], A_sum[n, h, i][..., None], out=room(0, h, i, d_v))
-        dS_part = np.einsum("hic,hic->hi", O[n, h, i], dO[n, h, i]) / A_sum[n, h, i]
+        dO_n_h_i = dO[n, h, i]
+        A_sum_n_h_i = A_sum[n, h, i]
+        dQ_n_h_i = dQ[n, h, i]
+        dO_divided = np.divide(dO_n_h_i, A_sum_n_h_i[..., None], out=room(0, h, i, d_v))
+        dS_part = dot_rows(O[n, h, i], dO_n_h_i) / A_sum_n_h_i
         dK_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(1, h, i, d_k))
         dslope_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, T), rows):
@@ -136,9 +140,9 @@ def attention_alibi_backward(
             dS -= dS_part[..., None]
             dS *= A_exp[n, h, i, j]
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
-            dQ_tile = np.matmul(dS, K[n, h, j], out=dQ[n, h, i] if first else room(3, h, i, d_k))
+            dQ_tile = np.matmul(dS, K[n, h, j], out=dQ_n_h_i if first else room(3, h, i, d_k))
             if not first:
-                dQ[n, h, i] += dQ_tile
+                dQ_n_h_i += dQ_tile
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
             dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, h, j, d_k))
@@ -154,7 +158,7 @@ def attention_alibi_backward(
             )
             # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
             dslope_so_far = dslope_so_far + np.einsum("hij,ij->h", dS, dslope_part)
-        dQ[n, h, i] /= math.sqrt(d_k)
+        dQ_n_h_i /= math.sqrt(d_k)
         dslope[part, h] += -dslope_so_far
 
     workspace.sweep(dS_block, T, rows, (), (N,), T, dtype, parts=parts, lots=(H,), matrices=True)
@@ -206,6 +210,7 @@ def attention_alibi_lean_forward(
 
     def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h."""
+        O_n_h_i = O[n, h, i]
         S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, n, h, i, d_k))
         A_exp_top_so_far = np.full((), -math.inf, dtype)
         A_sum_so_far = np.zeros((), dtype)
@@ -235,7 +240,7 @@ def attention_alibi_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = np.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
-                O[n, h, i] *= A_exp_top_factor[..., None]
+                O_n_h_i *= A_exp_top_factor[..., None]
             A_exp_top_so_far = A_exp_top_tile
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, n, h, i, j))
@@ -243,12 +248,12 @@ def attention_alibi_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[n, h, j], out=O[n, h, i] if first else room(2, n, h, i, d_v))
+            O_tile = np.matmul(A_exp, V[n, h, j], out=O_n_h_i if first else room(2, n, h, i, d_v))
             if not first:
-                O[n, h, i] += O_tile
+                O_n_h_i += O_tile
         A_exp_top[n, h, i] = A_exp_top_so_far
         A_sum[n, h, i] = np.maximum(A_sum_so_far, 1)
-        O[n, h, i] /= A_sum[n, h, i][..., None]
+        O_n_h_i /= A_sum[n, h, i][..., None]
 
     workspace.sweep(S_block, T, rows, (), (), T, dtype, lots=(N, H), matrices=True)
     saved = (leading, types, H, N, T, d_k, d_v, Q, K, V, slope, O, A_sum, A_exp_top)
@@ -284,10 +289,14 @@ def attention_alibi_lean_backward(
 
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
-        S_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        dO_divided = np.divide(dO[n, h, i], A_sum[n, h, i][..., None], out=room(1, h, i, d_v))
-        dS_part = np.einsum("hic,hic->hi", O[n, h, i], dO[n, h, i]) / A_sum[n, h, i]
-        dK_part = np.divide(Q[n, h, i], math.sqrt(d_k), out=room(2, h, i, d_k))
+        Q_n_h_i = Q[n, h, i]
+        dO_n_h_i = dO[n, h, i]
+        A_sum_n_h_i = A_sum[n, h, i]
+        dQ_n_h_i = dQ[n, h, i]
+        S_part = np.divide(Q_n_h_i, math.sqrt(d_k), out=room(0, h, i, d_k))
+        dO_divided = np.divide(dO_n_h_i, A_sum_n_h_i[..., None], out=room(1, h, i, d_v))
+        dS_part = dot_rows(O[n, h, i], dO_n_h_i) / A_sum_n_h_i
+        dK_part = np.divide(Q_n_h_i, math.sqrt(d_k), out=room(2, h, i, d_k))
         dslope_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, T), rows):
             S_part_2 = np.subtract(
@@ -312,9 +321,9 @@ def attention_alibi_lean_backward(
             dS -= dS_part[..., None]
             dS *= A_exp
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
-            dQ_tile = np.matmul(dS, K[n, h, j], out=dQ[n, h, i] if first else room(5, h, i, d_k))
+            dQ_tile = np.matmul(dS, K[n, h, j], out=dQ_n_h_i if first else room(5, h, i, d_k))
             if not first:
-                dQ[n, h, i] += dQ_tile
+                dQ_n_h_i += dQ_tile
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
             dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, h, j, d_k))
@@ -330,7 +339,7 @@ def attention_alibi_lean_backward(
             )
             # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
             dslope_so_far = dslope_so_far + np.einsum("hij,ij->h", dS, dslope_part)
-        dQ[n, h, i] /= math.sqrt(d_k)
+        dQ_n_h_i /= math.sqrt(d_k)
         dslope[part, h] += -dslope_so_far
 
     workspace.sweep(S_block, T, rows, (), (N,), T, dtype, parts=parts, lots=(H,), matrices=True)

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -60,20 +60,22 @@ def attention_biased_forward(
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
+        A_exp_b_i = A_exp[b, i]
+        O_b_i = O[b, i]
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) + bias[b,i,j]
         #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b].swapaxes(-1, -2), out=A_exp[b, i])
-        np.add(bias[b, i], S, out=S)
+        S = np.matmul(S_part, K[b].swapaxes(-1, -2), out=A_exp_b_i)
+        S += bias[b, i]
         A_exp_top = S.max(axis=-1, initial=-math.inf)
         # A[b,i,j] = softmax(S[b,i,j], over=j) = A_exp / A_sum
-        np.subtract(S, A_exp_top[..., None], out=A_exp[b, i])
-        np.exp(A_exp[b, i], out=A_exp[b, i])
-        A_sum[b, i] = np.maximum(A_exp[b, i].sum(axis=-1), 1)
+        np.subtract(S, A_exp_top[..., None], out=A_exp_b_i)
+        np.exp(A_exp_b_i, out=A_exp_b_i)
+        A_sum[b, i] = np.maximum(A_exp_b_i.sum(axis=-1), 1)
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp[b, i], V[b], out=O[b, i])
-        O[b, i] /= A_sum[b, i][..., None]
+        np.matmul(A_exp_b_i, V[b], out=O_b_i)
+        O_b_i /= A_sum[b, i][..., None]
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, O, A_exp, A_sum)
@@ -109,8 +111,11 @@ def attention_biased_backward(
 
     def dS_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        dO_divided = np.divide(dO[b, i], A_sum[b, i][..., None], out=room(0, b, i, d_v))
-        dS_part = np.einsum("bic,bic->bi", O[b, i], dO[b, i]) / A_sum[b, i]
+        dO_b_i = dO[b, i]
+        A_sum_b_i = A_sum[b, i]
+        dQ_b_i = dQ[b, i]
+        dO_divided = np.divide(dO_b_i, A_sum_b_i[..., None], out=room(0, b, i, d_v))
+        dS_part = dot_rows(O[b, i], dO_b_i) / A_sum_b_i
         dK_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(1, b, i, d_k))
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
@@ -120,9 +125,9 @@ def attention_biased_backward(
             dS -= dS_part[..., None]
             dS *= A_exp[b, i, j]
             # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
-            dQ_tile = np.matmul(dS, K[b, j], out=dQ[b, i] if first else room(2, b, i, d_k))
+            dQ_tile = np.matmul(dS, K[b, j], out=dQ_b_i if first else room(2, b, i, d_k))
             if not first:
-                dQ[b, i] += dQ_tile
+                dQ_b_i += dQ_tile
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
             dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(2, b, j, d_k))
@@ -133,7 +138,7 @@ def attention_biased_backward(
             dV[part, b, j] += dV_block
             # dbias[b,i,j] = dS[b,i,j]
             np.copyto(dbias[b, i, j], dS)
-        dQ[b, i] /= math.sqrt(d_k)
+        dQ_b_i /= math.sqrt(d_k)
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)

@@ -29,7 +29,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, add_rows, bind, cast, dot_rows, incoming, restore
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -81,6 +81,7 @@ def attention_block_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
+    share_of_C = np.full((C,), 1 / C, dtype)
     rows = workspace.rows(T, H * D, matrices=True)
     r = workspace.empty((N, T), dtype)
     xhat = workspace.empty((N, T, C), dtype)
@@ -89,25 +90,28 @@ def attention_block_forward(
 
     def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        x_n_i = x[n, i]
+        xhat_n_i = xhat[n, i]
+        z_n_i = z[n, i]
         # mu[n,i] = mean(x[n,i,c], over=c)
-        mu = x[n, i].sum(axis=-1) / C
-        xc_part = np.subtract(x[n, i], mu[..., None], out=xhat[n, i])
-        xc_part_2 = xc_part.sum(axis=-1) / C
+        mu = x_n_i @ share_of_C
+        xc_part = np.subtract(x_n_i, mu[..., None], out=xhat_n_i)
+        xc_sum = xc_part @ share_of_C
         # xc[n,i,c] = -mu[n,i] + x[n,i,c]
         #     by Sum_c(-mu[n,i] + x[n,i,c]) = 0, subtracted once more
-        xc = np.subtract(xc_part, xc_part_2[..., None], out=xhat[n, i])
+        xc = np.subtract(xc_part, xc_sum[..., None], out=xhat_n_i)
         # r[n,i] = 1/sqrt(mean(xc[n,i,c]**2, over=c) + eps)
-        r[n, i] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc, xc) / C + eps)
+        r[n, i] = 1 / np.sqrt(dot_rows(xc, xc) / C + eps)
         # xhat[n,i,c] = r[n,i]*xc[n,i,c]
-        np.multiply(r[n, i][..., None], xc, out=xhat[n, i])
+        np.multiply(r[n, i][..., None], xc, out=xhat_n_i)
         # z[n,i,c] = gamma[c]*xhat[n,i,c] + beta[c]
-        np.multiply(gamma, xhat[n, i], out=z[n, i])
-        z[n, i] += beta
+        np.multiply(gamma, xhat_n_i, out=z_n_i)
+        z_n_i += beta
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z[n,i,c])
         np.copyto(
             Q[n, :, i],
             (
-                z[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
+                z_n_i.reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).transpose(0, 2, 1, 3),
         )
 
@@ -123,6 +127,7 @@ def attention_block_forward(
 
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h."""
+        O_n_2_h_i_2 = O[n_2, h, i_2]
         j = slice(0, min(T, i_2.stop) if causal else T)
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
@@ -143,11 +148,12 @@ def attention_block_forward(
         A_sum[n_2, h, i_2] = np.maximum(A_exp[n_2, h, i_2, j].sum(axis=-1), 1)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
-        O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
+        np.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O_n_2_h_i_2)
+        O_n_2_h_i_2 /= A_sum[n_2, h, i_2][..., None]
 
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
+        O_n_2_h_i_2 = O[n_2, h, i_2]
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
@@ -164,17 +170,17 @@ def attention_block_forward(
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(
-                A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2] if first else room(1, n_2, h, i_2, D)
+                A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O_n_2_h_i_2 if first else room(1, n_2, h, i_2, D)
             )
             if not first:
-                O[n_2, h, i_2] += O_tile
+                O_n_2_h_i_2 += O_tile
         A_sum[n_2, h, i_2] = or_one(A_sum_so_far)
-        O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
+        O_n_2_h_i_2 /= A_sum[n_2, h, i_2][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("nhia,nhia->nhi", Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
-    ) / math.sqrt(D) * float(np.sqrt(np.einsum("nhja,nhja->nhj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, lots=(N, H), matrices=True
     )
@@ -213,6 +219,7 @@ def attention_block_backward(
     workspace = workspace or Workspace()
     # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*dy[n,i,c])   (N, H, T, D)
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, H * D)).reshape(N, T, H, D).transpose(0, 2, 1, 3)
+    gamma_over_C = gamma / C
     # dW_O[c,h,a] = Sum_n,i(dy[n,i,c]*O[n,h,i,a])   (C, H, D)
     dW_O = (dy.reshape(N * T, C).T @ O.transpose(0, 2, 1, 3).reshape(N * T, H * D)).reshape(C, H, D)
     dQ = workspace.empty((N, H, T, D), dtype)
@@ -222,8 +229,11 @@ def attention_block_backward(
 
     def dS_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h."""
-        dO_divided = np.divide(dO[n, h, i], A_sum[n, h, i][..., None], out=room(0, n, h, i, D))
-        dS_part = np.einsum("nhia,nhia->nhi", O[n, h, i], dO[n, h, i]) / A_sum[n, h, i]
+        dO_n_h_i = dO[n, h, i]
+        A_sum_n_h_i = A_sum[n, h, i]
+        dQ_n_h_i = dQ[n, h, i]
+        dO_divided = np.divide(dO_n_h_i, A_sum_n_h_i[..., None], out=room(0, n, h, i, D))
+        dS_part = dot_rows(O[n, h, i], dO_n_h_i) / A_sum_n_h_i
         dK_part = np.divide(Q[n, h, i], math.sqrt(D), out=room(1, n, h, i, D))
         for first, j in workspace.tiles(slice(0, min(T, i.stop) if causal else T), rows):
             # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
@@ -241,10 +251,10 @@ def attention_block_backward(
             dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n, h, j, D))
             dK[part, n, h, j] += dK_block
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-            dQ_tile = np.matmul(dS, K[n, h, j], out=dQ[n, h, i] if first else room(3, n, h, i, D))
+            dQ_tile = np.matmul(dS, K[n, h, j], out=dQ_n_h_i if first else room(3, n, h, i, D))
             if not first:
-                dQ[n, h, i] += dQ_tile
-        dQ[n, h, i] /= math.sqrt(D)
+                dQ_n_h_i += dQ_tile
+        dQ_n_h_i /= math.sqrt(D)
 
     workspace.sweep(dS_block, T, rows, (), (), T, dtype, parts=parts, lots=(N, H), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
@@ -262,6 +272,8 @@ def attention_block_backward(
 
     def dz_product_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
+        xhat_n_2_i_2 = xhat[n_2, i_2]
+        dx_n_2_i_2 = dx[n_2, i_2]
         dz_product = np.matmul(
             dK[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
             W_K.reshape(H * D, C),
@@ -281,22 +293,22 @@ def attention_block_backward(
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
         dz = np.add(dz_product, dz_product_2, out=room(0, i_2, C))
         dz += dz_product_3
-        # dxhat[n,i,c] = gamma[c]*dz[n,i,c]
-        dxhat = np.multiply(gamma, dz, out=room(1, i_2, C))
-        dx_part = np.einsum("ic,ic->i", dxhat, xhat[n_2, i_2]) / C
-        dx_part_2 = dxhat.sum(axis=-1) / C
+        dz_xhat = np.multiply(dz, xhat_n_2_i_2, out=room(1, i_2, C))
+        dx_sum = np.dot(dz_xhat, gamma_over_C)
+        dx_sum_2 = np.dot(dz, gamma_over_C)
         # dx[n,i,c] = (-Sum_c(dxhat[n,i,c])/C - xhat[n,i,c]*Sum_c_1(dxhat[n,i,c_1]*xhat[n,i,c_1])/C +
         #     dxhat[n,i,c])*r[n,i] + dy[n,i,c]
-        #     by dxc, dmu written in
-        np.multiply(dx_part[..., None], xhat[n_2, i_2], out=dx[n_2, i_2])
-        np.subtract(dxhat, dx[n_2, i_2], out=dx[n_2, i_2])
-        dx[n_2, i_2] -= dx_part_2[..., None]
-        np.multiply(r[n_2, i_2][..., None], dx[n_2, i_2], out=dx[n_2, i_2])
-        dx[n_2, i_2] += dy[n_2, i_2]
+        #     by dxc, dmu written in; dxhat[n,i,c] = gamma[c]*dz[n,i,c] written in
+        np.multiply(gamma, dz, out=dx_n_2_i_2)
+        part_part = np.multiply(dx_sum[..., None], xhat_n_2_i_2, out=room(3, i_2, C))
+        dx_n_2_i_2 -= part_part
+        dx_n_2_i_2 -= dx_sum_2[..., None]
+        dx_n_2_i_2 *= r[n_2, i_2][..., None]
+        dx_n_2_i_2 += dy[n_2, i_2]
         # dgamma[c] = Sum_n,i(dz[n,i,c]*xhat[n,i,c])
-        dgamma[part] += np.einsum("ic,ic->c", dz, xhat[n_2, i_2])
+        dgamma[part] += add_rows(dz_xhat)
         # dbeta[c] = Sum_n,i(dz[n,i,c])
-        dbeta[part] += dz.sum(axis=0)
+        dbeta[part] += add_rows(dz)
         # dW_Q[h,a,c] = Sum_n,i(z[n,i,c]*dQ[n,h,i,a])
         dW_Q_block = room(0, H, D, C)
         np.copyto(
@@ -368,6 +380,7 @@ def attention_block_lean_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
+    share_of_C = np.full((C,), 1 / C, dtype)
     rows = workspace.rows(T, H * D, matrices=True)
     r = workspace.empty((N, T), dtype)
     xhat = workspace.empty((N, T, C), dtype)
@@ -376,25 +389,28 @@ def attention_block_lean_forward(
 
     def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        x_n_i = x[n, i]
+        xhat_n_i = xhat[n, i]
+        z_n_i = z[n, i]
         # mu[n,i] = mean(x[n,i,c], over=c)
-        mu = x[n, i].sum(axis=-1) / C
-        xc_part = np.subtract(x[n, i], mu[..., None], out=xhat[n, i])
-        xc_part_2 = xc_part.sum(axis=-1) / C
+        mu = x_n_i @ share_of_C
+        xc_part = np.subtract(x_n_i, mu[..., None], out=xhat_n_i)
+        xc_sum = xc_part @ share_of_C
         # xc[n,i,c] = -mu[n,i] + x[n,i,c]
         #     by Sum_c(-mu[n,i] + x[n,i,c]) = 0, subtracted once more
-        xc = np.subtract(xc_part, xc_part_2[..., None], out=xhat[n, i])
+        xc = np.subtract(xc_part, xc_sum[..., None], out=xhat_n_i)
         # r[n,i] = 1/sqrt(mean(xc[n,i,c]**2, over=c) + eps)
-        r[n, i] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc, xc) / C + eps)
+        r[n, i] = 1 / np.sqrt(dot_rows(xc, xc) / C + eps)
         # xhat[n,i,c] = r[n,i]*xc[n,i,c]
-        np.multiply(r[n, i][..., None], xc, out=xhat[n, i])
+        np.multiply(r[n, i][..., None], xc, out=xhat_n_i)
         # z[n,i,c] = gamma[c]*xhat[n,i,c] + beta[c]
-        np.multiply(gamma, xhat[n, i], out=z[n, i])
-        z[n, i] += beta
+        np.multiply(gamma, xhat_n_i, out=z_n_i)
+        z_n_i += beta
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z[n,i,c])
         np.copyto(
             Q[n, :, i],
             (
-                z[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
+                z_n_i.reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).transpose(0, 2, 1, 3),
         )
 
@@ -408,6 +424,7 @@ def attention_block_lean_forward(
 
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h."""
+        O_n_2_h_i_2 = O[n_2, h, i_2]
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         A_exp_top = np.full((), -math.inf, dtype)
         A_sum_so_far = np.zeros((), dtype)
@@ -430,7 +447,7 @@ def attention_block_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = np.exp(A_exp_top - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
-                O[n_2, h, i_2] *= A_exp_top_factor[..., None]
+                O_n_2_h_i_2 *= A_exp_top_factor[..., None]
             A_exp_top = A_exp_top_tile
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, n_2, h, i_2, j))
@@ -438,14 +455,15 @@ def attention_block_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
+            O_tile = np.matmul(A_exp, V[n_2, h, j], out=O_n_2_h_i_2 if first else room(2, n_2, h, i_2, D))
             if not first:
-                O[n_2, h, i_2] += O_tile
+                O_n_2_h_i_2 += O_tile
         A_sum = np.maximum(A_sum_so_far, 1)
-        O[n_2, h, i_2] /= A_sum[..., None]
+        O_n_2_h_i_2 /= A_sum[..., None]
 
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
+        O_n_2_h_i_2 = O[n_2, h, i_2]
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
@@ -461,16 +479,16 @@ def attention_block_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
+            O_tile = np.matmul(A_exp, V[n_2, h, j], out=O_n_2_h_i_2 if first else room(2, n_2, h, i_2, D))
             if not first:
-                O[n_2, h, i_2] += O_tile
+                O_n_2_h_i_2 += O_tile
         A_sum = or_one(A_sum_so_far)
-        O[n_2, h, i_2] /= A_sum[..., None]
+        O_n_2_h_i_2 /= A_sum[..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("nhia,nhia->nhi", Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
-    ) / math.sqrt(D) * float(np.sqrt(np.einsum("nhja,nhja->nhj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, lots=(N, H), matrices=True
     )
@@ -513,6 +531,7 @@ def attention_block_lean_backward(
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
     # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*dy[n,i,c])   (N, H, T, D)
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, H * D)).reshape(N, T, H, D).transpose(0, 2, 1, 3)
+    gamma_over_C = gamma / C
     rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, H, T, D), dtype)
     dQ = workspace.empty((N, H, T, D), dtype)
@@ -522,8 +541,12 @@ def attention_block_lean_backward(
 
     def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h."""
+        Q_n_h_i = Q[n, h, i]
+        O_n_h_i = O[n, h, i]
+        dO_n_h_i = dO[n, h, i]
+        dQ_n_h_i = dQ[n, h, i]
         j = slice(0, min(T, i.stop) if causal else T)
-        S_part = np.divide(Q[n, h, i], math.sqrt(D), out=room(0, n, h, i, D))
+        S_part = np.divide(Q_n_h_i, math.sqrt(D), out=room(0, n, h, i, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, n, h, i, j))
@@ -542,10 +565,10 @@ def attention_block_lean_backward(
         A_sum = np.maximum(A_exp.sum(axis=-1), 1)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[n, h, j], out=O[n, h, i])
-        O[n, h, i] /= A_sum[..., None]
-        dO_divided = np.divide(dO[n, h, i], A_sum[..., None], out=room(0, n, h, i, D))
-        dS_part = np.einsum("nhia,nhia->nhi", O[n, h, i], dO[n, h, i]) / A_sum
+        np.matmul(A_exp, V[n, h, j], out=O_n_h_i)
+        O_n_h_i /= A_sum[..., None]
+        dO_divided = np.divide(dO_n_h_i, A_sum[..., None], out=room(0, n, h, i, D))
+        dS_part = dot_rows(O_n_h_i, dO_n_h_i) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
@@ -556,19 +579,23 @@ def attention_block_lean_backward(
         #     by A = A_exp / A_sum, divided before the product
         dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, h, j, D))
         dV[part, n, h, j] += dV_block
-        dK_part = np.divide(Q[n, h, i], math.sqrt(D), out=room(0, n, h, i, D))
+        dK_part = np.divide(Q_n_h_i, math.sqrt(D), out=room(0, n, h, i, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
         dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, n, h, j, D))
         dK[part, n, h, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        np.matmul(dS, K[n, h, j], out=dQ[n, h, i])
-        dQ[n, h, i] /= math.sqrt(D)
+        np.matmul(dS, K[n, h, j], out=dQ_n_h_i)
+        dQ_n_h_i /= math.sqrt(D)
 
     def S_block_unshifted(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h. No row maximum is needed."""
+        Q_n_h_i = Q[n, h, i]
+        O_n_h_i = O[n, h, i]
+        dO_n_h_i = dO[n, h, i]
+        dQ_n_h_i = dQ[n, h, i]
         j = slice(0, min(T, i.stop) if causal else T)
-        S_part = np.divide(Q[n, h, i], math.sqrt(D), out=room(0, n, h, i, D))
+        S_part = np.divide(Q_n_h_i, math.sqrt(D), out=room(0, n, h, i, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, n, h, i, j))
@@ -581,10 +608,10 @@ def attention_block_lean_backward(
         A_sum = or_one(A_exp.sum(axis=-1))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[n, h, j], out=O[n, h, i])
-        O[n, h, i] /= A_sum[..., None]
-        dO_divided = np.divide(dO[n, h, i], A_sum[..., None], out=room(0, n, h, i, D))
-        dS_part = np.einsum("nhia,nhia->nhi", O[n, h, i], dO[n, h, i]) / A_sum
+        np.matmul(A_exp, V[n, h, j], out=O_n_h_i)
+        O_n_h_i /= A_sum[..., None]
+        dO_divided = np.divide(dO_n_h_i, A_sum[..., None], out=room(0, n, h, i, D))
+        dS_part = dot_rows(O_n_h_i, dO_n_h_i) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
@@ -595,19 +622,19 @@ def attention_block_lean_backward(
         #     by A = A_exp / A_sum, divided before the product
         dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, h, j, D))
         dV[part, n, h, j] += dV_block
-        dK_part = np.divide(Q[n, h, i], math.sqrt(D), out=room(0, n, h, i, D))
+        dK_part = np.divide(Q_n_h_i, math.sqrt(D), out=room(0, n, h, i, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
         dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, n, h, j, D))
         dK[part, n, h, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        np.matmul(dS, K[n, h, j], out=dQ[n, h, i])
-        dQ[n, h, i] /= math.sqrt(D)
+        np.matmul(dS, K[n, h, j], out=dQ_n_h_i)
+        dQ_n_h_i /= math.sqrt(D)
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("nhia,nhia->nhi", Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
-    ) / math.sqrt(D) * float(np.sqrt(np.einsum("nhja,nhja->nhj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
@@ -636,6 +663,9 @@ def attention_block_lean_backward(
 
     def dz_product_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
+        xhat_n_2_i_2 = xhat[n_2, i_2]
+        dx_n_2_i_2 = dx[n_2, i_2]
+        dy_n_2_i_2 = dy[n_2, i_2]
         dz_product = np.matmul(
             dK[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
             W_K.reshape(H * D, C),
@@ -655,22 +685,22 @@ def attention_block_lean_backward(
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
         dz = np.add(dz_product, dz_product_2, out=room(0, i_2, C))
         dz += dz_product_3
-        # dxhat[n,i,c] = gamma[c]*dz[n,i,c]
-        dxhat = np.multiply(gamma, dz, out=room(1, i_2, C))
-        dx_part = np.einsum("ic,ic->i", dxhat, xhat[n_2, i_2]) / C
-        dx_part_2 = dxhat.sum(axis=-1) / C
+        dz_xhat = np.multiply(dz, xhat_n_2_i_2, out=room(1, i_2, C))
+        dx_sum = np.dot(dz_xhat, gamma_over_C)
+        dx_sum_2 = np.dot(dz, gamma_over_C)
         # dx[n,i,c] = (-Sum_c(dxhat[n,i,c])/C - xhat[n,i,c]*Sum_c_1(dxhat[n,i,c_1]*xhat[n,i,c_1])/C +
         #     dxhat[n,i,c])*r[n,i] + dy[n,i,c]
-        #     by dxc, dmu written in
-        np.multiply(dx_part[..., None], xhat[n_2, i_2], out=dx[n_2, i_2])
-        np.subtract(dxhat, dx[n_2, i_2], out=dx[n_2, i_2])
-        dx[n_2, i_2] -= dx_part_2[..., None]
-        np.multiply(r[n_2, i_2][..., None], dx[n_2, i_2], out=dx[n_2, i_2])
-        dx[n_2, i_2] += dy[n_2, i_2]
+        #     by dxc, dmu written in; dxhat[n,i,c] = gamma[c]*dz[n,i,c] written in
+        np.multiply(gamma, dz, out=dx_n_2_i_2)
+        part_part = np.multiply(dx_sum[..., None], xhat_n_2_i_2, out=room(3, i_2, C))
+        dx_n_2_i_2 -= part_part
+        dx_n_2_i_2 -= dx_sum_2[..., None]
+        dx_n_2_i_2 *= r[n_2, i_2][..., None]
+        dx_n_2_i_2 += dy_n_2_i_2
         # dgamma[c] = Sum_n,i(dz[n,i,c]*xhat[n,i,c])
-        dgamma[part] += np.einsum("ic,ic->c", dz, xhat[n_2, i_2])
+        dgamma[part] += add_rows(dz_xhat)
         # dbeta[c] = Sum_n,i(dz[n,i,c])
-        dbeta[part] += dz.sum(axis=0)
+        dbeta[part] += add_rows(dz)
         # dW_Q[h,a,c] = Sum_n,i(z[n,i,c]*dQ[n,h,i,a])
         dW_Q_block = room(0, H, D, C)
         np.copyto(
@@ -682,9 +712,7 @@ def attention_block_lean_backward(
         dW_O_block = room(0, C, H, D)
         np.copyto(
             dW_O_block,
-            (
-                dy[n_2, i_2].T @ O[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)
-            ).reshape(C, H, D),
+            (dy_n_2_i_2.T @ O[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)).reshape(C, H, D),
         )
         dW_O[part] += dW_O_block
 

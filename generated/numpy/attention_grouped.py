@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -59,6 +59,7 @@ def attention_grouped_forward(
 
     def S_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
+        O_n_g_r_i = O[n, g, r, i]
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
@@ -79,11 +80,12 @@ def attention_grouped_forward(
         A_sum[n, g, r, i] = np.maximum(A_exp[n, g, r, i, j].sum(axis=-1), 1)
         # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i])
-        O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
+        np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O_n_g_r_i)
+        O_n_g_r_i /= A_sum[n, g, r, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        O_n_g_r_i = O[n, g, r, i]
         S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
@@ -99,16 +101,16 @@ def attention_grouped_forward(
             A_sum_so_far = A_sum_so_far + A_exp[n, g, r, i, j].sum(axis=-1)
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i] if first else room(1, n, g, i, d_v))
+            O_tile = np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O_n_g_r_i if first else room(1, n, g, i, d_v))
             if not first:
-                O[n, g, r, i] += O_tile
+                O_n_g_r_i += O_tile
         A_sum[n, g, r, i] = or_one(A_sum_so_far)
-        O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
+        O_n_g_r_i /= A_sum[n, g, r, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("ngria,ngria->ngri", Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
-    ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("ngja,ngja->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
+    ) / math.sqrt(d_k) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
@@ -150,8 +152,11 @@ def attention_grouped_backward(
 
     def dS_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
-        dO_divided = np.divide(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(0, n, g, i, d_v))
-        dS_part = np.einsum("ngic,ngic->ngi", O[n, g, r, i], dO[n, g, r, i]) / A_sum[n, g, r, i]
+        dO_n_g_r_i = dO[n, g, r, i]
+        A_sum_n_g_r_i = A_sum[n, g, r, i]
+        dQ_product_n_g_r_i = dQ_product[n, g, r, i]
+        dO_divided = np.divide(dO_n_g_r_i, A_sum_n_g_r_i[..., None], out=room(0, n, g, i, d_v))
+        dS_part = dot_rows(O[n, g, r, i], dO_n_g_r_i) / A_sum_n_g_r_i
         dK_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(1, n, g, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # dS[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
@@ -160,9 +165,9 @@ def attention_grouped_backward(
             dS = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp[n, g, r, i, j]
-            dQ_product_tile = np.matmul(dS, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(3, n, g, i, d_k))
+            dQ_product_tile = np.matmul(dS, K[n, g, j], out=dQ_product_n_g_r_i if first else room(3, n, g, i, d_k))
             if not first:
-                dQ_product[n, g, r, i] += dQ_product_tile
+                dQ_product_n_g_r_i += dQ_product_tile
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
             dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n, g, j, d_k))
@@ -216,6 +221,7 @@ def attention_grouped_lean_forward(
 
     def S_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
+        O_n_g_r_i = O[n, g, r, i]
         S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         A_exp_top_so_far = np.full((), -math.inf, dtype)
         A_sum_so_far = np.zeros((), dtype)
@@ -238,7 +244,7 @@ def attention_grouped_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = np.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
-                O[n, g, r, i] *= A_exp_top_factor[..., None]
+                O_n_g_r_i *= A_exp_top_factor[..., None]
             A_exp_top_so_far = A_exp_top_tile
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, n, g, i, j))
@@ -246,15 +252,16 @@ def attention_grouped_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, d_v))
+            O_tile = np.matmul(A_exp, V[n, g, j], out=O_n_g_r_i if first else room(2, n, g, i, d_v))
             if not first:
-                O[n, g, r, i] += O_tile
+                O_n_g_r_i += O_tile
         A_exp_top[n, g, r, i] = A_exp_top_so_far
         A_sum[n, g, r, i] = np.maximum(A_sum_so_far, 1)
-        O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
+        O_n_g_r_i /= A_sum[n, g, r, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        O_n_g_r_i = O[n, g, r, i]
         S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         A_exp_top[n, g, r, i] = 0
         A_sum_so_far = np.zeros((), dtype)
@@ -271,16 +278,16 @@ def attention_grouped_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, d_v))
+            O_tile = np.matmul(A_exp, V[n, g, j], out=O_n_g_r_i if first else room(2, n, g, i, d_v))
             if not first:
-                O[n, g, r, i] += O_tile
+                O_n_g_r_i += O_tile
         A_sum[n, g, r, i] = or_one(A_sum_so_far)
-        O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
+        O_n_g_r_i /= A_sum[n, g, r, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("ngria,ngria->ngri", Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
-    ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("ngja,ngja->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
+    ) / math.sqrt(d_k) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
@@ -323,10 +330,14 @@ def attention_grouped_lean_backward(
 
     def S_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
-        S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
-        dO_divided = np.divide(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(1, n, g, i, d_v))
-        dS_part = np.einsum("ngic,ngic->ngi", O[n, g, r, i], dO[n, g, r, i]) / A_sum[n, g, r, i]
-        dK_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(2, n, g, i, d_k))
+        Q_n_g_r_i = Q[n, g, r, i]
+        dO_n_g_r_i = dO[n, g, r, i]
+        A_sum_n_g_r_i = A_sum[n, g, r, i]
+        dQ_product_n_g_r_i = dQ_product[n, g, r, i]
+        S_part = np.divide(Q_n_g_r_i, math.sqrt(d_k), out=room(0, n, g, i, d_k))
+        dO_divided = np.divide(dO_n_g_r_i, A_sum_n_g_r_i[..., None], out=room(1, n, g, i, d_v))
+        dS_part = dot_rows(O[n, g, r, i], dO_n_g_r_i) / A_sum_n_g_r_i
+        dK_part = np.divide(Q_n_g_r_i, math.sqrt(d_k), out=room(2, n, g, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
@@ -348,9 +359,9 @@ def attention_grouped_lean_backward(
             dS = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(4, n, g, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp
-            dQ_product_tile = np.matmul(dS, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(5, n, g, i, d_k))
+            dQ_product_tile = np.matmul(dS, K[n, g, j], out=dQ_product_n_g_r_i if first else room(5, n, g, i, d_k))
             if not first:
-                dQ_product[n, g, r, i] += dQ_product_tile
+                dQ_product_n_g_r_i += dQ_product_tile
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
             dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, n, g, j, d_k))

@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -61,24 +61,27 @@ def attention_masked_forward(
 
     def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h."""
+        A_exp_b_h_i = A_exp[b, h, i]
+        O_b_h_i = O[b, h, i]
         S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, h].swapaxes(-1, -2), out=A_exp[b, h, i])
+        S = np.matmul(S_part, K[b, h].swapaxes(-1, -2), out=A_exp_b_h_i)
         A_masked = S
         np.copyto(A_masked, -math.inf, where=mask[b, i][:, None] <= 0)
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
-        np.subtract(A_masked, A_exp_top[..., None], out=A_exp[b, h, i])
-        np.exp(A_exp[b, h, i], out=A_exp[b, h, i])
-        A_sum[b, h, i] = np.maximum(A_exp[b, h, i].sum(axis=-1), 1)
+        np.subtract(A_masked, A_exp_top[..., None], out=A_exp_b_h_i)
+        np.exp(A_exp_b_h_i, out=A_exp_b_h_i)
+        A_sum[b, h, i] = np.maximum(A_exp_b_h_i.sum(axis=-1), 1)
         # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp[b, h, i], V[b, h], out=O[b, h, i])
-        O[b, h, i] /= A_sum[b, h, i][..., None]
+        np.matmul(A_exp_b_h_i, V[b, h], out=O_b_h_i)
+        O_b_h_i /= A_sum[b, h, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h. No row maximum is needed."""
+        O_b_h_i = O[b, h, i]
         S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, T_k), rows):
@@ -92,16 +95,16 @@ def attention_masked_forward(
             A_sum_so_far = A_sum_so_far + A_exp[b, h, i, j].sum(axis=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp[b, h, i, j], V[b, h, j], out=O[b, h, i] if first else room(1, b, h, i, d_v))
+            O_tile = np.matmul(A_exp[b, h, i, j], V[b, h, j], out=O_b_h_i if first else room(1, b, h, i, d_v))
             if not first:
-                O[b, h, i] += O_tile
+                O_b_h_i += O_tile
         A_sum[b, h, i] = or_one(A_sum_so_far)
-        O[b, h, i] /= A_sum[b, h, i][..., None]
+        O_b_h_i /= A_sum[b, h, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("bhia,bhia->bhi", Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
-    ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("bhja,bhja->bhj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
+    ) / math.sqrt(d_k) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
@@ -144,8 +147,11 @@ def attention_masked_backward(
 
     def dS_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h."""
-        dO_divided = np.divide(dO[b, h, i], A_sum[b, h, i][..., None], out=room(0, b, h, i, d_v))
-        dS_part = np.einsum("bhic,bhic->bhi", O[b, h, i], dO[b, h, i]) / A_sum[b, h, i]
+        dO_b_h_i = dO[b, h, i]
+        A_sum_b_h_i = A_sum[b, h, i]
+        dQ_b_h_i = dQ[b, h, i]
+        dO_divided = np.divide(dO_b_h_i, A_sum_b_h_i[..., None], out=room(0, b, h, i, d_v))
+        dS_part = dot_rows(O[b, h, i], dO_b_h_i) / A_sum_b_h_i
         dK_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(1, b, h, i, d_k))
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
@@ -155,9 +161,9 @@ def attention_masked_backward(
             dS -= dS_part[..., None]
             dS *= A_exp[b, h, i, j]
             # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
-            dQ_tile = np.matmul(dS, K[b, h, j], out=dQ[b, h, i] if first else room(3, b, h, i, d_k))
+            dQ_tile = np.matmul(dS, K[b, h, j], out=dQ_b_h_i if first else room(3, b, h, i, d_k))
             if not first:
-                dQ[b, h, i] += dQ_tile
+                dQ_b_h_i += dQ_tile
             # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
             dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, b, h, j, d_k))
@@ -166,7 +172,7 @@ def attention_masked_backward(
             #     by A = A_exp / A_sum, divided before the product
             dV_block = np.matmul(A_exp[b, h, i, j].swapaxes(-1, -2), dO_divided, out=room(2, b, h, j, d_v))
             dV[part, b, h, j] += dV_block
-        dQ[b, h, i] /= math.sqrt(d_k)
+        dQ_b_h_i /= math.sqrt(d_k)
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=(B, H), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -212,6 +218,7 @@ def attention_masked_lean_forward(
 
     def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h."""
+        O_b_h_i = O[b, h, i]
         S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         A_exp_top_so_far = np.full((), -math.inf, dtype)
         A_sum_so_far = np.zeros((), dtype)
@@ -228,7 +235,7 @@ def attention_masked_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = np.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
-                O[b, h, i] *= A_exp_top_factor[..., None]
+                O_b_h_i *= A_exp_top_factor[..., None]
             A_exp_top_so_far = A_exp_top_tile
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, b, h, i, j))
@@ -236,15 +243,16 @@ def attention_masked_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, b, h, i, d_v))
+            O_tile = np.matmul(A_exp, V[b, h, j], out=O_b_h_i if first else room(2, b, h, i, d_v))
             if not first:
-                O[b, h, i] += O_tile
+                O_b_h_i += O_tile
         A_exp_top[b, h, i] = A_exp_top_so_far
         A_sum[b, h, i] = np.maximum(A_sum_so_far, 1)
-        O[b, h, i] /= A_sum[b, h, i][..., None]
+        O_b_h_i /= A_sum[b, h, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h. No row maximum is needed."""
+        O_b_h_i = O[b, h, i]
         S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         A_exp_top[b, h, i] = 0
         A_sum_so_far = np.zeros((), dtype)
@@ -259,16 +267,16 @@ def attention_masked_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, b, h, i, d_v))
+            O_tile = np.matmul(A_exp, V[b, h, j], out=O_b_h_i if first else room(2, b, h, i, d_v))
             if not first:
-                O[b, h, i] += O_tile
+                O_b_h_i += O_tile
         A_sum[b, h, i] = or_one(A_sum_so_far)
-        O[b, h, i] /= A_sum[b, h, i][..., None]
+        O_b_h_i /= A_sum[b, h, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("bhia,bhia->bhi", Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
-    ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("bhja,bhja->bhj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
+    ) / math.sqrt(d_k) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
@@ -311,10 +319,14 @@ def attention_masked_lean_backward(
 
     def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h."""
-        S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
-        dO_divided = np.divide(dO[b, h, i], A_sum[b, h, i][..., None], out=room(1, b, h, i, d_v))
-        dS_part = np.einsum("bhic,bhic->bhi", O[b, h, i], dO[b, h, i]) / A_sum[b, h, i]
-        dK_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(2, b, h, i, d_k))
+        Q_b_h_i = Q[b, h, i]
+        dO_b_h_i = dO[b, h, i]
+        A_sum_b_h_i = A_sum[b, h, i]
+        dQ_b_h_i = dQ[b, h, i]
+        S_part = np.divide(Q_b_h_i, math.sqrt(d_k), out=room(0, b, h, i, d_k))
+        dO_divided = np.divide(dO_b_h_i, A_sum_b_h_i[..., None], out=room(1, b, h, i, d_v))
+        dS_part = dot_rows(O[b, h, i], dO_b_h_i) / A_sum_b_h_i
+        dK_part = np.divide(Q_b_h_i, math.sqrt(d_k), out=room(2, b, h, i, d_k))
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
@@ -331,9 +343,9 @@ def attention_masked_lean_backward(
             dS -= dS_part[..., None]
             dS *= A_exp
             # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
-            dQ_tile = np.matmul(dS, K[b, h, j], out=dQ[b, h, i] if first else room(5, b, h, i, d_k))
+            dQ_tile = np.matmul(dS, K[b, h, j], out=dQ_b_h_i if first else room(5, b, h, i, d_k))
             if not first:
-                dQ[b, h, i] += dQ_tile
+                dQ_b_h_i += dQ_tile
             # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
             dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, b, h, j, d_k))
@@ -342,7 +354,7 @@ def attention_masked_lean_backward(
             #     by A = A_exp / A_sum, divided before the product
             dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(4, b, h, j, d_v))
             dV[part, b, h, j] += dV_block
-        dQ[b, h, i] /= math.sqrt(d_k)
+        dQ_b_h_i /= math.sqrt(d_k)
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=(B, H), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)

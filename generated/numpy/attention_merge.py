@@ -56,18 +56,21 @@ def attention_merge(
 
     def L_top_masked_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        scales_n = scales[n]
+        allowed_n = allowed[n]
+        L_top_n = L_top[n]
         L_top_masked = room(0, n, P)
-        np.copyto(L_top_masked, scales[n])
-        np.copyto(L_top_masked, -math.inf, where=allowed[n] <= 0)
+        np.copyto(L_top_masked, scales_n)
+        np.copyto(L_top_masked, -math.inf, where=allowed_n <= 0)
         # L[n] = logsumexp(scales[n,p], over=p, where=allowed[n,p] > 0) = L_top + L_log
         L_top[n] = L_top_masked.max(axis=-1, initial=-math.inf)
-        L_log_exp = np.subtract(L_top_masked, np.maximum(L_top[n], np.finfo(dtype).min)[..., None], out=room(0, n, P))
+        L_log_exp = np.subtract(L_top_masked, np.maximum(L_top_n, np.finfo(dtype).min)[..., None], out=room(0, n, P))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(np.maximum(L_log_exp.sum(axis=-1), 1))
         # w[n,p] = softmax(scales[n,p], over=p, where=allowed[n,p] > 0)
-        w = np.subtract(scales[n], np.maximum(L_top[n], np.finfo(dtype).min)[..., None], out=room(0, n, P))
+        w = np.subtract(scales_n, np.maximum(L_top_n, np.finfo(dtype).min)[..., None], out=room(0, n, P))
         w -= L_log[n][..., None]
-        np.copyto(w, -math.inf, where=allowed[n] <= 0)
+        np.copyto(w, -math.inf, where=allowed_n <= 0)
         np.exp(w, out=w)
         # O[n,c] = Sum_p(w[n,p]*outputs[n,p,c])
         np.copyto(O[n], np.einsum("npc,np->nc", outputs[n], w))

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -68,6 +68,7 @@ def attention_scaled_forward(
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
+        O_b_i = O[b, i]
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = np.multiply(scale, Q[b, i], out=room(0, b, i, d_k))
         # S[b,i,j] = scale*Sum_a(K[b,j,a]*Q[b,i,a])
@@ -89,11 +90,12 @@ def attention_scaled_forward(
         A_sum[b, i] = np.maximum(A_exp[b, i, j].sum(axis=-1), 1)
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp[b, i, j], V[b, j], out=O[b, i])
-        O[b, i] /= A_sum[b, i][..., None]
+        np.matmul(A_exp[b, i, j], V[b, j], out=O_b_i)
+        O_b_i /= A_sum[b, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
+        O_b_i = O[b, i]
         S_part = np.multiply(scale, Q[b, i], out=room(0, b, i, d_k))
         A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
@@ -111,16 +113,16 @@ def attention_scaled_forward(
             A_sum_so_far = A_sum_so_far + A_exp[b, i, j].sum(axis=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp[b, i, j], V[b, j], out=O[b, i] if first else room(1, b, i, d_v))
+            O_tile = np.matmul(A_exp[b, i, j], V[b, j], out=O_b_i if first else room(1, b, i, d_v))
             if not first:
-                O[b, i] += O_tile
+                O_b_i += O_tile
         A_sum[b, i] = or_one(A_sum_so_far)
-        O[b, i] /= A_sum[b, i][..., None]
+        O_b_i /= A_sum[b, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = math.sqrt(scale**2) * float(
-        np.sqrt(np.einsum("bia,bia->bi", Q, Q)).max(axis=(0, 1), initial=-math.inf)
-    ) * float(np.sqrt(np.einsum("bja,bja->bj", K, K)).max(axis=(0, 1), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1), initial=-math.inf)
+    ) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1), initial=-math.inf))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T_q,
@@ -162,8 +164,11 @@ def attention_scaled_backward(
 
     def dS_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        dO_divided = np.divide(dO[b, i], A_sum[b, i][..., None], out=room(0, b, i, d_v))
-        dS_part = np.einsum("bic,bic->bi", O[b, i], dO[b, i]) / A_sum[b, i]
+        dO_b_i = dO[b, i]
+        A_sum_b_i = A_sum[b, i]
+        dQ_b_i = dQ[b, i]
+        dO_divided = np.divide(dO_b_i, A_sum_b_i[..., None], out=room(0, b, i, d_v))
+        dS_part = dot_rows(O[b, i], dO_b_i) / A_sum_b_i
         dK_part = np.multiply(scale, Q[b, i], out=room(1, b, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
@@ -173,9 +178,9 @@ def attention_scaled_backward(
             dS -= dS_part[..., None]
             dS *= A_exp[b, i, j]
             # dQ[b,i,a] = scale*Sum_j(K[b,j,a]*dS[b,i,j])
-            dQ_tile = np.matmul(dS, K[b, j], out=dQ[b, i] if first else room(3, b, i, d_k))
+            dQ_tile = np.matmul(dS, K[b, j], out=dQ_b_i if first else room(3, b, i, d_k))
             if not first:
-                dQ[b, i] += dQ_tile
+                dQ_b_i += dQ_tile
             # dK[b,j,a] = scale*Sum_i(Q[b,i,a]*dS[b,i,j])
             #     by scale*Sum_i(Q[b,i,a]*dS[b,i,j]) = Sum_i(Q[b,i,a]*dS[b,i,j]*scale)
             dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, b, j, d_k))
@@ -184,7 +189,7 @@ def attention_scaled_backward(
             #     by A = A_exp / A_sum, divided before the product
             dV_block = np.matmul(A_exp[b, i, j].swapaxes(-1, -2), dO_divided, out=room(2, b, j, d_v))
             dV[part, b, j] += dV_block
-        np.multiply(scale, dQ[b, i], out=dQ[b, i])
+        dQ_b_i *= scale
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)

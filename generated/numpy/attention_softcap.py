@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -69,30 +69,34 @@ def attention_softcap_forward(
 
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        t_n_i = t[n, i]
+        A_exp_n_i = A_exp[n, i]
+        O_n_i = O[n, i]
         U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        U = np.matmul(U_part, K[n].swapaxes(-1, -2), out=t[n, i])
+        U = np.matmul(U_part, K[n].swapaxes(-1, -2), out=t_n_i)
         # t[n,i,j] = tanh(U[n,i,j]/cap)
-        np.divide(U, cap, out=t[n, i])
-        np.tanh(t[n, i], out=t[n, i])
+        np.divide(U, cap, out=t_n_i)
+        np.tanh(t_n_i, out=t_n_i)
         # S[n,i,j] = t[n,i,j]*cap
-        S = np.multiply(cap, t[n, i], out=A_exp[n, i])
+        S = np.multiply(cap, t_n_i, out=A_exp_n_i)
         A_masked = S
         if causal:
             np.copyto(A_masked, -math.inf, where=np.arange(i.start, i.stop)[:, None] < np.arange(T_k))
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        np.subtract(A_masked, A_exp_top[..., None], out=A_exp[n, i])
-        np.exp(A_exp[n, i], out=A_exp[n, i])
-        A_sum[n, i] = np.maximum(A_exp[n, i].sum(axis=-1), 1)
+        np.subtract(A_masked, A_exp_top[..., None], out=A_exp_n_i)
+        np.exp(A_exp_n_i, out=A_exp_n_i)
+        A_sum[n, i] = np.maximum(A_exp_n_i.sum(axis=-1), 1)
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp[n, i], V[n], out=O[n, i])
-        O[n, i] /= A_sum[n, i][..., None]
+        np.matmul(A_exp_n_i, V[n], out=O_n_i)
+        O_n_i /= A_sum[n, i][..., None]
 
     def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
+        O_n_i = O[n, i]
         U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, T_k), rows):
@@ -112,11 +116,11 @@ def attention_softcap_forward(
             A_sum_so_far = A_sum_so_far + A_exp[n, i, j].sum(axis=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp[n, i, j], V[n, j], out=O[n, i] if first else room(1, n, i, d_v))
+            O_tile = np.matmul(A_exp[n, i, j], V[n, j], out=O_n_i if first else room(1, n, i, d_v))
             if not first:
-                O[n, i] += O_tile
+                O_n_i += O_tile
         A_sum[n, i] = or_one(A_sum_so_far)
-        O[n, i] /= A_sum[n, i][..., None]
+        O_n_i /= A_sum[n, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     U_bound = math.sqrt(cap**2) * 1
@@ -162,8 +166,11 @@ def attention_softcap_backward(
 
     def dU_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        dO_divided = np.divide(dO[n, i], A_sum[n, i][..., None], out=room(0, n, i, d_v))
-        dU_part = np.einsum("nic,nic->ni", O[n, i], dO[n, i]) / A_sum[n, i]
+        dO_n_i = dO[n, i]
+        A_sum_n_i = A_sum[n, i]
+        dQ_n_i = dQ[n, i]
+        dO_divided = np.divide(dO_n_i, A_sum_n_i[..., None], out=room(0, n, i, d_v))
+        dU_part = dot_rows(O[n, i], dO_n_i) / A_sum_n_i
         dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(1, n, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # dU[n,i,j] = (1 - t[n,i,j]**2)*(-Sum_c(O[n,i,c]*dO[n,i,c]) + dA[n,i,j])*A[n,i,j]
@@ -176,9 +183,9 @@ def attention_softcap_backward(
             dU *= dU_part_2
             dU *= A_exp[n, i, j]
             # dQ[n,i,a] = Sum_j(K[n,j,a]*dU[n,i,j])/sqrt(d_k)
-            dQ_tile = np.matmul(dU, K[n, j], out=dQ[n, i] if first else room(3, n, i, d_k))
+            dQ_tile = np.matmul(dU, K[n, j], out=dQ_n_i if first else room(3, n, i, d_k))
             if not first:
-                dQ[n, i] += dQ_tile
+                dQ_n_i += dQ_tile
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
             dK_block = np.matmul(dU.swapaxes(-1, -2), dK_part, out=room(3, n, j, d_k))
@@ -187,7 +194,7 @@ def attention_softcap_backward(
             #     by A = A_exp / A_sum, divided before the product
             dV_block = np.matmul(A_exp[n, i, j].swapaxes(-1, -2), dO_divided, out=room(2, n, j, d_v))
             dV[part, n, j] += dV_block
-        dQ[n, i] /= math.sqrt(d_k)
+        dQ_n_i /= math.sqrt(d_k)
 
     workspace.sweep(dU_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -238,6 +245,7 @@ def attention_softcap_lean_forward(
 
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        O_n_i = O[n, i]
         U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         A_exp_top_so_far = np.full((), -math.inf, dtype)
         A_sum_so_far = np.zeros((), dtype)
@@ -265,7 +273,7 @@ def attention_softcap_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = np.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
-                O[n, i] *= A_exp_top_factor[..., None]
+                O_n_i *= A_exp_top_factor[..., None]
             A_exp_top_so_far = A_exp_top_tile
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, n, i, j))
@@ -273,15 +281,16 @@ def attention_softcap_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[n, j], out=O[n, i] if first else room(2, n, i, d_v))
+            O_tile = np.matmul(A_exp, V[n, j], out=O_n_i if first else room(2, n, i, d_v))
             if not first:
-                O[n, i] += O_tile
+                O_n_i += O_tile
         A_exp_top[n, i] = A_exp_top_so_far
         A_sum[n, i] = np.maximum(A_sum_so_far, 1)
-        O[n, i] /= A_sum[n, i][..., None]
+        O_n_i /= A_sum[n, i][..., None]
 
     def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
+        O_n_i = O[n, i]
         U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         A_exp_top[n, i] = 0
         A_sum_so_far = np.zeros((), dtype)
@@ -303,11 +312,11 @@ def attention_softcap_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[n, j], out=O[n, i] if first else room(2, n, i, d_v))
+            O_tile = np.matmul(A_exp, V[n, j], out=O_n_i if first else room(2, n, i, d_v))
             if not first:
-                O[n, i] += O_tile
+                O_n_i += O_tile
         A_sum[n, i] = or_one(A_sum_so_far)
-        O[n, i] /= A_sum[n, i][..., None]
+        O_n_i /= A_sum[n, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     U_bound = math.sqrt(cap**2) * 1
@@ -353,10 +362,14 @@ def attention_softcap_lean_backward(
 
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        dO_divided = np.divide(dO[n, i], A_sum[n, i][..., None], out=room(1, n, i, d_v))
-        dU_part = np.einsum("nic,nic->ni", O[n, i], dO[n, i]) / A_sum[n, i]
-        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(2, n, i, d_k))
+        Q_n_i = Q[n, i]
+        dO_n_i = dO[n, i]
+        A_sum_n_i = A_sum[n, i]
+        dQ_n_i = dQ[n, i]
+        U_part = np.divide(Q_n_i, math.sqrt(d_k), out=room(0, n, i, d_k))
+        dO_divided = np.divide(dO_n_i, A_sum_n_i[..., None], out=room(1, n, i, d_v))
+        dU_part = dot_rows(O[n, i], dO_n_i) / A_sum_n_i
+        dK_part = np.divide(Q_n_i, math.sqrt(d_k), out=room(2, n, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
@@ -387,9 +400,9 @@ def attention_softcap_lean_backward(
             dU *= dU_part_2
             dU *= A_exp
             # dQ[n,i,a] = Sum_j(K[n,j,a]*dU[n,i,j])/sqrt(d_k)
-            dQ_tile = np.matmul(dU, K[n, j], out=dQ[n, i] if first else room(5, n, i, d_k))
+            dQ_tile = np.matmul(dU, K[n, j], out=dQ_n_i if first else room(5, n, i, d_k))
             if not first:
-                dQ[n, i] += dQ_tile
+                dQ_n_i += dQ_tile
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
             dK_block = np.matmul(dU.swapaxes(-1, -2), dK_part, out=room(5, n, j, d_k))
@@ -398,7 +411,7 @@ def attention_softcap_lean_backward(
             #     by A = A_exp / A_sum, divided before the product
             dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, j, d_v))
             dV[part, n, j] += dV_block
-        dQ[n, i] /= math.sqrt(d_k)
+        dQ_n_i /= math.sqrt(d_k)
 
     workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)

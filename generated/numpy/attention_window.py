@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -59,6 +59,7 @@ def attention_window_forward(
 
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        O_n_i = O[n, i]
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
@@ -88,11 +89,12 @@ def attention_window_forward(
         A_sum[n, i] = np.maximum(A_exp[n, i, j].sum(axis=-1), 1)
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp[n, i, j], V[n, j], out=O[n, i])
-        O[n, i] /= A_sum[n, i][..., None]
+        np.matmul(A_exp[n, i, j], V[n, j], out=O_n_i)
+        O_n_i /= A_sum[n, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
+        O_n_i = O[n, i]
         S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
@@ -114,16 +116,16 @@ def attention_window_forward(
             A_sum_so_far = A_sum_so_far + A_exp[n, i, j].sum(axis=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp[n, i, j], V[n, j], out=O[n, i] if first else room(1, n, i, d_v))
+            O_tile = np.matmul(A_exp[n, i, j], V[n, j], out=O_n_i if first else room(1, n, i, d_v))
             if not first:
-                O[n, i] += O_tile
+                O_n_i += O_tile
         A_sum[n, i] = or_one(A_sum_so_far)
-        O[n, i] /= A_sum[n, i][..., None]
+        O_n_i /= A_sum[n, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("nia,nia->ni", Q, Q)).max(axis=(0, 1), initial=-math.inf)
-    ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("nja,nja->nj", K, K)).max(axis=(0, 1), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1), initial=-math.inf)
+    ) / math.sqrt(d_k) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1), initial=-math.inf))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, lots=(N,), matrices=True
     )
@@ -157,8 +159,11 @@ def attention_window_backward(
 
     def dS_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        dO_divided = np.divide(dO[n, i], A_sum[n, i][..., None], out=room(0, n, i, d_v))
-        dS_part = np.einsum("nic,nic->ni", O[n, i], dO[n, i]) / A_sum[n, i]
+        dO_n_i = dO[n, i]
+        A_sum_n_i = A_sum[n, i]
+        dQ_n_i = dQ[n, i]
+        dO_divided = np.divide(dO_n_i, A_sum_n_i[..., None], out=room(0, n, i, d_v))
+        dS_part = dot_rows(O[n, i], dO_n_i) / A_sum_n_i
         dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(1, n, i, d_k))
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
@@ -168,9 +173,9 @@ def attention_window_backward(
             dS -= dS_part[..., None]
             dS *= A_exp[n, i, j]
             # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
-            dQ_tile = np.matmul(dS, K[n, j], out=dQ[n, i] if first else room(3, n, i, d_k))
+            dQ_tile = np.matmul(dS, K[n, j], out=dQ_n_i if first else room(3, n, i, d_k))
             if not first:
-                dQ[n, i] += dQ_tile
+                dQ_n_i += dQ_tile
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
             dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n, j, d_k))
@@ -179,7 +184,7 @@ def attention_window_backward(
             #     by A = A_exp / A_sum, divided before the product
             dV_block = np.matmul(A_exp[n, i, j].swapaxes(-1, -2), dO_divided, out=room(2, n, j, d_v))
             dV[part, n, j] += dV_block
-        dQ[n, i] /= math.sqrt(d_k)
+        dQ_n_i /= math.sqrt(d_k)
 
     workspace.sweep(dS_block, T, rows, (), (), T, dtype, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
@@ -223,6 +228,7 @@ def attention_window_lean_forward(
 
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        O_n_i = O[n, i]
         S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         A_exp_top_so_far = np.full((), -math.inf, dtype)
         A_sum_so_far = np.zeros((), dtype)
@@ -254,7 +260,7 @@ def attention_window_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = np.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
-                O[n, i] *= A_exp_top_factor[..., None]
+                O_n_i *= A_exp_top_factor[..., None]
             A_exp_top_so_far = A_exp_top_tile
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, n, i, j))
@@ -262,15 +268,16 @@ def attention_window_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[n, j], out=O[n, i] if first else room(2, n, i, d_v))
+            O_tile = np.matmul(A_exp, V[n, j], out=O_n_i if first else room(2, n, i, d_v))
             if not first:
-                O[n, i] += O_tile
+                O_n_i += O_tile
         A_exp_top[n, i] = A_exp_top_so_far
         A_sum[n, i] = np.maximum(A_sum_so_far, 1)
-        O[n, i] /= A_sum[n, i][..., None]
+        O_n_i /= A_sum[n, i][..., None]
 
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
+        O_n_i = O[n, i]
         S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         A_exp_top[n, i] = 0
         A_sum_so_far = np.zeros((), dtype)
@@ -293,16 +300,16 @@ def attention_window_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[n, j], out=O[n, i] if first else room(2, n, i, d_v))
+            O_tile = np.matmul(A_exp, V[n, j], out=O_n_i if first else room(2, n, i, d_v))
             if not first:
-                O[n, i] += O_tile
+                O_n_i += O_tile
         A_sum[n, i] = or_one(A_sum_so_far)
-        O[n, i] /= A_sum[n, i][..., None]
+        O_n_i /= A_sum[n, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("nia,nia->ni", Q, Q)).max(axis=(0, 1), initial=-math.inf)
-    ) / math.sqrt(d_k) * float(np.sqrt(np.einsum("nja,nja->nj", K, K)).max(axis=(0, 1), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1), initial=-math.inf)
+    ) / math.sqrt(d_k) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1), initial=-math.inf))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, lots=(N,), matrices=True
     )
@@ -337,10 +344,14 @@ def attention_window_lean_backward(
 
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        dO_divided = np.divide(dO[n, i], A_sum[n, i][..., None], out=room(1, n, i, d_v))
-        dS_part = np.einsum("nic,nic->ni", O[n, i], dO[n, i]) / A_sum[n, i]
-        dK_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(2, n, i, d_k))
+        Q_n_i = Q[n, i]
+        dO_n_i = dO[n, i]
+        A_sum_n_i = A_sum[n, i]
+        dQ_n_i = dQ[n, i]
+        S_part = np.divide(Q_n_i, math.sqrt(d_k), out=room(0, n, i, d_k))
+        dO_divided = np.divide(dO_n_i, A_sum_n_i[..., None], out=room(1, n, i, d_v))
+        dS_part = dot_rows(O[n, i], dO_n_i) / A_sum_n_i
+        dK_part = np.divide(Q_n_i, math.sqrt(d_k), out=room(2, n, i, d_k))
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
@@ -372,9 +383,9 @@ def attention_window_lean_backward(
             dS -= dS_part[..., None]
             dS *= A_exp
             # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
-            dQ_tile = np.matmul(dS, K[n, j], out=dQ[n, i] if first else room(5, n, i, d_k))
+            dQ_tile = np.matmul(dS, K[n, j], out=dQ_n_i if first else room(5, n, i, d_k))
             if not first:
-                dQ[n, i] += dQ_tile
+                dQ_n_i += dQ_tile
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
             dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, n, j, d_k))
@@ -383,7 +394,7 @@ def attention_window_lean_backward(
             #     by A = A_exp / A_sum, divided before the product
             dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(4, n, j, d_v))
             dV[part, n, j] += dV_block
-        dQ[n, i] /= math.sqrt(d_k)
+        dQ_n_i /= math.sqrt(d_k)
 
     workspace.sweep(S_block, T, rows, (), (), T, dtype, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, add_rows, bind, cast, incoming, restore
 
 
 def batch_norm_forward(
@@ -48,11 +48,11 @@ def batch_norm_forward(
     leading = bound.leading
     types = bound.types
     # mu[c] = mean(x[n,c], over=n)   (C,)
-    mu = x.sum(axis=0) / N
+    mu = add_rows(x) / N
     xc_part = x - mu
     # xc[n,c] = -mu[c] + x[n,c]   (N, C)
     #     by Sum_n(-mu[c] + x[n,c]) = 0, subtracted once more
-    xc = xc_part - xc_part.sum(axis=0) / N
+    xc = xc_part - add_rows(xc_part) / N
     # r[c] = 1/sqrt(mean(xc[n,c]**2, over=n) + eps)   (C,)
     r = 1 / np.sqrt(np.einsum("nc,nc->c", xc, xc) / N + eps)
     # xhat[n,c] = r[c]*xc[n,c]   (N, C)
@@ -80,7 +80,7 @@ def batch_norm_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     # dgamma[c] = Sum_n(dy[n,c]*xhat[n,c])   (C,)
     dgamma = np.einsum("nc,nc->c", dy, xhat)
     # dbeta[c] = Sum_n(dy[n,c])   (C,)
-    dbeta = dy.sum(axis=0)
+    dbeta = add_rows(dy)
     # dx[n,c] = (-dbeta[c]/N - dgamma[c]*xhat[n,c]/N + dy[n,c])*gamma[c]*r[c]   (N, C)
     #     by dxc, dmu written in
     dx = gamma * r * (dy - dgamma / N * xhat - dbeta / N)

@@ -23,7 +23,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming
+from .runtime import Array, Saved, add_rows, bind, cast, dot_rows, incoming
 from .workspace import Room, Workspace, bounded
 
 
@@ -55,35 +55,37 @@ def clip_loss_forward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
         S_part = np.divide(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        np.matmul(S_part, B.T, out=S[i])
+        np.matmul(S_part, B.T, out=S_i)
         # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
-        R_top[i] = S[i].max(axis=-1)
-        R_log_exp = np.subtract(S[i], R_top[i][..., None], out=room(0, i, N))
+        R_top[i] = S_i.max(axis=-1)
+        R_log_exp = np.subtract(S_i, R_top[i][..., None], out=room(0, i, N))
         np.exp(R_log_exp, out=R_log_exp)
         R_log[i] = np.log(R_log_exp.sum(axis=-1))
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        S_i = S[i]
         S_part = np.divide(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        np.matmul(S_part, B.T, out=S[i])
+        np.matmul(S_part, B.T, out=S_i)
         # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
         R_top[i] = 0
-        R_log_exp = np.exp(S[i], out=room(0, i, N))
+        R_log_exp = np.exp(S_i, out=room(0, i, N))
         R_log[i] = np.log(R_log_exp.sum(axis=-1))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("ic,ic->i", A, A)).max(axis=-1)
-    ) / math.sqrt(tau**2) * float(np.sqrt(np.einsum("jc,jc->j", B, B)).max(axis=-1))
+        np.sqrt(dot_rows(A, A)).max(axis=-1)
+    ) / math.sqrt(tau**2) * float(np.sqrt(dot_rows(B, B)).max(axis=-1))
     workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows_2, (), (), N, dtype)
     # C[j] = logsumexp(S[i,j], over=i) = C_top + C_log   (N,)
     C_top = S.max(axis=0)
-    C_log = np.log(np.exp(S - C_top).sum(axis=0))
+    C_log = np.log(add_rows(np.exp(S - C_top)))
     # rows = Sum_i(-S[i,i] + R[i])/N
     rows = (R_top - S[np.arange(N), np.arange(N)] + R_log).sum(axis=-1) / N
     # columns = Sum_j(-S[j,j] + C[j])/N
@@ -129,26 +131,28 @@ def clip_loss_backward(
 
     def dS_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
+        dA_i = dA[i]
         # dS[i,j] = dR[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) + dC[j]*exp(S[i,j])/Sum_i_2(exp(S[i_2,j])) - [i =
         #     j]*dcolumns/N - [i = j]*drows/N
-        dS = np.subtract(S[i], C_top, out=room(0, i, N))
+        dS = np.subtract(S_i, C_top, out=room(0, i, N))
         np.exp(dS, out=dS)
-        np.multiply(dC * np.exp(-C_log), dS, out=dS)
-        dS_part = np.subtract(S[i], R_top[i][..., None], out=room(3, i, N))
+        dS *= dC * np.exp(-C_log)
+        dS_part = np.subtract(S_i, R_top[i][..., None], out=room(3, i, N))
         np.exp(dS_part, out=dS_part)
-        np.multiply((dR * np.exp(-R_log[i]))[..., None], dS_part, out=dS_part)
+        dS_part *= (dR * np.exp(-R_log[i]))[..., None]
         dS += dS_part
         dS[np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= (dcolumns + drows) / N
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
-        np.matmul(dS, B, out=dA[i])
-        dA[i] /= tau
+        np.matmul(dS, B, out=dA_i)
+        dA_i /= tau
         dB_part = np.divide(A[i], tau, out=room(1, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
         dB_block = np.matmul(dS.T, dB_part, out=room(2, N, d))
         dB[part] += dB_block
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part] += -(np.einsum("ij,ij->", S[i], dS) / tau)
+        dtau[part] += -(np.einsum("ij,ij->", S_i, dS) / tau)
 
     workspace.sweep(dS_block, N, rows_2, (), (), N, dtype, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(axis=0)
@@ -186,35 +190,37 @@ def clip_loss_lean_forward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
         S_part = np.divide(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        np.matmul(S_part, B.T, out=S[i])
+        np.matmul(S_part, B.T, out=S_i)
         # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
-        R_top[i] = S[i].max(axis=-1)
-        R_log_exp = np.subtract(S[i], R_top[i][..., None], out=room(0, i, N))
+        R_top[i] = S_i.max(axis=-1)
+        R_log_exp = np.subtract(S_i, R_top[i][..., None], out=room(0, i, N))
         np.exp(R_log_exp, out=R_log_exp)
         R_log[i] = np.log(R_log_exp.sum(axis=-1))
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        S_i = S[i]
         S_part = np.divide(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        np.matmul(S_part, B.T, out=S[i])
+        np.matmul(S_part, B.T, out=S_i)
         # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
         R_top[i] = 0
-        R_log_exp = np.exp(S[i], out=room(0, i, N))
+        R_log_exp = np.exp(S_i, out=room(0, i, N))
         R_log[i] = np.log(R_log_exp.sum(axis=-1))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("ic,ic->i", A, A)).max(axis=-1)
-    ) / math.sqrt(tau**2) * float(np.sqrt(np.einsum("jc,jc->j", B, B)).max(axis=-1))
+        np.sqrt(dot_rows(A, A)).max(axis=-1)
+    ) / math.sqrt(tau**2) * float(np.sqrt(dot_rows(B, B)).max(axis=-1))
     workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows_2, (), (), N, dtype)
     # C[j] = logsumexp(S[i,j], over=i) = C_top + C_log   (N,)
     C_top = S.max(axis=0)
-    C_log = np.log(np.exp(S - C_top).sum(axis=0))
+    C_log = np.log(add_rows(np.exp(S - C_top)))
     # rows = Sum_i(-S[i,i] + R[i])/N
     rows = (R_top - S[np.arange(N), np.arange(N)] + R_log).sum(axis=-1) / N
     # columns = Sum_j(-S[j,j] + C[j])/N
@@ -260,7 +266,9 @@ def clip_loss_lean_backward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
-        S_part = np.divide(A[i], tau, out=room(0, i, d))
+        A_i = A[i]
+        dA_i = dA[i]
+        S_part = np.divide(A_i, tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
         S = np.matmul(S_part, B.T, out=room(1, i, N))
@@ -268,16 +276,16 @@ def clip_loss_lean_backward(
         #     j]*dcolumns/N - [i = j]*drows/N
         dS = np.subtract(S, C_top, out=room(0, i, N))
         np.exp(dS, out=dS)
-        np.multiply(dC * np.exp(-C_log), dS, out=dS)
+        dS *= dC * np.exp(-C_log)
         dS_part = np.subtract(S, R_top[i][..., None], out=room(4, i, N))
         np.exp(dS_part, out=dS_part)
-        np.multiply((dR * np.exp(-R_log[i]))[..., None], dS_part, out=dS_part)
+        dS_part *= (dR * np.exp(-R_log[i]))[..., None]
         dS += dS_part
         dS[np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= (dcolumns + drows) / N
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
-        np.matmul(dS, B, out=dA[i])
-        dA[i] /= tau
-        dB_part = np.divide(A[i], tau, out=room(2, i, d))
+        np.matmul(dS, B, out=dA_i)
+        dA_i /= tau
+        dB_part = np.divide(A_i, tau, out=room(2, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
         dB_block = np.matmul(dS.T, dB_part, out=room(3, N, d))
@@ -324,7 +332,7 @@ def clip_loss_value_and_gradient(
     # C[j] = logsumexp(S[i,j], over=i) = C_top + C_log   (N,)
     C_top = S.max(axis=0)
     C_log_exp = np.exp(S - C_top)
-    C_log_sum = C_log_exp.sum(axis=0)
+    C_log_sum = add_rows(C_log_exp)
     C_log = np.log(C_log_sum)
     # rows = Sum_i(-S[i,i] + R[i])/N
     rows = (R_top - S[np.arange(N), np.arange(N)] + R_log).sum(axis=-1) / N

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -60,22 +60,28 @@ def cosine_similarity_forward(
 
     def unit_v_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        v_n = v[n]
+        w_n = w[n]
+        p_n = p[n]
+        q_n = q[n]
+        unit_v_n = unit_v[n]
+        unit_w_n = unit_w[n]
         # p[n] = Sum_a(v[n,a]**2)
-        p[n] = np.einsum("na,na->n", v[n], v[n])
+        p[n] = dot_rows(v_n, v_n)
         # q[n] = Sum_a(w[n,a]**2)
-        q[n] = np.einsum("na,na->n", w[n], w[n])
-        length_v_part = np.sqrt(p[n])
+        q[n] = dot_rows(w_n, w_n)
+        length_v_part = np.sqrt(p_n)
         # length_v[n] = Max(eps, sqrt(p[n]))
-        length_v[n] = np.where(length_v_part <= eps, eps, np.sqrt(np.where(length_v_part > eps, p[n], 1)))
-        length_w_part = np.sqrt(q[n])
+        length_v[n] = np.where(length_v_part <= eps, eps, np.sqrt(np.where(length_v_part > eps, p_n, 1)))
+        length_w_part = np.sqrt(q_n)
         # length_w[n] = Max(eps, sqrt(q[n]))
-        length_w[n] = np.where(length_w_part <= eps, eps, np.sqrt(np.where(length_w_part > eps, q[n], 1)))
+        length_w[n] = np.where(length_w_part <= eps, eps, np.sqrt(np.where(length_w_part > eps, q_n, 1)))
         # unit_v[n,a] = v[n,a]/length_v[n]
-        np.divide(v[n], length_v[n][..., None], out=unit_v[n])
+        np.divide(v_n, length_v[n][..., None], out=unit_v_n)
         # unit_w[n,a] = w[n,a]/length_w[n]
-        np.divide(w[n], length_w[n][..., None], out=unit_w[n])
+        np.divide(w_n, length_w[n][..., None], out=unit_w_n)
         # y[n] = Sum_a(unit_v[n,a]*unit_w[n,a])
-        y[n] = np.einsum("na,na->n", unit_v[n], unit_w[n])
+        y[n] = dot_rows(unit_v_n, unit_w_n)
 
     workspace.sweep(unit_v_block, N, rows, (), (), d, dtype)
     saved = (leading, types, N, d, eps, p, q, length_v, length_w, unit_v, unit_w, y)
@@ -106,23 +112,30 @@ def cosine_similarity_backward(
 
     def dv_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dv_part = dy[n] * y[n]
+        dy_n = dy[n]
+        unit_w_n = unit_w[n]
+        dv_n = dv[n]
+        p_n = p[n]
+        unit_v_n = unit_v[n]
+        dw_n = dw[n]
+        q_n = q[n]
+        dv_part = dy_n * y[n]
         # dv[n,a] = dy[n]*unit_w[n,a]/length_v[n] - dy[n]*y[n]*unit_v[n,a]*[eps < sqrt(p[n])]/sqrt(p[n])
         #     by dunit_v, dp written in; v[n,a]/(length_v[n]*sqrt(p[n])) = unit_v[n,a]/sqrt(p[n])
-        np.multiply((dy[n] / length_v[n])[..., None], unit_w[n], out=dv[n])
+        np.multiply((dy_n / length_v[n])[..., None], unit_w_n, out=dv_n)
         part_part = np.multiply(
-            (dv_part / np.sqrt(np.where(np.sqrt(p[n]) > eps, p[n], 1)))[..., None], unit_v[n], out=room(0, n, d)
+            (dv_part / np.sqrt(np.where(np.sqrt(p_n) > eps, p_n, 1)))[..., None], unit_v_n, out=room(0, n, d)
         )
-        np.copyto(part_part, 0, where=np.sqrt(p[n])[..., None] <= eps)
-        dv[n] -= part_part
+        np.copyto(part_part, 0, where=np.sqrt(p_n)[..., None] <= eps)
+        dv_n -= part_part
         # dw[n,a] = dy[n]*unit_v[n,a]/length_w[n] - dy[n]*y[n]*unit_w[n,a]*[eps < sqrt(q[n])]/sqrt(q[n])
         #     by dunit_w, dq written in; w[n,a]/(length_w[n]*sqrt(q[n])) = unit_w[n,a]/sqrt(q[n])
-        np.multiply((dy[n] / length_w[n])[..., None], unit_v[n], out=dw[n])
+        np.multiply((dy_n / length_w[n])[..., None], unit_v_n, out=dw_n)
         part_part_2 = np.multiply(
-            (dv_part / np.sqrt(np.where(np.sqrt(q[n]) > eps, q[n], 1)))[..., None], unit_w[n], out=room(1, n, d)
+            (dv_part / np.sqrt(np.where(np.sqrt(q_n) > eps, q_n, 1)))[..., None], unit_w_n, out=room(1, n, d)
         )
-        np.copyto(part_part_2, 0, where=np.sqrt(q[n])[..., None] <= eps)
-        dw[n] -= part_part_2
+        np.copyto(part_part_2, 0, where=np.sqrt(q_n)[..., None] <= eps)
+        dw_n -= part_part_2
 
     workspace.sweep(dv_block, N, rows, (), (), d, dtype)
     return restore(dv, leading, types["v"]), restore(dw, leading, types["w"])

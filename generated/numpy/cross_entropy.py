@@ -53,9 +53,10 @@ def cross_entropy_forward(
 
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].max(axis=-1)
-        L_log_exp = np.subtract(z[n], L_top[n][..., None], out=room(0, n, V))
+        L_top[n] = z_n.max(axis=-1)
+        L_log_exp = np.subtract(z_n, L_top[n][..., None], out=room(0, n, V))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
 
@@ -90,11 +91,12 @@ def cross_entropy_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
-        np.subtract(z[n], L_top[n][..., None], out=dz[n])
-        np.exp(dz[n], out=dz[n])
-        np.multiply((dL * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-        dz[n][np.arange(n.stop - n.start), target[n]] -= dL
+        np.subtract(z[n], L_top[n][..., None], out=dz_n)
+        np.exp(dz_n, out=dz_n)
+        dz_n *= (dL * np.exp(-L_log[n]))[..., None]
+        dz_n[np.arange(n.stop - n.start), target[n]] -= dL
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
@@ -134,14 +136,16 @@ def cross_entropy_value_and_gradient(
 
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
+        dz_n = dz[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].max(axis=-1)
-        L_log_exp = np.subtract(z[n], L_top[n][..., None], out=dz[n])
+        L_top[n] = z_n.max(axis=-1)
+        L_log_exp = np.subtract(z_n, L_top[n][..., None], out=dz_n)
         np.exp(L_log_exp, out=L_log_exp)
         L_log_sum[n] = L_log_exp.sum(axis=-1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
-        np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
-        dz[n][np.arange(n.stop - n.start), target[n]] -= dL
+        np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz_n)
+        dz_n[np.arange(n.stop - n.start), target[n]] -= dL
 
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype)
     L_log = np.log(L_log_sum)

@@ -55,16 +55,19 @@ def cross_entropy_soft_forward(
 
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
+        L_top_n = L_top[n]
+        y_n = y[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].max(axis=-1)
-        L_log_exp = np.subtract(z[n], L_top[n][..., None], out=room(0, n, V))
+        L_top[n] = z_n.max(axis=-1)
+        L_log_exp = np.subtract(z_n, L_top_n[..., None], out=room(0, n, V))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
-        loss_masked = np.subtract(L_top[n][..., None], z[n], out=room(0, n, V))
+        loss_masked = np.subtract(L_top_n[..., None], z_n, out=room(0, n, V))
         loss_masked += L_log[n][..., None]
-        np.copyto(loss_masked, 0, where=y[n] == 0)
+        np.copyto(loss_masked, 0, where=y_n == 0)
         # loss = Sum_n,v((-z[n,v] + L[n])*y[n,v])/N
-        loss[part] += np.einsum("nv,nv->", y[n], loss_masked) / N
+        loss[part] += np.einsum("nv,nv->", y_n, loss_masked) / N
 
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, parts=parts)
     loss = loss[0] if parts == 1 else loss.sum(axis=0)
@@ -97,18 +100,24 @@ def cross_entropy_soft_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        y_n = y[n]
+        z_n = z[n]
+        L_top_n = L_top[n]
+        dz_n = dz[n]
+        L_log_n = L_log[n]
+        dy_n = dy[n]
         # dL[n] = dloss*Sum_v(y[n,v])/N
-        dL = dL_part * y[n].sum(axis=-1)
+        dL = dL_part * y_n.sum(axis=-1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - y[n,v]*dloss/N
-        np.subtract(z[n], L_top[n][..., None], out=dz[n])
-        np.exp(dz[n], out=dz[n])
-        np.multiply((dL * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-        part_part = np.multiply(dL_part, y[n], out=room(0, n, V))
-        dz[n] -= part_part
+        np.subtract(z_n, L_top_n[..., None], out=dz_n)
+        np.exp(dz_n, out=dz_n)
+        dz_n *= (dL * np.exp(-L_log_n))[..., None]
+        part_part = np.multiply(dL_part, y_n, out=room(0, n, V))
+        dz_n -= part_part
         # dy[n,v] = (-z[n,v] + L[n])*dloss/N
-        np.subtract(L_top[n][..., None], z[n], out=dy[n])
-        dy[n] += L_log[n][..., None]
-        np.multiply(dL_part, dy[n], out=dy[n])
+        np.subtract(L_top_n[..., None], z_n, out=dy_n)
+        dy_n += L_log_n[..., None]
+        dy_n *= dL_part
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]), restore(dy, leading, types["y"])
@@ -148,27 +157,31 @@ def cross_entropy_soft_value_and_gradient(
 
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
+        dz_n = dz[n]
+        dy_n = dy[n]
+        y_n = y[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top = z[n].max(axis=-1)
-        L_log_exp = np.subtract(z[n], L_top[..., None], out=dz[n])
+        L_top = z_n.max(axis=-1)
+        L_log_exp = np.subtract(z_n, L_top[..., None], out=dz_n)
         np.exp(L_log_exp, out=L_log_exp)
         L_log_sum = L_log_exp.sum(axis=-1)
         L_log = np.log(L_log_sum)
-        loss_part = np.subtract(L_top[..., None], z[n], out=dy[n])
+        loss_part = np.subtract(L_top[..., None], z_n, out=dy_n)
         loss_part += L_log[..., None]
         loss_masked = room(0, n, V)
         np.copyto(loss_masked, loss_part)
-        np.copyto(loss_masked, 0, where=y[n] == 0)
+        np.copyto(loss_masked, 0, where=y_n == 0)
         # loss = Sum_n,v((-z[n,v] + L[n])*y[n,v])/N
-        loss[part] += np.einsum("nv,nv->", y[n], loss_masked) / N
+        loss[part] += np.einsum("nv,nv->", y_n, loss_masked) / N
         # dL[n] = dloss*Sum_v(y[n,v])/N
-        dL = y[n].sum(axis=-1) / N
+        dL = y_n.sum(axis=-1) / N
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - y[n,v]*dloss/N
-        np.multiply((dL / L_log_sum)[..., None], L_log_exp, out=dz[n])
-        part_part = np.divide(y[n], N, out=room(1, n, V))
-        dz[n] -= part_part
+        np.multiply((dL / L_log_sum)[..., None], L_log_exp, out=dz_n)
+        part_part = np.divide(y_n, N, out=room(1, n, V))
+        dz_n -= part_part
         # dy[n,v] = (-z[n,v] + L[n])*dloss/N
-        np.divide(loss_part, N, out=dy[n])
+        np.divide(loss_part, N, out=dy_n)
 
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, parts=parts)
     loss = loss[0] if parts == 1 else loss.sum(axis=0)

@@ -57,9 +57,10 @@ def cross_entropy_sum_forward(
 
     def row_top_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        row_top_top[n] = z[n].max(axis=-1)
+        z_n = z[n]
+        row_top_top[n] = z_n.max(axis=-1)
         row_top[n] = np.maximum(row_top_top[n], np.finfo(dtype).min)
-        row_sum_exp = np.subtract(z[n], row_top[n][..., None], out=room(0, n, V))
+        row_sum_exp = np.subtract(z_n, row_top[n][..., None], out=room(0, n, V))
         np.exp(row_sum_exp, out=row_sum_exp)
         row_sum[n] = np.maximum(row_sum_exp.sum(axis=-1), 1)
 
@@ -105,12 +106,15 @@ def cross_entropy_sum_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
+        dz_part_n = dz_part[n]
+        keep_n = keep[n]
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*w[target[n]]*[keep[n] > 0]
-        np.subtract(z[n], row_top[n][..., None], out=dz[n])
-        np.exp(dz[n], out=dz[n])
-        np.multiply((dz_part[n] / row_sum[n])[..., None], dz[n], out=dz[n])
-        np.copyto(dz[n], 0, where=keep[n][..., None] <= 0)
-        dz[n][np.arange(n.stop - n.start), target[n]] -= np.where(keep[n] > 0, dz_part[n], 0)
+        np.subtract(z[n], row_top[n][..., None], out=dz_n)
+        np.exp(dz_n, out=dz_n)
+        dz_n *= (dz_part_n / row_sum[n])[..., None]
+        np.copyto(dz_n, 0, where=keep_n[..., None] <= 0)
+        dz_n[np.arange(n.stop - n.start), target[n]] -= np.where(keep_n > 0, dz_part_n, 0)
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
@@ -155,15 +159,18 @@ def cross_entropy_sum_value_and_gradient(
 
     def row_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        row_top[n] = z[n].max(axis=-1)
-        row_exp = np.subtract(z[n], np.maximum(row_top[n], np.finfo(dtype).min)[..., None], out=dz[n])
+        z_n = z[n]
+        dz_n = dz[n]
+        keep_n = keep[n]
+        row_top[n] = z_n.max(axis=-1)
+        row_exp = np.subtract(z_n, np.maximum(row_top[n], np.finfo(dtype).min)[..., None], out=dz_n)
         np.exp(row_exp, out=row_exp)
         row_sum[n] = np.maximum(row_exp.sum(axis=-1), 1)
         dz_part = drow * row_part[n]
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*w[target[n]]*[keep[n] > 0]
-        np.multiply((dz_part / row_sum[n])[..., None], row_exp, out=dz[n])
-        np.copyto(dz[n], 0, where=keep[n][..., None] <= 0)
-        dz[n][np.arange(n.stop - n.start), target[n]] -= np.where(keep[n] > 0, dz_part, 0)
+        np.multiply((dz_part / row_sum[n])[..., None], row_exp, out=dz_n)
+        np.copyto(dz_n, 0, where=keep_n[..., None] <= 0)
+        dz_n[np.arange(n.stop - n.start), target[n]] -= np.where(keep_n > 0, dz_part, 0)
 
     workspace.sweep(row_exp_block, N, rows, (), (), V, dtype)
     # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)   (N,)

@@ -59,18 +59,17 @@ def cross_entropy_weighted_forward(
 
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].max(axis=-1)
-        L_log_exp = np.subtract(z[n], L_top[n][..., None], out=room(0, n, V))
+        L_top[n] = z_n.max(axis=-1)
+        L_log_exp = np.subtract(z_n, L_top[n][..., None], out=room(0, n, V))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
 
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype)
     # loss = Sum_n((-z[n,target[n]] + L[n])*w[target[n]])/W
     loss = (
-        np.einsum(
-            "n,n->", W_part, np.where(W_part != 0, np.where(W_part != 0, L_top, 0) - z[np.arange(N), target] + L_log, 0)
-        )
+        np.where(W_part != 0, np.where(W_part != 0, L_top, 0) - z[np.arange(N), target] + L_log, 0) @ W_part
         / np.where(W != 0, W, 1)
     )
     saved = (leading, types, N, V, z, target, w, L_top, L_log, W)
@@ -101,12 +100,14 @@ def cross_entropy_weighted_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
+        dL_n = dL[n]
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - w[target[n]]*[v = target[n]]*dloss/W
         #     by w[target[n]]*dloss/W = dL[n]
-        np.subtract(z[n], L_top[n][..., None], out=dz[n])
-        np.exp(dz[n], out=dz[n])
-        np.multiply((dL[n] * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-        dz[n][np.arange(n.stop - n.start), target[n]] -= dL[n]
+        np.subtract(z[n], L_top[n][..., None], out=dz_n)
+        np.exp(dz_n, out=dz_n)
+        dz_n *= (dL_n * np.exp(-L_log[n]))[..., None]
+        dz_n[np.arange(n.stop - n.start), target[n]] -= dL_n
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
@@ -150,25 +151,25 @@ def cross_entropy_weighted_value_and_gradient(
 
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
+        dz_n = dz[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].max(axis=-1)
-        L_log_exp = np.subtract(z[n], L_top[n][..., None], out=dz[n])
+        L_top[n] = z_n.max(axis=-1)
+        L_log_exp = np.subtract(z_n, L_top[n][..., None], out=dz_n)
         np.exp(L_log_exp, out=L_log_exp)
         L_log_sum[n] = L_log_exp.sum(axis=-1)
         # dL[n] = w[target[n]]*dloss/W
         dL = W_part[n] / loss_masked
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - w[target[n]]*[v = target[n]]*dloss/W
         #     by w[target[n]]*dloss/W = dL[n]
-        np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
-        dz[n][np.arange(n.stop - n.start), target[n]] -= dL
+        np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz_n)
+        dz_n[np.arange(n.stop - n.start), target[n]] -= dL
 
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype)
     L_log = np.log(L_log_sum)
     # loss = Sum_n((-z[n,target[n]] + L[n])*w[target[n]])/W
     loss = (
-        np.einsum(
-            "n,n->", W_part, np.where(W_part != 0, np.where(W_part != 0, L_top, 0) - z[np.arange(N), target] + L_log, 0)
-        )
+        np.where(W_part != 0, np.where(W_part != 0, L_top, 0) - z[np.arange(N), target] + L_log, 0) @ W_part
         / loss_masked
     )
     return cast(loss, bound.type), restore(dz, leading, bound.type)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -35,7 +35,7 @@ def dice_forward(p: np.ndarray, t: np.ndarray, *, eps: float = 1.0) -> tuple[np.
     leading = bound.leading
     types = bound.types
     # I[n] = Sum_i(p[n,i]*t[n,i])   (N,)
-    I = np.einsum("ni,ni->n", p, t)
+    I = dot_rows(p, t)
     # U[n] = Sum_i(p[n,i]) + Sum_i(t[n,i])   (N,)
     U = p.sum(axis=-1) + t.sum(axis=-1)
     # D[n] = (2*I[n] + eps)/(U[n] + eps)   (N,)
@@ -64,11 +64,12 @@ def dice_backward(dD: np.ndarray, saved: Saved, *, workspace: Workspace | None =
 
     def dp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dp_n = dp[n]
         # dp[n,i] = (-D[n] + 2*t[n,i])*dD[n]/(U[n] + eps)
         #     by dU, dI written in
-        np.multiply(2, t[n], out=dp[n])
-        dp[n] -= D[n][..., None]
-        np.multiply((dD[n] / (U[n] + eps))[..., None], dp[n], out=dp[n])
+        np.multiply(2, t[n], out=dp_n)
+        dp_n -= D[n][..., None]
+        dp_n *= (dD[n] / (U[n] + eps))[..., None]
 
     workspace.sweep(dp_block, N, rows, (), (), M, dtype)
     return restore(dp, leading, types["p"]),

@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, bind, cast, dot_rows, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -55,30 +55,32 @@ def distillation_forward(
 
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        log_p_part = np.divide(z[n], temperature, out=log_p[n])
+        log_p_n = log_p[n]
+        q_n = q[n]
+        log_p_part = np.divide(z[n], temperature, out=log_p_n)
         log_p_part_2_top = log_p_part.max(axis=-1, initial=-math.inf)
-        log_p_part_2 = np.subtract(log_p_part, log_p_part_2_top[..., None], out=log_p[n])
-        log_p_exp = np.exp(log_p_part_2, out=room(0, n, V))
+        log_p_part_2 = np.subtract(log_p_part, log_p_part_2_top[..., None], out=log_p_n)
+        log_p_exp = np.exp(log_p_part_2, out=q_n)
         log_p_part_3 = np.log(np.maximum(log_p_exp.sum(axis=-1), 1))
         # log_p[n,v] = log_softmax(z[n,v]/temperature, over=v)
-        np.subtract(log_p_part_2, log_p_part_3[..., None], out=log_p[n])
+        np.subtract(log_p_part_2, log_p_part_3[..., None], out=log_p_n)
         log_q_part = np.divide(t[n], temperature, out=room(0, n, V))
         log_q_part_2_top = log_q_part.max(axis=-1, initial=-math.inf)
         log_q_part_2 = np.subtract(log_q_part, log_q_part_2_top[..., None], out=room(0, n, V))
-        log_q_exp = np.exp(log_q_part_2, out=room(1, n, V))
+        log_q_exp = np.exp(log_q_part_2, out=q_n)
         log_q_part_3 = np.log(np.maximum(log_q_exp.sum(axis=-1), 1))
         # log_q[n,v] = log_softmax(t[n,v]/temperature, over=v)
         log_q = np.subtract(log_q_part_2, log_q_part_3[..., None], out=room(0, n, V))
         # q[n,v] = softmax(t[n,v]/temperature, over=v)
-        np.exp(log_q, out=q[n])
+        np.exp(log_q, out=q_n)
         KL_part = log_q
-        np.copyto(KL_part, 0, where=q[n] == 0)
-        KL_part_part = room(2, n, V)
-        np.copyto(KL_part_part, log_p[n])
-        np.copyto(KL_part_part, 0, where=q[n] == 0)
+        np.copyto(KL_part, 0, where=q_n == 0)
+        KL_part_part = room(1, n, V)
+        np.copyto(KL_part_part, log_p_n)
+        np.copyto(KL_part_part, 0, where=q_n == 0)
         KL_part -= KL_part_part
         # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
-        KL[n] = np.einsum("nv,nv->n", KL_part, q[n])
+        KL[n] = dot_rows(KL_part, q_n)
 
     workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype)
     # loss = temperature**2*Sum_n(KL[n])/N
@@ -109,14 +111,15 @@ def distillation_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
         # dz[n,v_1] = -(-exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) + q[n,v_1])*dloss*temperature/N
         #     by dlog_p written in;
         #     temperature*Sum_v(q[n,v])*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) =
         #     temperature*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature))
-        np.exp(log_p[n], out=dz[n])
-        np.subtract(q[n], dz[n], out=dz[n])
-        np.multiply(temperature / N * dloss, dz[n], out=dz[n])
-        np.negative(dz[n], out=dz[n])
+        np.exp(log_p[n], out=dz_n)
+        np.subtract(q[n], dz_n, out=dz_n)
+        dz_n *= temperature / N * dloss
+        np.negative(dz_n, out=dz_n)
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
@@ -155,30 +158,32 @@ def distillation_value_and_gradient(
 
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        log_p_part = np.divide(z[n], temperature, out=log_p[n])
+        log_p_n = log_p[n]
+        q_n = q[n]
+        log_p_part = np.divide(z[n], temperature, out=log_p_n)
         log_p_part_2_top = log_p_part.max(axis=-1, initial=-math.inf)
-        log_p_part_2 = np.subtract(log_p_part, log_p_part_2_top[..., None], out=log_p[n])
-        log_p_exp = np.exp(log_p_part_2, out=room(0, n, V))
+        log_p_part_2 = np.subtract(log_p_part, log_p_part_2_top[..., None], out=log_p_n)
+        log_p_exp = np.exp(log_p_part_2, out=q_n)
         log_p_part_3 = np.log(np.maximum(log_p_exp.sum(axis=-1), 1))
         # log_p[n,v] = log_softmax(z[n,v]/temperature, over=v)
-        np.subtract(log_p_part_2, log_p_part_3[..., None], out=log_p[n])
+        np.subtract(log_p_part_2, log_p_part_3[..., None], out=log_p_n)
         log_q_part = np.divide(t[n], temperature, out=room(0, n, V))
         log_q_part_2_top = log_q_part.max(axis=-1, initial=-math.inf)
         log_q_part_2 = np.subtract(log_q_part, log_q_part_2_top[..., None], out=room(0, n, V))
-        log_q_exp = np.exp(log_q_part_2, out=room(1, n, V))
+        log_q_exp = np.exp(log_q_part_2, out=q_n)
         log_q_part_3 = np.log(np.maximum(log_q_exp.sum(axis=-1), 1))
         # log_q[n,v] = log_softmax(t[n,v]/temperature, over=v)
         log_q = np.subtract(log_q_part_2, log_q_part_3[..., None], out=room(0, n, V))
         # q[n,v] = softmax(t[n,v]/temperature, over=v)
-        np.exp(log_q, out=q[n])
+        np.exp(log_q, out=q_n)
         KL_part = log_q
-        np.copyto(KL_part, 0, where=q[n] == 0)
-        KL_part_part = room(2, n, V)
-        np.copyto(KL_part_part, log_p[n])
-        np.copyto(KL_part_part, 0, where=q[n] == 0)
+        np.copyto(KL_part, 0, where=q_n == 0)
+        KL_part_part = room(1, n, V)
+        np.copyto(KL_part_part, log_p_n)
+        np.copyto(KL_part_part, 0, where=q_n == 0)
         KL_part -= KL_part_part
         # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
-        KL[n] = np.einsum("nv,nv->n", KL_part, q[n])
+        KL[n] = dot_rows(KL_part, q_n)
 
     workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype)
     # loss = temperature**2*Sum_n(KL[n])/N
@@ -188,14 +193,15 @@ def distillation_value_and_gradient(
 
     def dz_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
+        dz_n_2 = dz[n_2]
         # dz[n,v_1] = -(-exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) + q[n,v_1])*dloss*temperature/N
         #     by dlog_p written in;
         #     temperature*Sum_v(q[n,v])*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) =
         #     temperature*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature))
-        np.exp(log_p[n_2], out=dz[n_2])
-        np.subtract(q[n_2], dz[n_2], out=dz[n_2])
-        np.multiply(temperature / N, dz[n_2], out=dz[n_2])
-        np.negative(dz[n_2], out=dz[n_2])
+        np.exp(log_p[n_2], out=dz_n_2)
+        np.subtract(q[n_2], dz_n_2, out=dz_n_2)
+        dz_n_2 *= temperature / N
+        np.negative(dz_n_2, out=dz_n_2)
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return cast(loss, bound.type), restore(dz, leading, bound.type)

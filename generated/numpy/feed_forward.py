@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
+from .runtime import Array, Saved, add_rows, bind, cast, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
 from .workspace import Room, Workspace
 
 
@@ -65,16 +65,20 @@ def feed_forward_forward(
 
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        u_n = u[n]
+        Phi_n = Phi[n]
+        h_n = h[n]
+        y_n = y[n]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
-        np.matmul(x[n], W_1.T, out=u[n])
-        u[n] += b_1
+        np.matmul(x[n], W_1.T, out=u_n)
+        u_n += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        normal_cdf(u[n], out=Phi[n])
+        normal_cdf(u_n, out=Phi_n)
         # h[n,f] = Phi[n,f]*u[n,f]
-        scaled_normal_cdf(u[n], Phi[n], out=h[n])
+        scaled_normal_cdf(u_n, Phi_n, out=h_n)
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
-        np.matmul(h[n], W_2.T, out=y[n])
-        y[n] += b_2
+        np.matmul(h_n, W_2.T, out=y_n)
+        y_n += b_2
 
     workspace.sweep(u_block, N, rows, (), (), F, dtype)
     saved = (leading, types, C, F, N, x, W_1, W_2, u, Phi, h)
@@ -103,7 +107,7 @@ def feed_forward_backward(
     dtype = dy.dtype
     workspace = workspace or Workspace()
     # db_2[c] = Sum_n(dy[n,c])   (C,)
-    db_2 = dy.sum(axis=0)
+    db_2 = add_rows(dy)
     rows = workspace.rows(N, F, matrices=True)
     dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
@@ -113,14 +117,16 @@ def feed_forward_backward(
 
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dy_n = dy[n]
+        u_n = u[n]
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
-        dh = np.matmul(dy[n], W_2, out=room(0, n, F))
+        dh = np.matmul(dy_n, W_2, out=room(0, n, F))
         du_exp = room(1, n, F)
-        exp_at(u[n], (0, 0, -0.5, 0), out=du_exp)
+        exp_at(u_n, (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = np.multiply(du_exp, u[n], out=room(1, n, F))
-        np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), du, out=du)
+        du = np.multiply(du_exp, u_n, out=room(1, n, F))
+        du *= 0.5 * math.sqrt(2) / math.sqrt(math.pi)
         du += Phi[n]
         du *= dh
         # dx[n,c] = Sum_f(W_1[f,c]*du[n,f])
@@ -129,9 +135,9 @@ def feed_forward_backward(
         dW_1_block = np.matmul(du.T, x[n], out=room(0, F, C))
         dW_1[part] += dW_1_block
         # db_1[f] = Sum_n(du[n,f])
-        db_1[part] += du.sum(axis=0)
+        db_1[part] += add_rows(du)
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_2_block = np.matmul(dy[n].T, h[n], out=room(0, C, F))
+        dW_2_block = np.matmul(dy_n.T, h[n], out=room(0, C, F))
         dW_2[part] += dW_2_block
 
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts=parts)
@@ -189,6 +195,7 @@ def feed_forward_lean_forward(
 
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        y_n = y[n]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
         u = np.matmul(x[n], W_1.T, out=room(0, n, F))
         u += b_1
@@ -199,8 +206,8 @@ def feed_forward_lean_forward(
         h = room(0, n, F)
         scaled_normal_cdf(u, Phi, out=h)
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
-        np.matmul(h, W_2.T, out=y[n])
-        y[n] += b_2
+        np.matmul(h, W_2.T, out=y_n)
+        y_n += b_2
 
     workspace.sweep(u_block, N, rows, (), (), F, dtype)
     saved = (leading, types, C, F, N, x, W_1, b_1, W_2)
@@ -229,7 +236,7 @@ def feed_forward_lean_backward(
     dtype = dy.dtype
     workspace = workspace or Workspace()
     # db_2[c] = Sum_n(dy[n,c])   (C,)
-    db_2 = dy.sum(axis=0)
+    db_2 = add_rows(dy)
     rows = workspace.rows(N, F, matrices=True)
     dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
@@ -239,8 +246,10 @@ def feed_forward_lean_backward(
 
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        x_n = x[n]
+        dy_n = dy[n]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
-        u = np.matmul(x[n], W_1.T, out=room(0, n, F))
+        u = np.matmul(x_n, W_1.T, out=room(0, n, F))
         u += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         Phi = room(1, n, F)
@@ -249,24 +258,24 @@ def feed_forward_lean_backward(
         h = room(2, n, F)
         scaled_normal_cdf(u, Phi, out=h)
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
-        dh = np.matmul(dy[n], W_2, out=room(3, n, F))
+        dh = np.matmul(dy_n, W_2, out=room(3, n, F))
         du_exp = room(4, n, F)
         exp_at(u, (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
         du = np.multiply(du_exp, u, out=room(4, n, F))
-        np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), du, out=du)
+        du *= 0.5 * math.sqrt(2) / math.sqrt(math.pi)
         du += Phi
         du *= dh
         # dx[n,c] = Sum_f(W_1[f,c]*du[n,f])
         np.matmul(du, W_1, out=dx[n])
         # dW_1[f,c] = Sum_n(du[n,f]*x[n,c])
-        dW_1_block = np.matmul(du.T, x[n], out=room(0, F, C))
+        dW_1_block = np.matmul(du.T, x_n, out=room(0, F, C))
         dW_1[part] += dW_1_block
         # db_1[f] = Sum_n(du[n,f])
-        db_1[part] += du.sum(axis=0)
+        db_1[part] += add_rows(du)
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_2_block = np.matmul(dy[n].T, h, out=room(0, C, F))
+        dW_2_block = np.matmul(dy_n.T, h, out=room(0, C, F))
         dW_2[part] += dW_2_block
 
     workspace.sweep(u_block, N, rows, (), (), F, dtype, parts=parts)

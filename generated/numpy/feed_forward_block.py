@@ -24,7 +24,9 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
+from .runtime import (
+    Array, Saved, add_rows, bind, cast, dot_rows, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf,
+)
 from .workspace import Room, Workspace
 
 
@@ -74,6 +76,7 @@ def feed_forward_block_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
+    share_of_C = np.full((C,), 1 / C, dtype)
     rows = workspace.rows(N, C, matrices=True)
     r = workspace.empty((N,), dtype)
     xhat = workspace.empty((N, C), dtype)
@@ -85,31 +88,38 @@ def feed_forward_block_forward(
 
     def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        x_n = x[n]
+        xhat_n = xhat[n]
+        z_n = z[n]
+        u_n = u[n]
+        Phi_n = Phi[n]
+        h_n = h[n]
+        y_n = y[n]
         # mu[n] = mean(x[n,c], over=c)
-        mu = x[n].sum(axis=-1) / C
-        xc_part = np.subtract(x[n], mu[..., None], out=xhat[n])
-        xc_part_2 = xc_part.sum(axis=-1) / C
+        mu = np.dot(x_n, share_of_C)
+        xc_part = np.subtract(x_n, mu[..., None], out=xhat_n)
+        xc_sum = np.dot(xc_part, share_of_C)
         # xc[n,c] = -mu[n] + x[n,c]
         #     by Sum_c(-mu[n] + x[n,c]) = 0, subtracted once more
-        xc = np.subtract(xc_part, xc_part_2[..., None], out=xhat[n])
+        xc = np.subtract(xc_part, xc_sum[..., None], out=xhat_n)
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
-        r[n] = 1 / np.sqrt(np.einsum("nc,nc->n", xc, xc) / C + eps)
+        r[n] = 1 / np.sqrt(dot_rows(xc, xc) / C + eps)
         # xhat[n,c] = r[n]*xc[n,c]
-        np.multiply(r[n][..., None], xc, out=xhat[n])
+        np.multiply(r[n][..., None], xc, out=xhat_n)
         # z[n,c] = gamma[c]*xhat[n,c] + beta[c]
-        np.multiply(gamma, xhat[n], out=z[n])
-        z[n] += beta
+        np.multiply(gamma, xhat_n, out=z_n)
+        z_n += beta
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
-        np.matmul(z[n], W_1.T, out=u[n])
-        u[n] += b_1
+        np.matmul(z_n, W_1.T, out=u_n)
+        u_n += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        normal_cdf(u[n], out=Phi[n])
+        normal_cdf(u_n, out=Phi_n)
         # h[n,f] = Phi[n,f]*u[n,f]
-        scaled_normal_cdf(u[n], Phi[n], out=h[n])
+        scaled_normal_cdf(u_n, Phi_n, out=h_n)
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
-        np.matmul(h[n], W_2.T, out=y[n])
-        np.add(x[n], y[n], out=y[n])
-        y[n] += b_2
+        np.matmul(h_n, W_2.T, out=y_n)
+        y_n += x_n
+        y_n += b_2
 
     workspace.sweep(xc_part_block, N, rows, (), (), C, dtype)
     saved = (leading, types, C, F, N, gamma, W_1, W_2, r, xhat, z, u, Phi, h)
@@ -140,8 +150,9 @@ def feed_forward_block_backward(
     dy = incoming("feed_forward_block_backward", "dy", dy, leading, (C,), like=gamma)
     dtype = dy.dtype
     workspace = workspace or Workspace()
+    gamma_over_C = gamma / C
     # db_2[c] = Sum_n(dy[n,c])   (C,)
-    db_2 = dy.sum(axis=0)
+    db_2 = add_rows(dy)
     rows = workspace.rows(N, F, matrices=True)
     dz = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
@@ -151,14 +162,16 @@ def feed_forward_block_backward(
 
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dy_n = dy[n]
+        u_n = u[n]
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
-        dh = np.matmul(dy[n], W_2, out=room(0, n, F))
+        dh = np.matmul(dy_n, W_2, out=room(0, n, F))
         du_exp = room(1, n, F)
-        exp_at(u[n], (0, 0, -0.5, 0), out=du_exp)
+        exp_at(u_n, (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = np.multiply(du_exp, u[n], out=room(1, n, F))
-        np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), du, out=du)
+        du = np.multiply(du_exp, u_n, out=room(1, n, F))
+        du *= 0.5 * math.sqrt(2) / math.sqrt(math.pi)
         du += Phi[n]
         du *= dh
         # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
@@ -167,9 +180,9 @@ def feed_forward_block_backward(
         dW_1_block = np.matmul(du.T, z[n], out=room(0, F, C))
         dW_1[part] += dW_1_block
         # db_1[f] = Sum_n(du[n,f])
-        db_1[part] += du.sum(axis=0)
+        db_1[part] += add_rows(du)
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_2_block = np.matmul(dy[n].T, h[n], out=room(0, C, F))
+        dW_2_block = np.matmul(dy_n.T, h[n], out=room(0, C, F))
         dW_2[part] += dW_2_block
 
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts=parts)
@@ -182,26 +195,29 @@ def feed_forward_block_backward(
     dgamma = np.zeros((parts, C), dtype)
     dbeta = np.zeros((parts, C), dtype)
 
-    def dxhat_block(room: Room, part: int, n_2: slice) -> None:
+    def dz_xhat_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
-        # dxhat[n,c] = gamma[c]*dz[n,c]
-        dxhat = np.multiply(gamma, dz[n_2], out=room(0, n_2, C))
-        dx_part = np.einsum("nc,nc->n", dxhat, xhat[n_2]) / C
-        dx_part_2 = dxhat.sum(axis=-1) / C
+        dz_n_2 = dz[n_2]
+        xhat_n_2 = xhat[n_2]
+        dx_n_2 = dx[n_2]
+        dz_xhat = np.multiply(dz_n_2, xhat_n_2, out=dx_n_2)
+        # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
+        dgamma[part] += add_rows(dz_xhat)
+        dx_sum = np.dot(dz_xhat, gamma_over_C)
+        dx_sum_2 = np.dot(dz_n_2, gamma_over_C)
         # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n] +
         #     dy[n,c]
-        #     by dxc, dmu written in
-        np.multiply(dx_part[..., None], xhat[n_2], out=dx[n_2])
-        np.subtract(dxhat, dx[n_2], out=dx[n_2])
-        dx[n_2] -= dx_part_2[..., None]
-        np.multiply(r[n_2][..., None], dx[n_2], out=dx[n_2])
-        dx[n_2] += dy[n_2]
-        # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
-        dgamma[part] += np.einsum("nc,nc->c", dz[n_2], xhat[n_2])
+        #     by dxc, dmu written in; dxhat[n,c] = gamma[c]*dz[n,c] written in
+        np.multiply(gamma, dz_n_2, out=dx_n_2)
+        part_part = np.multiply(dx_sum[..., None], xhat_n_2, out=room(0, n_2, C))
+        dx_n_2 -= part_part
+        dx_n_2 -= dx_sum_2[..., None]
+        dx_n_2 *= r[n_2][..., None]
+        dx_n_2 += dy[n_2]
         # dbeta[c] = Sum_n(dz[n,c])
-        dbeta[part] += dz[n_2].sum(axis=0)
+        dbeta[part] += add_rows(dz_n_2)
 
-    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, parts=parts)
+    workspace.sweep(dz_xhat_block, N, rows, (), (), C, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)
     return (
@@ -261,6 +277,7 @@ def feed_forward_block_lean_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
+    share_of_C = np.full((C,), 1 / C, dtype)
     rows = workspace.rows(N, C)
     r = workspace.empty((N,), dtype)
     xhat = workspace.empty((N, C), dtype)
@@ -268,20 +285,23 @@ def feed_forward_block_lean_forward(
 
     def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        x_n = x[n]
+        xhat_n = xhat[n]
+        z_n = z[n]
         # mu[n] = mean(x[n,c], over=c)
-        mu = x[n].sum(axis=-1) / C
-        xc_part = np.subtract(x[n], mu[..., None], out=xhat[n])
-        xc_part_2 = xc_part.sum(axis=-1) / C
+        mu = np.dot(x_n, share_of_C)
+        xc_part = np.subtract(x_n, mu[..., None], out=xhat_n)
+        xc_sum = np.dot(xc_part, share_of_C)
         # xc[n,c] = -mu[n] + x[n,c]
         #     by Sum_c(-mu[n] + x[n,c]) = 0, subtracted once more
-        xc = np.subtract(xc_part, xc_part_2[..., None], out=xhat[n])
+        xc = np.subtract(xc_part, xc_sum[..., None], out=xhat_n)
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
-        r[n] = 1 / np.sqrt(np.einsum("nc,nc->n", xc, xc) / C + eps)
+        r[n] = 1 / np.sqrt(dot_rows(xc, xc) / C + eps)
         # xhat[n,c] = r[n]*xc[n,c]
-        np.multiply(r[n][..., None], xc, out=xhat[n])
+        np.multiply(r[n][..., None], xc, out=xhat_n)
         # z[n,c] = gamma[c]*xhat[n,c] + beta[c]
-        np.multiply(gamma, xhat[n], out=z[n])
-        z[n] += beta
+        np.multiply(gamma, xhat_n, out=z_n)
+        z_n += beta
 
     workspace.sweep(xc_part_block, N, rows, (), (), C, dtype)
     rows = workspace.rows(N, F, matrices=True)
@@ -289,6 +309,7 @@ def feed_forward_block_lean_forward(
 
     def u_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
+        y_n_2 = y[n_2]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
         u = np.matmul(z[n_2], W_1.T, out=room(0, n_2, F))
         u += b_1
@@ -299,9 +320,9 @@ def feed_forward_block_lean_forward(
         h = room(0, n_2, F)
         scaled_normal_cdf(u, Phi, out=h)
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
-        np.matmul(h, W_2.T, out=y[n_2])
-        np.add(x[n_2], y[n_2], out=y[n_2])
-        y[n_2] += b_2
+        np.matmul(h, W_2.T, out=y_n_2)
+        y_n_2 += x[n_2]
+        y_n_2 += b_2
 
     workspace.sweep(u_block, N, rows, (), (), F, dtype)
     saved = (leading, types, C, F, N, gamma, W_1, b_1, W_2, r, xhat, z)
@@ -332,8 +353,9 @@ def feed_forward_block_lean_backward(
     dy = incoming("feed_forward_block_lean_backward", "dy", dy, leading, (C,), like=gamma)
     dtype = dy.dtype
     workspace = workspace or Workspace()
+    gamma_over_C = gamma / C
     # db_2[c] = Sum_n(dy[n,c])   (C,)
-    db_2 = dy.sum(axis=0)
+    db_2 = add_rows(dy)
     rows = workspace.rows(N, F, matrices=True)
     dz = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
@@ -343,8 +365,10 @@ def feed_forward_block_lean_backward(
 
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
+        dy_n = dy[n]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
-        u = np.matmul(z[n], W_1.T, out=room(0, n, F))
+        u = np.matmul(z_n, W_1.T, out=room(0, n, F))
         u += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         Phi = room(1, n, F)
@@ -353,24 +377,24 @@ def feed_forward_block_lean_backward(
         h = room(2, n, F)
         scaled_normal_cdf(u, Phi, out=h)
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
-        dh = np.matmul(dy[n], W_2, out=room(3, n, F))
+        dh = np.matmul(dy_n, W_2, out=room(3, n, F))
         du_exp = room(4, n, F)
         exp_at(u, (0, 0, -0.5, 0), out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
         du = np.multiply(du_exp, u, out=room(4, n, F))
-        np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), du, out=du)
+        du *= 0.5 * math.sqrt(2) / math.sqrt(math.pi)
         du += Phi
         du *= dh
         # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
         np.matmul(du, W_1, out=dz[n])
         # dW_1[f,c] = Sum_n(du[n,f]*z[n,c])
-        dW_1_block = np.matmul(du.T, z[n], out=room(0, F, C))
+        dW_1_block = np.matmul(du.T, z_n, out=room(0, F, C))
         dW_1[part] += dW_1_block
         # db_1[f] = Sum_n(du[n,f])
-        db_1[part] += du.sum(axis=0)
+        db_1[part] += add_rows(du)
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_2_block = np.matmul(dy[n].T, h, out=room(0, C, F))
+        dW_2_block = np.matmul(dy_n.T, h, out=room(0, C, F))
         dW_2[part] += dW_2_block
 
     workspace.sweep(u_block, N, rows, (), (), F, dtype, parts=parts)
@@ -383,26 +407,29 @@ def feed_forward_block_lean_backward(
     dgamma = np.zeros((parts, C), dtype)
     dbeta = np.zeros((parts, C), dtype)
 
-    def dxhat_block(room: Room, part: int, n_2: slice) -> None:
+    def dz_xhat_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
-        # dxhat[n,c] = gamma[c]*dz[n,c]
-        dxhat = np.multiply(gamma, dz[n_2], out=room(0, n_2, C))
-        dx_part = np.einsum("nc,nc->n", dxhat, xhat[n_2]) / C
-        dx_part_2 = dxhat.sum(axis=-1) / C
+        dz_n_2 = dz[n_2]
+        xhat_n_2 = xhat[n_2]
+        dx_n_2 = dx[n_2]
+        dz_xhat = np.multiply(dz_n_2, xhat_n_2, out=dx_n_2)
+        # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
+        dgamma[part] += add_rows(dz_xhat)
+        dx_sum = np.dot(dz_xhat, gamma_over_C)
+        dx_sum_2 = np.dot(dz_n_2, gamma_over_C)
         # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n] +
         #     dy[n,c]
-        #     by dxc, dmu written in
-        np.multiply(dx_part[..., None], xhat[n_2], out=dx[n_2])
-        np.subtract(dxhat, dx[n_2], out=dx[n_2])
-        dx[n_2] -= dx_part_2[..., None]
-        np.multiply(r[n_2][..., None], dx[n_2], out=dx[n_2])
-        dx[n_2] += dy[n_2]
-        # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
-        dgamma[part] += np.einsum("nc,nc->c", dz[n_2], xhat[n_2])
+        #     by dxc, dmu written in; dxhat[n,c] = gamma[c]*dz[n,c] written in
+        np.multiply(gamma, dz_n_2, out=dx_n_2)
+        part_part = np.multiply(dx_sum[..., None], xhat_n_2, out=room(0, n_2, C))
+        dx_n_2 -= part_part
+        dx_n_2 -= dx_sum_2[..., None]
+        dx_n_2 *= r[n_2][..., None]
+        dx_n_2 += dy[n_2]
         # dbeta[c] = Sum_n(dz[n,c])
-        dbeta[part] += dz[n_2].sum(axis=0)
+        dbeta[part] += add_rows(dz_n_2)
 
-    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, parts=parts)
+    workspace.sweep(dz_xhat_block, N, rows, (), (), C, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)
     return (

@@ -31,7 +31,7 @@ def gradient_clipping(g: np.ndarray, *, most: float, eps: float = 1e-06) -> tupl
     bound = bind("gradient_clipping", Array("g", g, "N"))
     (g,) = bound.arrays
     # norm = sqrt(Sum_m(g[m]**2))
-    norm = np.sqrt(np.einsum("m,m->", g, g))
+    norm = np.sqrt(g @ g)
     scale_part = norm + eps
     # scale = where(norm + eps <= most, 1, most/(norm + eps))
     scale = np.where(scale_part <= most, 1, most * (1 / np.where(scale_part > most, scale_part, 1)))

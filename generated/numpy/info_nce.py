@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming
+from .runtime import Array, Saved, bind, cast, dot_rows, incoming
 from .workspace import Room, Workspace, bounded
 
 
@@ -51,31 +51,33 @@ def info_nce_forward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
         S_part = np.divide(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        np.matmul(S_part, B.T, out=S[i])
+        np.matmul(S_part, B.T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
-        L_top[i] = S[i].max(axis=-1)
-        L_log_exp = np.subtract(S[i], L_top[i][..., None], out=room(0, i, N))
+        L_top[i] = S_i.max(axis=-1)
+        L_log_exp = np.subtract(S_i, L_top[i][..., None], out=room(0, i, N))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        S_i = S[i]
         S_part = np.divide(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        np.matmul(S_part, B.T, out=S[i])
+        np.matmul(S_part, B.T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
-        L_log_exp = np.exp(S[i], out=room(0, i, N))
+        L_log_exp = np.exp(S_i, out=room(0, i, N))
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("ic,ic->i", A, A)).max(axis=-1)
-    ) / math.sqrt(tau**2) * float(np.sqrt(np.einsum("jc,jc->j", B, B)).max(axis=-1))
+        np.sqrt(dot_rows(A, A)).max(axis=-1)
+    ) / math.sqrt(tau**2) * float(np.sqrt(dot_rows(B, B)).max(axis=-1))
     workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[np.arange(N), np.arange(N)] + L_log).sum(axis=-1) / N
@@ -112,21 +114,23 @@ def info_nce_backward(
 
     def dS_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
+        dA_i = dA[i]
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
-        dS = np.subtract(S[i], L_top[i][..., None], out=room(0, i, N))
+        dS = np.subtract(S_i, L_top[i][..., None], out=room(0, i, N))
         np.exp(dS, out=dS)
-        np.multiply((dL * np.exp(-L_log[i]))[..., None], dS, out=dS)
+        dS *= (dL * np.exp(-L_log[i]))[..., None]
         dS[np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
-        np.matmul(dS, B, out=dA[i])
-        dA[i] /= tau
+        np.matmul(dS, B, out=dA_i)
+        dA_i /= tau
         dB_part = np.divide(A[i], tau, out=room(1, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
         dB_block = np.matmul(dS.T, dB_part, out=room(2, N, d))
         dB[part] += dB_block
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part] += -(np.einsum("ij,ij->", S[i], dS) / tau)
+        dtau[part] += -(np.einsum("ij,ij->", S_i, dS) / tau)
 
     workspace.sweep(dS_block, N, rows, (), (), N, dtype, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(axis=0)
@@ -162,31 +166,33 @@ def info_nce_lean_forward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
         S_part = np.divide(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        np.matmul(S_part, B.T, out=S[i])
+        np.matmul(S_part, B.T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
-        L_top[i] = S[i].max(axis=-1)
-        L_log_exp = np.subtract(S[i], L_top[i][..., None], out=room(0, i, N))
+        L_top[i] = S_i.max(axis=-1)
+        L_log_exp = np.subtract(S_i, L_top[i][..., None], out=room(0, i, N))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        S_i = S[i]
         S_part = np.divide(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        np.matmul(S_part, B.T, out=S[i])
+        np.matmul(S_part, B.T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
-        L_log_exp = np.exp(S[i], out=room(0, i, N))
+        L_log_exp = np.exp(S_i, out=room(0, i, N))
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("ic,ic->i", A, A)).max(axis=-1)
-    ) / math.sqrt(tau**2) * float(np.sqrt(np.einsum("jc,jc->j", B, B)).max(axis=-1))
+        np.sqrt(dot_rows(A, A)).max(axis=-1)
+    ) / math.sqrt(tau**2) * float(np.sqrt(dot_rows(B, B)).max(axis=-1))
     workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype)
     # loss = Sum_i(-S[i,i] + L[i])/N
     loss = (L_top - S[np.arange(N), np.arange(N)] + L_log).sum(axis=-1) / N
@@ -223,19 +229,21 @@ def info_nce_lean_backward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
-        S_part = np.divide(A[i], tau, out=room(0, i, d))
+        A_i = A[i]
+        dA_i = dA[i]
+        S_part = np.divide(A_i, tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
         S = np.matmul(S_part, B.T, out=room(1, i, N))
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
         dS = np.subtract(S, L_top[i][..., None], out=room(0, i, N))
         np.exp(dS, out=dS)
-        np.multiply((dL * np.exp(-L_log[i]))[..., None], dS, out=dS)
+        dS *= (dL * np.exp(-L_log[i]))[..., None]
         dS[np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
-        np.matmul(dS, B, out=dA[i])
-        dA[i] /= tau
-        dB_part = np.divide(A[i], tau, out=room(2, i, d))
+        np.matmul(dS, B, out=dA_i)
+        dA_i /= tau
+        dB_part = np.divide(A_i, tau, out=room(2, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
         dB_block = np.matmul(dS.T, dB_part, out=room(3, N, d))
@@ -286,27 +294,29 @@ def info_nce_value_and_gradient(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
+        dA_i = dA[i]
         S_part = np.divide(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        np.matmul(S_part, B.T, out=S[i])
+        np.matmul(S_part, B.T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
-        L_top[i] = S[i].max(axis=-1)
-        L_log_exp = np.subtract(S[i], L_top[i][..., None], out=room(1, i, N))
+        L_top[i] = S_i.max(axis=-1)
+        L_log_exp = np.subtract(S_i, L_top[i][..., None], out=room(1, i, N))
         np.exp(L_log_exp, out=L_log_exp)
         L_log_sum[i] = L_log_exp.sum(axis=-1)
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
         dS = np.multiply((dL / L_log_sum[i])[..., None], L_log_exp, out=room(1, i, N))
         dS[np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
-        np.matmul(dS, B, out=dA[i])
-        dA[i] /= tau
+        np.matmul(dS, B, out=dA_i)
+        dA_i /= tau
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
         dB_block = np.matmul(dS.T, S_part, out=room(2, N, d))
         dB[part] += dB_block
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part] += -(np.einsum("ij,ij->", S[i], dS) / tau)
+        dtau[part] += -(np.einsum("ij,ij->", S_i, dS) / tau)
 
     workspace.sweep(S_block, N, rows, (), (), N, dtype, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(axis=0)

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, add_at, bind, cast, incoming
+from .runtime import Array, Saved, add_at, bind, cast, dot_rows, incoming
 from .workspace import Room, Workspace, bounded
 
 
@@ -56,30 +56,32 @@ def info_nce_paired_forward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
         S_part = np.divide(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        np.matmul(S_part, Z[partner].T, out=S[i])
+        np.matmul(S_part, Z[partner].T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
-        L_top[i] = S[i].max(axis=-1)
-        L_log_exp = np.subtract(S[i], L_top[i][..., None], out=room(0, i, N))
+        L_top[i] = S_i.max(axis=-1)
+        L_log_exp = np.subtract(S_i, L_top[i][..., None], out=room(0, i, N))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        S_i = S[i]
         S_part = np.divide(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        np.matmul(S_part, Z[partner].T, out=S[i])
+        np.matmul(S_part, Z[partner].T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
-        L_log_exp = np.exp(S[i], out=room(0, i, N))
+        L_log_exp = np.exp(S_i, out=room(0, i, N))
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    S_bound = float(np.sqrt(np.einsum("ic,ic->i", Z, Z)).max(axis=-1)) / math.sqrt(tau**2) * float(
-        np.sqrt(np.einsum("jc,jc->j", Z[partner], Z[partner])).max(axis=-1)
+    S_bound = float(np.sqrt(dot_rows(Z, Z)).max(axis=-1)) / math.sqrt(tau**2) * float(
+        np.sqrt(dot_rows(Z[partner], Z[partner])).max(axis=-1)
     )
     workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype)
     # loss = Sum_i(-S[i,i] + L[i])/N
@@ -115,13 +117,15 @@ def info_nce_paired_backward(
 
     def dS_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
+        dS_i = dS[i]
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
-        np.subtract(S[i], L_top[i][..., None], out=dS[i])
-        np.exp(dS[i], out=dS[i])
-        np.multiply((dL * np.exp(-L_log[i]))[..., None], dS[i], out=dS[i])
-        dS[i][np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL
+        np.subtract(S_i, L_top[i][..., None], out=dS_i)
+        np.exp(dS_i, out=dS_i)
+        dS_i *= (dL * np.exp(-L_log[i]))[..., None]
+        dS_i[np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part] += -(np.einsum("ij,ij->", S[i], dS[i]) / tau)
+        dtau[part] += -(np.einsum("ij,ij->", S_i, dS_i) / tau)
 
     workspace.sweep(dS_block, N, rows, (), (), N, dtype, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
@@ -165,30 +169,32 @@ def info_nce_paired_lean_forward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
         S_part = np.divide(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        np.matmul(S_part, Z[partner].T, out=S[i])
+        np.matmul(S_part, Z[partner].T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
-        L_top[i] = S[i].max(axis=-1)
-        L_log_exp = np.subtract(S[i], L_top[i][..., None], out=room(0, i, N))
+        L_top[i] = S_i.max(axis=-1)
+        L_log_exp = np.subtract(S_i, L_top[i][..., None], out=room(0, i, N))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        S_i = S[i]
         S_part = np.divide(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        np.matmul(S_part, Z[partner].T, out=S[i])
+        np.matmul(S_part, Z[partner].T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
-        L_log_exp = np.exp(S[i], out=room(0, i, N))
+        L_log_exp = np.exp(S_i, out=room(0, i, N))
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    S_bound = float(np.sqrt(np.einsum("ic,ic->i", Z, Z)).max(axis=-1)) / math.sqrt(tau**2) * float(
-        np.sqrt(np.einsum("jc,jc->j", Z[partner], Z[partner])).max(axis=-1)
+    S_bound = float(np.sqrt(dot_rows(Z, Z)).max(axis=-1)) / math.sqrt(tau**2) * float(
+        np.sqrt(dot_rows(Z[partner], Z[partner])).max(axis=-1)
     )
     workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype)
     # loss = Sum_i(-S[i,i] + L[i])/N
@@ -224,17 +230,18 @@ def info_nce_paired_lean_backward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        dS_i = dS[i]
         S_part = np.divide(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
         S = np.matmul(S_part, Z[partner].T, out=room(1, i, N))
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
-        np.subtract(S, L_top[i][..., None], out=dS[i])
-        np.exp(dS[i], out=dS[i])
-        np.multiply((dL * np.exp(-L_log[i]))[..., None], dS[i], out=dS[i])
-        dS[i][np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL
+        np.subtract(S, L_top[i][..., None], out=dS_i)
+        np.exp(dS_i, out=dS_i)
+        dS_i *= (dL * np.exp(-L_log[i]))[..., None]
+        dS_i[np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part] += -(np.einsum("ij,ij->", S, dS[i]) / tau)
+        dtau[part] += -(np.einsum("ij,ij->", S, dS_i) / tau)
 
     workspace.sweep(S_block, N, rows, (), (), N, dtype, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)
@@ -284,40 +291,44 @@ def info_nce_paired_value_and_gradient(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
+        dS_i = dS[i]
         S_part_2 = np.divide(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        np.matmul(S_part_2, S_part.T, out=S[i])
+        np.matmul(S_part_2, S_part.T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
-        L_top[i] = S[i].max(axis=-1)
-        L_log_exp = np.subtract(S[i], L_top[i][..., None], out=dS[i])
+        L_top[i] = S_i.max(axis=-1)
+        L_log_exp = np.subtract(S_i, L_top[i][..., None], out=dS_i)
         np.exp(L_log_exp, out=L_log_exp)
         L_log_sum[i] = L_log_exp.sum(axis=-1)
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
-        np.multiply((dL / L_log_sum[i])[..., None], L_log_exp, out=dS[i])
-        dS[i][np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL
+        np.multiply((dL / L_log_sum[i])[..., None], L_log_exp, out=dS_i)
+        dS_i[np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part] += -(np.einsum("ij,ij->", S[i], dS[i]) / tau)
+        dtau[part] += -(np.einsum("ij,ij->", S_i, dS_i) / tau)
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        S_i = S[i]
+        dS_i = dS[i]
         S_part_2 = np.divide(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        np.matmul(S_part_2, S_part.T, out=S[i])
+        np.matmul(S_part_2, S_part.T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
-        L_log_exp = np.exp(S[i], out=dS[i])
+        L_log_exp = np.exp(S_i, out=dS_i)
         L_log_sum[i] = L_log_exp.sum(axis=-1)
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
-        np.multiply((dL / L_log_sum[i])[..., None], L_log_exp, out=dS[i])
-        dS[i][np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL
+        np.multiply((dL / L_log_sum[i])[..., None], L_log_exp, out=dS_i)
+        dS_i[np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part] += -(np.einsum("ij,ij->", S[i], dS[i]) / tau)
+        dtau[part] += -(np.einsum("ij,ij->", S_i, dS_i) / tau)
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    S_bound = float(np.sqrt(np.einsum("ic,ic->i", Z, Z)).max(axis=-1)) / math.sqrt(tau**2) * float(
-        np.sqrt(np.einsum("jc,jc->j", S_part, S_part)).max(axis=-1)
+    S_bound = float(np.sqrt(dot_rows(Z, Z)).max(axis=-1)) / math.sqrt(tau**2) * float(
+        np.sqrt(dot_rows(S_part, S_part)).max(axis=-1)
     )
     workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -44,36 +44,39 @@ def jensen_shannon_forward(
 
     def log_M_masked_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        X_n = X[n]
+        Y_n = Y[n]
+        log_M_n = log_M[n]
         log_M_masked = room(0, n, V)
-        np.copyto(log_M_masked, np.where(X[n] >= Y[n], X[n], Y[n]))
+        np.copyto(log_M_masked, np.where(X_n >= Y_n, X_n, Y_n))
         # log_M[n,v] = log((1 - b)*exp(X[n,v]) + b*exp(Y[n,v]))
-        np.subtract(X[n], log_M_masked, out=log_M[n])
-        np.exp(log_M[n], out=log_M[n])
-        np.multiply(1 - b, log_M[n], out=log_M[n])
-        part_part = np.subtract(Y[n], log_M_masked, out=room(4, n, V))
+        np.subtract(X_n, log_M_masked, out=log_M_n)
+        np.exp(log_M_n, out=log_M_n)
+        log_M_n *= 1 - b
+        part_part = np.subtract(Y_n, log_M_masked, out=room(4, n, V))
         np.exp(part_part, out=part_part)
-        np.multiply(b, part_part, out=part_part)
-        log_M[n] += part_part
-        np.log(log_M[n], out=log_M[n])
-        np.add(log_M_masked, log_M[n], out=log_M[n])
-        D_exp = np.exp(X[n], out=room(0, n, V))
-        D_exp_2 = np.exp(Y[n], out=room(1, n, V))
+        part_part *= b
+        log_M_n += part_part
+        np.log(log_M_n, out=log_M_n)
+        log_M_n += log_M_masked
+        D_exp = np.exp(X_n, out=room(0, n, V))
+        D_exp_2 = np.exp(Y_n, out=room(1, n, V))
         D_part = room(2, n, V)
-        np.copyto(D_part, X[n])
+        np.copyto(D_part, X_n)
         np.copyto(D_part, 0, where=D_exp == 0)
         D_part_part = room(5, n, V)
-        np.copyto(D_part_part, log_M[n])
+        np.copyto(D_part_part, log_M_n)
         np.copyto(D_part_part, 0, where=D_exp == 0)
         D_part -= D_part_part
         D_part_2 = room(3, n, V)
-        np.copyto(D_part_2, Y[n])
+        np.copyto(D_part_2, Y_n)
         np.copyto(D_part_2, 0, where=D_exp_2 == 0)
         D_part_2_part = room(6, n, V)
-        np.copyto(D_part_2_part, log_M[n])
+        np.copyto(D_part_2_part, log_M_n)
         np.copyto(D_part_2_part, 0, where=D_exp_2 == 0)
         D_part_2 -= D_part_2_part
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + X[n,v])*exp(X[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
-        D[n] = (1 - b) * np.einsum("nv,nv->n", D_part, D_exp) + b * np.einsum("nv,nv->n", D_part_2, D_exp_2)
+        D[n] = (1 - b) * dot_rows(D_part, D_exp) + b * dot_rows(D_part_2, D_exp_2)
 
     workspace.sweep(log_M_masked_block, N, rows, (), (), V, dtype)
     saved = (leading, types, N, V, b, X, log_M)
@@ -102,17 +105,19 @@ def jensen_shannon_backward(
 
     def dX_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dX_exp = np.exp(X[n], out=room(0, n, V))
+        X_n = X[n]
+        dX_n = dX[n]
+        dX_exp = np.exp(X_n, out=room(0, n, V))
         # dX[n,v] = (1 - b)*(-log_M[n,v] + X[n,v])*dD[n]*exp(X[n,v])
         #     by dlog_M written in
-        np.copyto(dX[n], X[n])
-        np.copyto(dX[n], 0, where=dX_exp == 0)
+        np.copyto(dX_n, X_n)
+        np.copyto(dX_n, 0, where=dX_exp == 0)
         part_part = room(1, n, V)
         np.copyto(part_part, log_M[n])
         np.copyto(part_part, 0, where=dX_exp == 0)
-        dX[n] -= part_part
-        np.multiply(((1 - b) * dD[n])[..., None], dX[n], out=dX[n])
-        dX[n] *= dX_exp
+        dX_n -= part_part
+        dX_n *= ((1 - b) * dD[n])[..., None]
+        dX_n *= dX_exp
 
     workspace.sweep(dX_exp_block, N, rows, (), (), V, dtype)
     return restore(dX, leading, types["X"]),

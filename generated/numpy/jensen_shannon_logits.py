@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -48,42 +48,46 @@ def jensen_shannon_logits_forward(
 
     def log_Q_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        log_Q_part_top = z[n].max(axis=-1, initial=-math.inf)
-        log_Q_part = np.subtract(z[n], log_Q_part_top[..., None], out=log_Q[n])
-        log_Q_exp = np.exp(log_Q_part, out=room(0, n, V))
+        z_n = z[n]
+        log_Q_n = log_Q[n]
+        log_M_n = log_M[n]
+        Y_n = Y[n]
+        log_Q_part_top = z_n.max(axis=-1, initial=-math.inf)
+        log_Q_part = np.subtract(z_n, log_Q_part_top[..., None], out=log_Q_n)
+        log_Q_exp = np.exp(log_Q_part, out=log_M_n)
         log_Q_part_2 = np.log(np.maximum(log_Q_exp.sum(axis=-1), 1))
         # log_Q[n,v] = log_softmax(z[n,v], over=v)
-        np.subtract(log_Q_part, log_Q_part_2[..., None], out=log_Q[n])
+        np.subtract(log_Q_part, log_Q_part_2[..., None], out=log_Q_n)
         log_M_masked = room(0, n, V)
-        np.copyto(log_M_masked, np.where(log_Q[n] >= Y[n], log_Q[n], Y[n]))
+        np.copyto(log_M_masked, np.where(log_Q_n >= Y_n, log_Q_n, Y_n))
         # log_M[n,v] = log((1 - b)*exp(log_Q[n,v]) + b*exp(Y[n,v]))
-        np.subtract(log_Q[n], log_M_masked, out=log_M[n])
-        np.exp(log_M[n], out=log_M[n])
-        np.multiply(1 - b, log_M[n], out=log_M[n])
-        part_part = np.subtract(Y[n], log_M_masked, out=room(4, n, V))
+        np.subtract(log_Q_n, log_M_masked, out=log_M_n)
+        np.exp(log_M_n, out=log_M_n)
+        log_M_n *= 1 - b
+        part_part = np.subtract(Y_n, log_M_masked, out=room(4, n, V))
         np.exp(part_part, out=part_part)
-        np.multiply(b, part_part, out=part_part)
-        log_M[n] += part_part
-        np.log(log_M[n], out=log_M[n])
-        np.add(log_M_masked, log_M[n], out=log_M[n])
-        D_exp = np.exp(log_Q[n], out=room(0, n, V))
-        D_exp_2 = np.exp(Y[n], out=room(1, n, V))
+        part_part *= b
+        log_M_n += part_part
+        np.log(log_M_n, out=log_M_n)
+        log_M_n += log_M_masked
+        D_exp = np.exp(log_Q_n, out=room(0, n, V))
+        D_exp_2 = np.exp(Y_n, out=room(1, n, V))
         D_part = room(2, n, V)
-        np.copyto(D_part, log_Q[n])
+        np.copyto(D_part, log_Q_n)
         np.copyto(D_part, 0, where=D_exp == 0)
         D_part_part = room(5, n, V)
-        np.copyto(D_part_part, log_M[n])
+        np.copyto(D_part_part, log_M_n)
         np.copyto(D_part_part, 0, where=D_exp == 0)
         D_part -= D_part_part
         D_part_2 = room(3, n, V)
-        np.copyto(D_part_2, Y[n])
+        np.copyto(D_part_2, Y_n)
         np.copyto(D_part_2, 0, where=D_exp_2 == 0)
         D_part_2_part = room(6, n, V)
-        np.copyto(D_part_2_part, log_M[n])
+        np.copyto(D_part_2_part, log_M_n)
         np.copyto(D_part_2_part, 0, where=D_exp_2 == 0)
         D_part_2 -= D_part_2_part
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + log_Q[n,v])*exp(log_Q[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
-        D[n] = (1 - b) * np.einsum("nv,nv->n", D_part, D_exp) + b * np.einsum("nv,nv->n", D_part_2, D_exp_2)
+        D[n] = (1 - b) * dot_rows(D_part, D_exp) + b * dot_rows(D_part_2, D_exp_2)
 
     workspace.sweep(log_Q_part_block, N, rows, (), (), V, dtype)
     saved = (leading, types, N, V, b, log_Q, log_M)
@@ -112,23 +116,25 @@ def jensen_shannon_logits_backward(
 
     def dlog_Q_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dlog_Q_exp = np.exp(log_Q[n], out=room(0, n, V))
+        log_Q_n = log_Q[n]
+        dz_n = dz[n]
+        dlog_Q_exp = np.exp(log_Q_n, out=room(0, n, V))
         # dlog_Q[n,v] = (1 - b)*(-log_M[n,v] + log_Q[n,v])*dD[n]*exp(log_Q[n,v])
         #     by dlog_M written in
         dlog_Q = room(1, n, V)
-        np.copyto(dlog_Q, log_Q[n])
+        np.copyto(dlog_Q, log_Q_n)
         np.copyto(dlog_Q, 0, where=dlog_Q_exp == 0)
         dlog_Q_part = room(2, n, V)
         np.copyto(dlog_Q_part, log_M[n])
         np.copyto(dlog_Q_part, 0, where=dlog_Q_exp == 0)
         dlog_Q -= dlog_Q_part
-        np.multiply(((1 - b) * dD[n])[..., None], dlog_Q, out=dlog_Q)
+        dlog_Q *= ((1 - b) * dD[n])[..., None]
         dlog_Q *= dlog_Q_exp
         dz_sum = dlog_Q.sum(axis=-1)
         # dz[n,v_1] = -Sum_v(dlog_Q[n,v])*exp(z[n,v_1])/Sum_v(exp(z[n,v])) + dlog_Q[n,v_1]
-        np.exp(log_Q[n], out=dz[n])
-        np.multiply(dz_sum[..., None], dz[n], out=dz[n])
-        np.subtract(dlog_Q, dz[n], out=dz[n])
+        np.exp(log_Q_n, out=dz_n)
+        dz_n *= dz_sum[..., None]
+        np.subtract(dlog_Q, dz_n, out=dz_n)
 
     workspace.sweep(dlog_Q_exp_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),

@@ -30,7 +30,7 @@ def kullback_leibler_forward(P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, 
     types = bound.types
     D_mask = P != 0
     # D = Sum_v((-log(Q[v]) + log(P[v]))*P[v])
-    D = np.einsum("v,v->", np.log(np.where(D_mask, P, 1)) - np.log(np.where(D_mask, Q, 1)), P)
+    D = P @ (np.log(np.where(D_mask, P, 1)) - np.log(np.where(D_mask, Q, 1)))
     saved = (types, P, Q)
     return cast(D, bound.type), saved
 
@@ -68,7 +68,7 @@ def kullback_leibler_value_and_gradient(P: np.ndarray, Q: np.ndarray) -> tuple[n
     D_mask = P != 0
     D_masked = np.where(D_mask, Q, 1)
     # D = Sum_v((-log(Q[v]) + log(P[v]))*P[v])
-    D = np.einsum("v,v->", np.log(np.where(D_mask, P, 1)) - np.log(D_masked), P)
+    D = P @ (np.log(np.where(D_mask, P, 1)) - np.log(D_masked))
     # dQ[v] = -P[v]*dD/Q[v]   (V,)
     dQ = -(P / D_masked)
     return cast(D, bound.type), cast(dQ, bound.type)

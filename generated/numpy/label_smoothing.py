@@ -57,12 +57,14 @@ def label_smoothing_forward(
 
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
+        L_top_n = L_top[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].max(axis=-1)
-        L_log_exp = np.subtract(z[n], L_top[n][..., None], out=room(0, n, V))
+        L_top[n] = z_n.max(axis=-1)
+        L_log_exp = np.subtract(z_n, L_top_n[..., None], out=room(0, n, V))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
-        uniform_part = np.subtract(L_top[n][..., None], z[n], out=room(0, n, V))
+        uniform_part = np.subtract(L_top_n[..., None], z_n, out=room(0, n, V))
         uniform_part += L_log[n][..., None]
         # uniform[n] = Sum_v(-z[n,v] + L[n])/V
         uniform[n] = uniform_part.sum(axis=-1) / V
@@ -104,12 +106,13 @@ def label_smoothing_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
         # dz[n,v] = -duniform[n]/V - dhard[n]*[v = target[n]] + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
-        np.subtract(z[n], L_top[n][..., None], out=dz[n])
-        np.exp(dz[n], out=dz[n])
-        np.multiply((dL * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-        dz[n] -= duniform / V
-        dz[n][np.arange(n.stop - n.start), target[n]] -= dhard
+        np.subtract(z[n], L_top[n][..., None], out=dz_n)
+        np.exp(dz_n, out=dz_n)
+        dz_n *= (dL * np.exp(-L_log[n]))[..., None]
+        dz_n -= duniform / V
+        dz_n[np.arange(n.stop - n.start), target[n]] -= dhard
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
@@ -155,20 +158,23 @@ def label_smoothing_value_and_gradient(
 
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
+        L_top_n = L_top[n]
+        dz_n = dz[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].max(axis=-1)
-        L_log_exp = np.subtract(z[n], L_top[n][..., None], out=dz[n])
+        L_top[n] = z_n.max(axis=-1)
+        L_log_exp = np.subtract(z_n, L_top_n[..., None], out=dz_n)
         np.exp(L_log_exp, out=L_log_exp)
         L_log_sum = L_log_exp.sum(axis=-1)
         L_log[n] = np.log(L_log_sum)
-        uniform_part = np.subtract(L_top[n][..., None], z[n], out=room(0, n, V))
+        uniform_part = np.subtract(L_top_n[..., None], z_n, out=room(0, n, V))
         uniform_part += L_log[n][..., None]
         # uniform[n] = Sum_v(-z[n,v] + L[n])/V
         uniform[n] = uniform_part.sum(axis=-1) / V
         # dz[n,v] = -duniform[n]/V - dhard[n]*[v = target[n]] + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
-        np.multiply((dL / L_log_sum)[..., None], L_log_exp, out=dz[n])
-        dz[n] -= duniform / V
-        dz[n][np.arange(n.stop - n.start), target[n]] -= dhard
+        np.multiply((dL / L_log_sum)[..., None], L_log_exp, out=dz_n)
+        dz_n -= duniform / V
+        dz_n[np.arange(n.stop - n.start), target[n]] -= dhard
 
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype)
     # hard[n] = -z[n,target[n]] + L[n]   (N,)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, add_rows, bind, cast, dot_rows, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -51,6 +51,7 @@ def layer_norm_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
+    share_of_C = np.full((C,), 1 / C, dtype)
     rows = workspace.rows(N, C)
     r = workspace.empty((N,), dtype)
     xhat = workspace.empty((N, C), dtype)
@@ -58,20 +59,23 @@ def layer_norm_forward(
 
     def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        x_n = x[n]
+        xhat_n = xhat[n]
+        y_n = y[n]
         # mu[n] = mean(x[n,c], over=c)
-        mu = x[n].sum(axis=-1) / C
-        xc_part = np.subtract(x[n], mu[..., None], out=xhat[n])
-        xc_part_2 = xc_part.sum(axis=-1) / C
+        mu = np.dot(x_n, share_of_C)
+        xc_part = np.subtract(x_n, mu[..., None], out=xhat_n)
+        xc_sum = np.dot(xc_part, share_of_C)
         # xc[n,c] = -mu[n] + x[n,c]
         #     by Sum_c(-mu[n] + x[n,c]) = 0, subtracted once more
-        xc = np.subtract(xc_part, xc_part_2[..., None], out=xhat[n])
+        xc = np.subtract(xc_part, xc_sum[..., None], out=xhat_n)
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
-        r[n] = 1 / np.sqrt(np.einsum("nc,nc->n", xc, xc) / C + eps)
+        r[n] = 1 / np.sqrt(dot_rows(xc, xc) / C + eps)
         # xhat[n,c] = r[n]*xc[n,c]
-        np.multiply(r[n][..., None], xc, out=xhat[n])
+        np.multiply(r[n][..., None], xc, out=xhat_n)
         # y[n,c] = gamma[c]*xhat[n,c] + beta[c]
-        np.multiply(gamma, xhat[n], out=y[n])
-        y[n] += beta
+        np.multiply(gamma, xhat_n, out=y_n)
+        y_n += beta
 
     workspace.sweep(xc_part_block, N, rows, (), (), C, dtype)
     saved = (leading, types, C, N, gamma, r, xhat)
@@ -97,30 +101,34 @@ def layer_norm_backward(
     dy = incoming("layer_norm_backward", "dy", dy, leading, (C,), like=gamma)
     dtype = dy.dtype
     workspace = workspace or Workspace()
+    gamma_over_C = gamma / C
     rows = workspace.rows(N, C)
     dx = workspace.empty((N, C), dtype)
     parts = workspace.parts(N, rows, (), ())
     dgamma = np.zeros((parts, C), dtype)
     dbeta = np.zeros((parts, C), dtype)
 
-    def dxhat_block(room: Room, part: int, n: slice) -> None:
+    def dy_xhat_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        # dxhat[n,c] = gamma[c]*dy[n,c]
-        dxhat = np.multiply(gamma, dy[n], out=room(0, n, C))
-        dx_part = np.einsum("nc,nc->n", dxhat, xhat[n]) / C
-        dx_part_2 = dxhat.sum(axis=-1) / C
-        # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n]
-        #     by dxc, dmu written in
-        np.multiply(dx_part[..., None], xhat[n], out=dx[n])
-        np.subtract(dxhat, dx[n], out=dx[n])
-        dx[n] -= dx_part_2[..., None]
-        np.multiply(r[n][..., None], dx[n], out=dx[n])
+        dy_n = dy[n]
+        xhat_n = xhat[n]
+        dx_n = dx[n]
+        dy_xhat = np.multiply(dy_n, xhat_n, out=dx_n)
         # dgamma[c] = Sum_n(dy[n,c]*xhat[n,c])
-        dgamma[part] += np.einsum("nc,nc->c", dy[n], xhat[n])
+        dgamma[part] += add_rows(dy_xhat)
+        dx_sum = np.dot(dy_xhat, gamma_over_C)
+        dx_sum_2 = np.dot(dy_n, gamma_over_C)
+        # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n]
+        #     by dxc, dmu written in; dxhat[n,c] = gamma[c]*dy[n,c] written in
+        np.multiply(gamma, dy_n, out=dx_n)
+        part_part = np.multiply(dx_sum[..., None], xhat_n, out=room(0, n, C))
+        dx_n -= part_part
+        dx_n -= dx_sum_2[..., None]
+        dx_n *= r[n][..., None]
         # dbeta[c] = Sum_n(dy[n,c])
-        dbeta[part] += dy[n].sum(axis=0)
+        dbeta[part] += add_rows(dy_n)
 
-    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, parts=parts)
+    workspace.sweep(dy_xhat_block, N, rows, (), (), C, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"]), cast(dbeta, types["beta"])

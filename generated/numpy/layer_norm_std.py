@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -44,6 +44,7 @@ def layer_norm_std_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
+    share_of_C = np.full((C,), 1 / C, dtype)
     rows = workspace.rows(N, C)
     xc = workspace.empty((N, C), dtype)
     s = workspace.empty((N,), dtype)
@@ -51,16 +52,18 @@ def layer_norm_std_forward(
 
     def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        xc_part_part = x[n].sum(axis=-1) / C
-        xc_part = np.subtract(x[n], xc_part_part[..., None], out=xc[n])
-        xc_part_2 = xc_part.sum(axis=-1) / C
+        x_n = x[n]
+        xc_n = xc[n]
+        xc_part_sum = np.dot(x_n, share_of_C)
+        xc_part = np.subtract(x_n, xc_part_sum[..., None], out=xc_n)
+        xc_sum = np.dot(xc_part, share_of_C)
         # xc[n,c] = -mean(x[n,c], over=c) + x[n,c]
         #     by Sum_c(-Sum_c_1(x[n,c_1])/C + x[n,c]) = 0, subtracted once more
-        np.subtract(xc_part, xc_part_2[..., None], out=xc[n])
+        np.subtract(xc_part, xc_sum[..., None], out=xc_n)
         # s[n] = sqrt(mean(xc[n,c]**2, over=c))
-        s[n] = np.sqrt(np.einsum("nc,nc->n", xc[n], xc[n])) / math.sqrt(C)
+        s[n] = np.sqrt(dot_rows(xc_n, xc_n)) / math.sqrt(C)
         # y[n,c] = xc[n,c]/(s[n] + eps)
-        np.divide(xc[n], (s[n] + eps)[..., None], out=y[n])
+        np.divide(xc_n, (s[n] + eps)[..., None], out=y[n])
 
     workspace.sweep(xc_part_block, N, rows, (), (), C, dtype)
     saved = (leading, types, C, N, eps, xc, s, y)
@@ -84,25 +87,29 @@ def layer_norm_std_backward(
     dy = incoming("layer_norm_std_backward", "dy", dy, leading, (C,), like=xc)
     dtype = dy.dtype
     workspace = workspace or Workspace()
+    share_of_C = np.full((C,), 1 / C, dtype)
     rows = workspace.rows(N, C)
     dx = workspace.empty((N, C), dtype)
 
     def dx_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dx_sum = np.einsum("nc,nc->n", xc[n], xc[n])
-        dx_part = np.einsum("nc,nc->n", dy[n], y[n]) * np.where(
+        xc_n = xc[n]
+        dy_n = dy[n]
+        dx_n = dx[n]
+        dx_sum = dot_rows(xc_n, xc_n)
+        dx_part = dot_rows(dy_n, y[n]) * np.where(
             dx_sum != 0, 1 / np.sqrt(np.where(dx_sum != 0, dx_sum, 1)), 0
         ) / math.sqrt(C)
-        dx_part_2 = dy[n].sum(axis=-1) / C
+        dx_sum_2 = np.dot(dy_n, share_of_C)
         # dx[n,c_1] = (-Sum_c(dy[n,c])/C -
         #     xc[n,c_1]*Sum_c_2(dy[n,c_2]*y[n,c_2])/(sqrt(C)*sqrt(Sum_c_2(xc[n,c_2]**2))) + dy[n,c_1])/(s[n] +
         #     eps)
         #     by dxc written in; Sum_c_1(dy[n,c_1]*y[n,c_1])*Sum_c(xc[n,c])/((s[n] +
         #     eps)*sqrt(Sum_c_2(xc[n,c_2]**2))) = 0
-        np.multiply(dx_part[..., None], xc[n], out=dx[n])
-        np.subtract(dy[n], dx[n], out=dx[n])
-        dx[n] -= dx_part_2[..., None]
-        dx[n] /= (s[n] + eps)[..., None]
+        np.multiply(dx_part[..., None], xc_n, out=dx_n)
+        np.subtract(dy_n, dx_n, out=dx_n)
+        dx_n -= dx_sum_2[..., None]
+        dx_n /= (s[n] + eps)[..., None]
 
     workspace.sweep(dx_block, N, rows, (), (), C, dtype)
     return restore(dx, leading, types["x"]),

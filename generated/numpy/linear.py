@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, add_rows, bind, cast, incoming, restore
 
 
 def linear_forward(x: np.ndarray, W: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -56,5 +56,5 @@ def linear_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     # dW[f,c] = Sum_n(dy[n,f]*x[n,c])   (F, C)
     dW = dy.T @ x
     # db[f] = Sum_n(dy[n,f])   (F,)
-    db = dy.sum(axis=0)
+    db = add_rows(dy)
     return restore(dx, leading, types["x"]), cast(dW, types["W"]), cast(db, types["b"])

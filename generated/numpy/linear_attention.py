@@ -24,7 +24,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -64,14 +64,16 @@ def linear_attention_forward(
 
     def phi_k_block(room: Room, part: int, n: slice, j: slice) -> None:
         """The rows j of a block, for some n."""
+        phi_k_n_j = phi_k[n, j]
+        K_n_j = K[n, j]
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
-        np.copyto(phi_k[n, j], np.where(K[n, j] > 0, K[n, j] + 1, np.exp(np.where(K[n, j] <= 0, K[n, j], 1))))
+        np.copyto(phi_k_n_j, np.where(K_n_j > 0, K_n_j + 1, np.exp(np.where(K_n_j <= 0, K_n_j, 1))))
         # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])
-        S_block = np.matmul(phi_k[n, j].swapaxes(-1, -2), V[n, j], out=room(0, n, d_k, d_v))
+        S_block = np.matmul(phi_k_n_j.swapaxes(-1, -2), V[n, j], out=room(0, n, d_k, d_v))
         S[part, n] += S_block
         # z[n,a] = Sum_j(phi_k[n,j,a])
         z_block = room(0, n, d_k)
-        np.copyto(z_block, phi_k[n, j].sum(axis=1))
+        np.copyto(z_block, phi_k_n_j.sum(axis=1))
         z[part, n] += z_block
 
     workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, parts=parts, lots=(N,), matrices=True)
@@ -84,13 +86,16 @@ def linear_attention_forward(
 
     def phi_q_block(room: Room, part: int, n_2: slice, i: slice) -> None:
         """The rows i of a block, for some n_2."""
+        phi_q_n_2_i = phi_q[n_2, i]
+        Q_n_2_i = Q[n_2, i]
+        O_n_2_i = O[n_2, i]
         # phi_q[n,i,a] = where(Q[n,i,a] > 0, 1 + Q[n,i,a], exp(Q[n,i,a]))
-        np.copyto(phi_q[n_2, i], np.where(Q[n_2, i] > 0, Q[n_2, i] + 1, np.exp(np.where(Q[n_2, i] <= 0, Q[n_2, i], 1))))
+        np.copyto(phi_q_n_2_i, np.where(Q_n_2_i > 0, Q_n_2_i + 1, np.exp(np.where(Q_n_2_i <= 0, Q_n_2_i, 1))))
         # norm[n,i] = Sum_a(z[n,a]*phi_q[n,i,a])
-        norm[n_2, i] = np.einsum("nia,na->ni", phi_q[n_2, i], z[n_2])
+        norm[n_2, i] = np.einsum("nia,na->ni", phi_q_n_2_i, z[n_2])
         # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
-        np.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
-        O[n_2, i] /= norm[n_2, i][..., None]
+        np.matmul(phi_q_n_2_i, S[n_2], out=O_n_2_i)
+        O_n_2_i /= norm[n_2, i][..., None]
 
     workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, S, z, norm, O)
@@ -124,32 +129,37 @@ def linear_attention_backward(
 
     def dQ_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        dO_n_i = dO[n, i]
+        norm_n_i = norm[n, i]
+        phi_q_n_i = phi_q[n, i]
+        dQ_n_i = dQ[n, i]
+        Q_n_i = Q[n, i]
         # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
-        dnorm = -(np.einsum("nic,nic->ni", O[n, i], dO[n, i]) / norm[n, i])
+        dnorm = -(dot_rows(O[n, i], dO_n_i) / norm_n_i)
         # dz[n,a] = Sum_i(dnorm[n,i]*phi_q[n,i,a])
         dz_block = room(0, n, d_k)
-        np.copyto(dz_block, np.einsum("nia,ni->na", phi_q[n, i], dnorm))
+        np.copyto(dz_block, np.einsum("nia,ni->na", phi_q_n_i, dnorm))
         dz[part, n] += dz_block
-        dS_part = np.multiply((1 / norm[n, i])[..., None], dO[n, i], out=room(0, n, i, d_v))
+        dS_part = np.multiply((1 / norm_n_i)[..., None], dO_n_i, out=room(0, n, i, d_v))
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
-        dS_block = np.matmul(phi_q[n, i].swapaxes(-1, -2), dS_part, out=room(1, n, d_k, d_v))
+        dS_block = np.matmul(phi_q_n_i.swapaxes(-1, -2), dS_part, out=room(1, n, d_k, d_v))
         dS[part, n] += dS_block
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
         #     by dphi_q written in
-        np.matmul(dO[n, i], S[n].swapaxes(-1, -2), out=dQ[n, i])
-        dQ[n, i] /= norm[n, i][..., None]
+        np.matmul(dO_n_i, S[n].swapaxes(-1, -2), out=dQ_n_i)
+        dQ_n_i /= norm_n_i[..., None]
         part_part = np.multiply(dnorm[..., None], z[n][:, None], out=room(2, n, i, d_k))
-        dQ[n, i] += part_part
+        dQ_n_i += part_part
         part_part_2 = room(3, n, i, d_k)
-        np.copyto(part_part_2, Q[n, i])
-        np.copyto(part_part_2, -math.inf, where=Q[n, i] > 0)
+        np.copyto(part_part_2, Q_n_i)
+        np.copyto(part_part_2, -math.inf, where=Q_n_i > 0)
         np.exp(part_part_2, out=part_part_2)
         part_part_2_part = room(4, n, i, d_k)
         part_part_2_part.fill(1)
-        np.copyto(part_part_2_part, 0, where=Q[n, i] <= 0)
+        np.copyto(part_part_2_part, 0, where=Q_n_i <= 0)
         part_part_2 += part_part_2_part
-        dQ[n, i] *= part_part_2
+        dQ_n_i *= part_part_2
 
     workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, parts=parts, lots=(N,), matrices=True)
     dz = dz[0] if parts == 1 else dz.sum(axis=0)
@@ -160,20 +170,23 @@ def linear_attention_backward(
 
     def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
         """The rows j of a block, for some n_2."""
+        dK_n_2_j = dK[n_2, j]
+        K_n_2_j = K[n_2, j]
+        dS_n_2 = dS[n_2]
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
         #     by dphi_k written in
-        np.copyto(dK[n_2, j], K[n_2, j])
-        np.copyto(dK[n_2, j], -math.inf, where=K[n_2, j] > 0)
-        np.exp(dK[n_2, j], out=dK[n_2, j])
+        np.copyto(dK_n_2_j, K_n_2_j)
+        np.copyto(dK_n_2_j, -math.inf, where=K_n_2_j > 0)
+        np.exp(dK_n_2_j, out=dK_n_2_j)
         part_part = room(0, n_2, j, d_k)
         part_part.fill(1)
-        np.copyto(part_part, 0, where=K[n_2, j] <= 0)
-        dK[n_2, j] += part_part
-        part_part_2 = np.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
+        np.copyto(part_part, 0, where=K_n_2_j <= 0)
+        dK_n_2_j += part_part
+        part_part_2 = np.matmul(V[n_2, j], dS_n_2.swapaxes(-1, -2), out=room(1, n_2, j, d_k))
         part_part_2 += dz[n_2][:, None]
-        dK[n_2, j] *= part_part_2
+        dK_n_2_j *= part_part_2
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
-        np.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
+        np.matmul(phi_k[n_2, j], dS_n_2, out=dV[n_2, j])
 
     workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, lots=(N,), matrices=True)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -215,14 +228,16 @@ def linear_attention_lean_forward(
 
     def phi_k_block(room: Room, part: int, n: slice, j: slice) -> None:
         """The rows j of a block, for some n."""
+        phi_k_n_j = phi_k[n, j]
+        K_n_j = K[n, j]
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
-        np.copyto(phi_k[n, j], np.where(K[n, j] > 0, K[n, j] + 1, np.exp(np.where(K[n, j] <= 0, K[n, j], 1))))
+        np.copyto(phi_k_n_j, np.where(K_n_j > 0, K_n_j + 1, np.exp(np.where(K_n_j <= 0, K_n_j, 1))))
         # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])
-        S_block = np.matmul(phi_k[n, j].swapaxes(-1, -2), V[n, j], out=room(0, n, d_k, d_v))
+        S_block = np.matmul(phi_k_n_j.swapaxes(-1, -2), V[n, j], out=room(0, n, d_k, d_v))
         S[part, n] += S_block
         # z[n,a] = Sum_j(phi_k[n,j,a])
         z_block = room(0, n, d_k)
-        np.copyto(z_block, phi_k[n, j].sum(axis=1))
+        np.copyto(z_block, phi_k_n_j.sum(axis=1))
         z[part, n] += z_block
 
     workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, parts=parts, lots=(N,), matrices=True)
@@ -235,13 +250,16 @@ def linear_attention_lean_forward(
 
     def phi_q_block(room: Room, part: int, n_2: slice, i: slice) -> None:
         """The rows i of a block, for some n_2."""
+        phi_q_n_2_i = phi_q[n_2, i]
+        Q_n_2_i = Q[n_2, i]
+        O_n_2_i = O[n_2, i]
         # phi_q[n,i,a] = where(Q[n,i,a] > 0, 1 + Q[n,i,a], exp(Q[n,i,a]))
-        np.copyto(phi_q[n_2, i], np.where(Q[n_2, i] > 0, Q[n_2, i] + 1, np.exp(np.where(Q[n_2, i] <= 0, Q[n_2, i], 1))))
+        np.copyto(phi_q_n_2_i, np.where(Q_n_2_i > 0, Q_n_2_i + 1, np.exp(np.where(Q_n_2_i <= 0, Q_n_2_i, 1))))
         # norm[n,i] = Sum_a(z[n,a]*phi_q[n,i,a])
-        norm[n_2, i] = np.einsum("nia,na->ni", phi_q[n_2, i], z[n_2])
+        norm[n_2, i] = np.einsum("nia,na->ni", phi_q_n_2_i, z[n_2])
         # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
-        np.matmul(phi_q[n_2, i], S[n_2], out=O[n_2, i])
-        O[n_2, i] /= norm[n_2, i][..., None]
+        np.matmul(phi_q_n_2_i, S[n_2], out=O_n_2_i)
+        O_n_2_i /= norm[n_2, i][..., None]
 
     workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, z, norm, O)
@@ -277,32 +295,37 @@ def linear_attention_lean_backward(
 
     def dQ_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        dO_n_i = dO[n, i]
+        norm_n_i = norm[n, i]
+        phi_q_n_i = phi_q[n, i]
+        dQ_n_i = dQ[n, i]
+        Q_n_i = Q[n, i]
         # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
-        dnorm = -(np.einsum("nic,nic->ni", O[n, i], dO[n, i]) / norm[n, i])
+        dnorm = -(dot_rows(O[n, i], dO_n_i) / norm_n_i)
         # dz[n,a] = Sum_i(dnorm[n,i]*phi_q[n,i,a])
         dz_block = room(0, n, d_k)
-        np.copyto(dz_block, np.einsum("nia,ni->na", phi_q[n, i], dnorm))
+        np.copyto(dz_block, np.einsum("nia,ni->na", phi_q_n_i, dnorm))
         dz[part, n] += dz_block
-        dS_part = np.multiply((1 / norm[n, i])[..., None], dO[n, i], out=room(0, n, i, d_v))
+        dS_part = np.multiply((1 / norm_n_i)[..., None], dO_n_i, out=room(0, n, i, d_v))
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
-        dS_block = np.matmul(phi_q[n, i].swapaxes(-1, -2), dS_part, out=room(1, n, d_k, d_v))
+        dS_block = np.matmul(phi_q_n_i.swapaxes(-1, -2), dS_part, out=room(1, n, d_k, d_v))
         dS[part, n] += dS_block
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
         #     by dphi_q written in
-        np.matmul(dO[n, i], S[n].swapaxes(-1, -2), out=dQ[n, i])
-        dQ[n, i] /= norm[n, i][..., None]
+        np.matmul(dO_n_i, S[n].swapaxes(-1, -2), out=dQ_n_i)
+        dQ_n_i /= norm_n_i[..., None]
         part_part = np.multiply(dnorm[..., None], z[n][:, None], out=room(2, n, i, d_k))
-        dQ[n, i] += part_part
+        dQ_n_i += part_part
         part_part_2 = room(3, n, i, d_k)
-        np.copyto(part_part_2, Q[n, i])
-        np.copyto(part_part_2, -math.inf, where=Q[n, i] > 0)
+        np.copyto(part_part_2, Q_n_i)
+        np.copyto(part_part_2, -math.inf, where=Q_n_i > 0)
         np.exp(part_part_2, out=part_part_2)
         part_part_2_part = room(4, n, i, d_k)
         part_part_2_part.fill(1)
-        np.copyto(part_part_2_part, 0, where=Q[n, i] <= 0)
+        np.copyto(part_part_2_part, 0, where=Q_n_i <= 0)
         part_part_2 += part_part_2_part
-        dQ[n, i] *= part_part_2
+        dQ_n_i *= part_part_2
 
     workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, parts=parts, lots=(N,), matrices=True)
     dz = dz[0] if parts == 1 else dz.sum(axis=0)
@@ -313,20 +336,23 @@ def linear_attention_lean_backward(
 
     def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
         """The rows j of a block, for some n_2."""
+        dK_n_2_j = dK[n_2, j]
+        K_n_2_j = K[n_2, j]
+        dS_n_2 = dS[n_2]
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
         #     by dphi_k written in
-        np.copyto(dK[n_2, j], K[n_2, j])
-        np.copyto(dK[n_2, j], -math.inf, where=K[n_2, j] > 0)
-        np.exp(dK[n_2, j], out=dK[n_2, j])
+        np.copyto(dK_n_2_j, K_n_2_j)
+        np.copyto(dK_n_2_j, -math.inf, where=K_n_2_j > 0)
+        np.exp(dK_n_2_j, out=dK_n_2_j)
         part_part = room(0, n_2, j, d_k)
         part_part.fill(1)
-        np.copyto(part_part, 0, where=K[n_2, j] <= 0)
-        dK[n_2, j] += part_part
-        part_part_2 = np.matmul(V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
+        np.copyto(part_part, 0, where=K_n_2_j <= 0)
+        dK_n_2_j += part_part
+        part_part_2 = np.matmul(V[n_2, j], dS_n_2.swapaxes(-1, -2), out=room(1, n_2, j, d_k))
         part_part_2 += dz[n_2][:, None]
-        dK[n_2, j] *= part_part_2
+        dK_n_2_j *= part_part_2
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
-        np.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
+        np.matmul(phi_k[n_2, j], dS_n_2, out=dV[n_2, j])
 
     workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, lots=(N,), matrices=True)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

@@ -44,9 +44,9 @@ def linear_regression_forward(
     (N,) = bound.sizes("N")
     types = bound.types
     # e[n] = -y[n] + Sum_c(w[c]*X[n,c])   (N,)
-    e = np.einsum("nc,c->n", X, w) - y
+    e = np.dot(X, w) - y
     # loss = Sum_n(e[n]**2)/(2*N) + ridge*Sum_c(w[c]**2)/2
-    loss = 0.5 / N * np.einsum("n,n->", e, e) + 0.5 * ridge * np.einsum("c,c->", w, w)
+    loss = 0.5 / N * (e @ e) + 0.5 * ridge * (w @ w)
     saved = (types, N, ridge, X, w, e)
     return cast(loss, bound.type), saved
 
@@ -65,7 +65,7 @@ def linear_regression_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndar
     dloss = incoming("linear_regression_backward", "dloss", dloss, None, (), like=X)
     # dw[c] = (Sum_n(e[n]*X[n,c])/N + w[c]*ridge)*dloss   (C,)
     #     by de written in
-    dw = dloss * (np.einsum("nc,n->c", X, e) / N + ridge * w)
+    dw = dloss * (np.dot(X.T, e) / N + ridge * w)
     return cast(dw, types["w"]),
 
 
@@ -94,10 +94,10 @@ def linear_regression_value_and_gradient(
     X, w, y = bound.arrays
     (N,) = bound.sizes("N")
     # e[n] = -y[n] + Sum_c(w[c]*X[n,c])   (N,)
-    e = np.einsum("nc,c->n", X, w) - y
+    e = np.dot(X, w) - y
     # loss = Sum_n(e[n]**2)/(2*N) + ridge*Sum_c(w[c]**2)/2
-    loss = 0.5 / N * np.einsum("n,n->", e, e) + 0.5 * ridge * np.einsum("c,c->", w, w)
+    loss = 0.5 / N * (e @ e) + 0.5 * ridge * (w @ w)
     # dw[c] = (Sum_n(e[n]*X[n,c])/N + w[c]*ridge)*dloss   (C,)
     #     by de written in
-    dw = np.einsum("nc,n->c", X, e) / N + ridge * w
+    dw = np.dot(X.T, e) / N + ridge * w
     return cast(loss, bound.type), cast(dw, bound.type)

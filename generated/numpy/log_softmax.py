@@ -40,12 +40,14 @@ def log_softmax_forward(z: np.ndarray, *, workspace: Workspace | None = None) ->
 
     def y_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        y_part_top = z[n].max(axis=-1, initial=-math.inf)
-        y_part = np.subtract(z[n], y_part_top[..., None], out=y[n])
+        z_n = z[n]
+        y_n = y[n]
+        y_part_top = z_n.max(axis=-1, initial=-math.inf)
+        y_part = np.subtract(z_n, y_part_top[..., None], out=y_n)
         y_exp = np.exp(y_part, out=room(0, n, V))
         y_part_2 = np.log(np.maximum(y_exp.sum(axis=-1), 1))
         # y[n,v] = log_softmax(z[n,v], over=v)
-        np.subtract(y_part, y_part_2[..., None], out=y[n])
+        np.subtract(y_part, y_part_2[..., None], out=y_n)
 
     workspace.sweep(y_part_block, N, rows, (), (), V, dtype)
     saved = (leading, types, N, V, y)
@@ -74,11 +76,13 @@ def log_softmax_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dz_sum = dy[n].sum(axis=-1)
+        dy_n = dy[n]
+        dz_n = dz[n]
+        dz_sum = dy_n.sum(axis=-1)
         # dz[n,v_1] = -Sum_v(dy[n,v])*exp(z[n,v_1])/Sum_v(exp(z[n,v])) + dy[n,v_1]
-        np.exp(y[n], out=dz[n])
-        np.multiply(dz_sum[..., None], dz[n], out=dz[n])
-        np.subtract(dy[n], dz[n], out=dz[n])
+        np.exp(y[n], out=dz_n)
+        dz_n *= dz_sum[..., None]
+        np.subtract(dy_n, dz_n, out=dz_n)
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),

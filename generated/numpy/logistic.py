@@ -31,9 +31,9 @@ def logistic_forward(X: np.ndarray, y: np.ndarray, theta: np.ndarray) -> tuple[n
     X, y, theta = bound.arrays
     types = bound.types
     # u[i] = Sum_a(theta[a]*X[i,a])   (N,)
-    u = np.einsum("ia,a->i", X, theta)
+    u = np.dot(X, theta)
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
-    loss = softplus(u).sum(axis=-1) - np.einsum("i,i->", u, y)
+    loss = softplus(u).sum(axis=-1) - y @ u
     saved = (types, X, y, u)
     return cast(loss, bound.type), saved
 
@@ -53,7 +53,7 @@ def logistic_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]
     # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
     du = dloss * (expit(u) - y)
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
-    dtheta = np.einsum("ia,i->a", X, du)
+    dtheta = np.dot(X.T, du)
     return cast(dtheta, types["theta"]),
 
 
@@ -72,11 +72,11 @@ def logistic_value_and_gradient(X: np.ndarray, y: np.ndarray, theta: np.ndarray)
     bound = bind("logistic_value_and_gradient", Array("X", X, "N d"), Array("y", y, "N"), Array("theta", theta, "d"))
     X, y, theta = bound.arrays
     # u[i] = Sum_a(theta[a]*X[i,a])   (N,)
-    u = np.einsum("ia,a->i", X, theta)
+    u = np.dot(X, theta)
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
-    loss = softplus(u).sum(axis=-1) - np.einsum("i,i->", u, y)
+    loss = softplus(u).sum(axis=-1) - y @ u
     # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
     du = expit(u) - y
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
-    dtheta = np.einsum("ia,i->a", X, du)
+    dtheta = np.dot(X.T, du)
     return cast(loss, bound.type), cast(dtheta, bound.type)

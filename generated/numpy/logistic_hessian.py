@@ -39,17 +39,18 @@ def logistic_hessian(X: np.ndarray, theta: np.ndarray, *, workspace: Workspace |
 
     def H_block(room: Room, part: int, r: slice) -> None:
         """The rows r of a block."""
+        X_r = X[r]
         # u[r,i] = Sum_a(theta[r,a]*X[r,i,a])
         u = room(0, r, N)
-        np.copyto(u, np.einsum("ria,ra->ri", X[r], theta[r]))
+        np.copyto(u, np.einsum("ria,ra->ri", X_r, theta[r]))
         # s[r,i] = 1/(1 + exp(-u[r,i]))
         s = room(0, r, N)
         expit(u, out=s)
         H_part_2 = np.subtract(1, s, out=room(1, r, N))
         H_part_2 *= s
-        H_part = np.multiply(H_part_2[..., None], X[r], out=room(0, r, N, d))
+        H_part = np.multiply(H_part_2[..., None], X_r, out=room(0, r, N, d))
         # H[r,a,b] = Sum_i((1 - s[r,i])*s[r,i]*X[r,i,a]*X[r,i,b])
-        np.matmul(H_part.swapaxes(-1, -2), X[r], out=H[r])
+        np.matmul(H_part.swapaxes(-1, -2), X_r, out=H[r])
 
     workspace.sweep(H_block, B, rows, (), (), N * d, dtype)
     return restore(H, leading, bound.type)

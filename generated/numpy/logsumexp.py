@@ -43,9 +43,10 @@ def logsumexp_forward(z: np.ndarray, *, workspace: Workspace | None = None) -> t
 
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
         # L[n] = logsumexp(z[n,i], over=i) = L_top + L_log
-        L_top[n] = z[n].max(axis=-1)
-        L_log_exp = np.subtract(z[n], L_top[n][..., None], out=room(0, n, V))
+        L_top[n] = z_n.max(axis=-1)
+        L_log_exp = np.subtract(z_n, L_top[n][..., None], out=room(0, n, V))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
 
@@ -78,10 +79,11 @@ def logsumexp_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
         # dz[n,i] = dL[n]*exp(z[n,i])/Sum_i_2(exp(z[n,i_2]))
-        np.subtract(z[n], L_top[n][..., None], out=dz[n])
-        np.exp(dz[n], out=dz[n])
-        np.multiply((dL[n] * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
+        np.subtract(z[n], L_top[n][..., None], out=dz_n)
+        np.exp(dz_n, out=dz_n)
+        dz_n *= (dL[n] * np.exp(-L_log[n]))[..., None]
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),

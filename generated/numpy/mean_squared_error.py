@@ -37,7 +37,7 @@ def mean_squared_error_forward(y: np.ndarray, t: np.ndarray) -> tuple[np.ndarray
     types = bound.types
     loss_part = y - t
     # loss = mean((-t[n] + y[n])**2, over=n)
-    loss = np.einsum("n,n->", loss_part, loss_part) / N
+    loss = loss_part @ loss_part / N
     saved = (leading, types, N, y, t)
     return cast(loss, bound.type), saved
 
@@ -88,7 +88,7 @@ def mean_squared_error_value_and_gradient(
     leading = bound.leading
     loss_part = y - t
     # loss = mean((-t[n] + y[n])**2, over=n)
-    loss = np.einsum("n,n->", loss_part, loss_part) / N
+    loss = loss_part @ loss_part / N
     # dy[n] = 2*(-t[n] + y[n])*dloss/N   (N,)
     dy = 2 / N * loss_part
     # dt[n] = -2*(-t[n] + y[n])*dloss/N   (N,)

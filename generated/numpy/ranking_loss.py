@@ -98,31 +98,35 @@ def ranking_loss_backward(
 
     def ds_part_block(room: Room, part: int, q: slice) -> None:
         """The rows q of a block."""
+        dL_q = dL[q]
+        s_q = s[q]
+        ds_q = ds[q]
+        target_q = target[q]
+        valid_q = valid[q]
+        Z_log_q = Z_log[q]
         # dZ[q] = dL[q]
-        dZ = dL[q]
-        ds_part = np.divide(s[q], tau, out=room(0, q, M))
+        dZ = dL_q
+        ds_part = np.divide(s_q, tau, out=ds_q)
         ds_part -= np.maximum(Z_top[q], np.finfo(dtype).min)[..., None]
-        # ds[q,m] = -dL[q]*[m = target[q]]/tau + dZ[q]*[Eq(m, target[q]) | (valid[q,m] >
-        #     0)]*exp(s[q,m]/tau)/(tau*Sum_m_2([Eq(m_2, target[q]) | (valid[q,m_2] > 0)]*exp(s[q,m_2]/tau)))
-        np.copyto(ds[q], ds_part)
-        np.copyto(ds[q], -math.inf, where=~((target[q][..., None] == np.arange(M)) | (valid[q] > 0)))
-        np.exp(ds[q], out=ds[q])
-        np.multiply((dZ * np.exp(-Z_log[q]))[..., None], ds[q], out=ds[q])
-        ds[q] /= tau
-        ds[q][np.arange(q.stop - q.start), target[q]] -= dL[q] / tau
-        dtau_masked = room(1, M, q)
-        np.copyto(dtau_masked, s[q].T)
-        np.copyto(dtau_masked, 0, where=s[q].T == -math.inf)
-        np.copyto(dtau_masked, 0, where=~((np.arange(M)[:, None] == target[q]) | (valid[q].T > 0)))
-        dtau_exp = np.subtract(ds_part.T, Z_log[q], out=room(2, M, q))
-        np.copyto(dtau_exp, -math.inf, where=~((np.arange(M)[:, None] == target[q]) | (valid[q].T > 0)))
+        dtau_masked = room(0, M, q)
+        np.copyto(dtau_masked, s_q.T)
+        np.copyto(dtau_masked, 0, where=s_q.T == -math.inf)
+        np.copyto(dtau_masked, 0, where=~((np.arange(M)[:, None] == target_q) | (valid_q.T > 0)))
+        dtau_exp = np.subtract(ds_part.T, Z_log_q, out=room(1, M, q))
+        np.copyto(dtau_exp, -math.inf, where=~((np.arange(M)[:, None] == target_q) | (valid_q.T > 0)))
         np.exp(dtau_exp, out=dtau_exp)
         dtau_sum = np.einsum("mq,mq->q", dtau_masked, dtau_exp)
         # dtau = Sum_q(dL[q]*s[q,target[q]])/tau**2 - Sum_q(dZ[q]*Sum_m(s[q,m]*[Eq(m, target[q]) | (valid[q,m] >
         #     0)]*exp(s[q,m]/tau))/Sum_m([Eq(m, target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau)))/tau**2
-        dtau[part] += (
-            np.einsum("q,q->", dL[q], s[np.arange(q.start, q.stop), target[q]]) - np.einsum("q,q->", dZ, dtau_sum)
-        ) / tau**2
+        dtau[part] += (s[np.arange(q.start, q.stop), target_q] @ dL_q - dtau_sum @ dZ) / tau**2
+        # ds[q,m] = -dL[q]*[m = target[q]]/tau + dZ[q]*[Eq(m, target[q]) | (valid[q,m] >
+        #     0)]*exp(s[q,m]/tau)/(tau*Sum_m_2([Eq(m_2, target[q]) | (valid[q,m_2] > 0)]*exp(s[q,m_2]/tau)))
+        ds[q] = ds_part
+        np.copyto(ds_q, -math.inf, where=~((target_q[..., None] == np.arange(M)) | (valid_q > 0)))
+        np.exp(ds_q, out=ds_q)
+        ds_q *= (dZ * np.exp(-Z_log_q))[..., None]
+        ds_q /= tau
+        ds_q[np.arange(q.stop - q.start), target_q] -= dL_q / tau
 
     workspace.sweep(ds_part_block, N, rows, (), (), M, dtype, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(axis=0)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, add_rows, bind, cast, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -64,14 +64,17 @@ def relu_layer_forward(
 
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
+        z_row = z[row]
+        hidden_row = hidden[row]
+        y_row = y[row]
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
-        np.matmul(x[row], W_1.T, out=z[row])
-        z[row] += b_1
+        np.matmul(x[row], W_1.T, out=z_row)
+        z_row += b_1
         # hidden[row,i] = Max(0, z[row,i])
-        np.copyto(hidden[row], np.where(z[row] <= 0, 0, z[row]))
+        np.copyto(hidden_row, np.where(z_row <= 0, 0, z_row))
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
-        np.matmul(hidden[row], W_2.T, out=y[row])
-        y[row] += b_2
+        np.matmul(hidden_row, W_2.T, out=y_row)
+        y_row += b_2
 
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype)
     saved = (leading, types, C_in, C_out, Hidden, N, x, W_1, W_2, z, hidden)
@@ -100,7 +103,7 @@ def relu_layer_backward(
     dtype = dy.dtype
     workspace = workspace or Workspace()
     # db_2[o] = Sum_row(dy[row,o])   (C_out,)
-    db_2 = dy.sum(axis=0)
+    db_2 = add_rows(dy)
     rows = workspace.rows(N, Hidden, matrices=True)
     dx = workspace.empty((N, C_in), dtype)
     parts = workspace.parts(N, rows, (), ())
@@ -110,8 +113,9 @@ def relu_layer_backward(
 
     def dhidden_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
+        dy_row = dy[row]
         # dhidden[row,i] = Sum_o(W_2[o,i]*dy[row,o])
-        dhidden = np.matmul(dy[row], W_2, out=room(0, row, Hidden))
+        dhidden = np.matmul(dy_row, W_2, out=room(0, row, Hidden))
         # dz[row,i] = dhidden[row,i]*[0 < z[row,i]]
         dz = dhidden
         np.copyto(dz, 0, where=z[row] <= 0)
@@ -121,9 +125,9 @@ def relu_layer_backward(
         dW_1_block = np.matmul(dz.T, x[row], out=room(1, Hidden, C_in))
         dW_1[part] += dW_1_block
         # db_1[i] = Sum_row(dz[row,i])
-        db_1[part] += dz.sum(axis=0)
+        db_1[part] += add_rows(dz)
         # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
-        dW_2_block = np.matmul(dy[row].T, hidden[row], out=room(0, C_out, Hidden))
+        dW_2_block = np.matmul(dy_row.T, hidden[row], out=room(0, C_out, Hidden))
         dW_2[part] += dW_2_block
 
     workspace.sweep(dhidden_block, N, rows, (), (), Hidden, dtype, parts=parts)
@@ -181,6 +185,7 @@ def relu_layer_lean_forward(
 
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
+        y_row = y[row]
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
         z = np.matmul(x[row], W_1.T, out=room(0, row, Hidden))
         z += b_1
@@ -188,8 +193,8 @@ def relu_layer_lean_forward(
         hidden = room(1, row, Hidden)
         np.copyto(hidden, np.where(z <= 0, 0, z))
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
-        np.matmul(hidden, W_2.T, out=y[row])
-        y[row] += b_2
+        np.matmul(hidden, W_2.T, out=y_row)
+        y_row += b_2
 
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype)
     saved = (leading, types, C_in, C_out, Hidden, N, x, W_1, b_1, W_2)
@@ -218,7 +223,7 @@ def relu_layer_lean_backward(
     dtype = dy.dtype
     workspace = workspace or Workspace()
     # db_2[o] = Sum_row(dy[row,o])   (C_out,)
-    db_2 = dy.sum(axis=0)
+    db_2 = add_rows(dy)
     rows = workspace.rows(N, Hidden, matrices=True)
     dx = workspace.empty((N, C_in), dtype)
     parts = workspace.parts(N, rows, (), ())
@@ -228,26 +233,28 @@ def relu_layer_lean_backward(
 
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
+        x_row = x[row]
+        dy_row = dy[row]
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
-        z = np.matmul(x[row], W_1.T, out=room(0, row, Hidden))
+        z = np.matmul(x_row, W_1.T, out=room(0, row, Hidden))
         z += b_1
         # hidden[row,i] = Max(0, z[row,i])
         hidden = room(1, row, Hidden)
         np.copyto(hidden, np.where(z <= 0, 0, z))
         # dhidden[row,i] = Sum_o(W_2[o,i]*dy[row,o])
-        dhidden = np.matmul(dy[row], W_2, out=room(2, row, Hidden))
+        dhidden = np.matmul(dy_row, W_2, out=room(2, row, Hidden))
         # dz[row,i] = dhidden[row,i]*[0 < z[row,i]]
         dz = dhidden
         np.copyto(dz, 0, where=z <= 0)
         # dx[row,c] = Sum_i(W_1[i,c]*dz[row,i])
         np.matmul(dz, W_1, out=dx[row])
         # dW_1[i,c] = Sum_row(dz[row,i]*x[row,c])
-        dW_1_block = np.matmul(dz.T, x[row], out=room(0, Hidden, C_in))
+        dW_1_block = np.matmul(dz.T, x_row, out=room(0, Hidden, C_in))
         dW_1[part] += dW_1_block
         # db_1[i] = Sum_row(dz[row,i])
-        db_1[part] += dz.sum(axis=0)
+        db_1[part] += add_rows(dz)
         # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
-        dW_2_block = np.matmul(dy[row].T, hidden, out=room(0, C_out, Hidden))
+        dW_2_block = np.matmul(dy_row.T, hidden, out=room(0, C_out, Hidden))
         dW_2[part] += dW_2_block
 
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, parts=parts)

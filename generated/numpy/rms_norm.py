@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, bind, cast, dot_rows, incoming, restore
 from .workspace import Room, Workspace
 
 
@@ -49,11 +49,13 @@ def rms_norm_forward(
 
     def y_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        x_n = x[n]
+        y_n = y[n]
         # r[n] = 1/sqrt(mean(x[n,c]**2, over=c) + eps)
-        r[n] = 1 / np.sqrt(np.einsum("nc,nc->n", x[n], x[n]) / C + eps)
+        r[n] = 1 / np.sqrt(dot_rows(x_n, x_n) / C + eps)
         # y[n,c] = gamma[c]*r[n]*x[n,c]
-        np.multiply(gamma, r[n][..., None], out=y[n])
-        y[n] *= x[n]
+        np.multiply(r[n][..., None], x_n, out=y_n)
+        y_n *= gamma
 
     workspace.sweep(y_block, N, rows, (), (), C, dtype)
     saved = (leading, types, C, N, x, gamma, r, y)
@@ -83,19 +85,23 @@ def rms_norm_backward(
     parts = workspace.parts(N, rows, (), ())
     dgamma = np.zeros((parts, C), dtype)
 
-    def dx_block(room: Room, part: int, n: slice) -> None:
+    def dy_x_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dx_part = r[n] * np.einsum("nc,nc->n", dy[n], y[n]) / C
+        dy_n = dy[n]
+        x_n = x[n]
+        dx_n = dx[n]
+        r_n = r[n]
+        dy_x = np.multiply(dy_n, x_n, out=dx_n)
+        # dgamma[c] = Sum_n(r[n]*dy[n,c]*x[n,c])
+        dgamma[part] += np.dot(dy_x.T, r_n)
+        dx_part = r_n * dot_rows(dy_n, y[n]) / C
         # dx[n,c] = (gamma[c]*dy[n,c] - r[n]*x[n,c]*Sum_c_1(dy[n,c_1]*y[n,c_1])/C)*r[n]
         #     by dr written in; r[n]*Sum_c_1(gamma[c_1]*dy[n,c_1]*x[n,c_1]) = Sum_c_1(dy[n,c_1]*y[n,c_1])
-        np.multiply(gamma, dy[n], out=dx[n])
-        part_part = np.multiply(dx_part[..., None], x[n], out=room(1, n, C))
-        dx[n] -= part_part
-        np.multiply(r[n][..., None], dx[n], out=dx[n])
-        dgamma_part = np.multiply(r[n][..., None], dy[n], out=room(0, n, C))
-        # dgamma[c] = Sum_n(r[n]*dy[n,c]*x[n,c])
-        dgamma[part] += np.einsum("nc,nc->c", x[n], dgamma_part)
+        np.multiply(gamma, dy_n, out=dx_n)
+        part_part = np.multiply(dx_part[..., None], x_n, out=room(0, n, C))
+        dx_n -= part_part
+        dx_n *= r_n[..., None]
 
-    workspace.sweep(dx_block, N, rows, (), (), C, dtype, parts=parts)
+    workspace.sweep(dy_x_block, N, rows, (), (), C, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"])

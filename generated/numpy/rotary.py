@@ -45,6 +45,7 @@ def rotary_forward(
 
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
+        R_t = R[t]
         # angle[t,a] = (t + start)/base**(a/A)
         angle = np.multiply(
             base**-(np.arange(A, dtype=dtype) / A),
@@ -57,9 +58,9 @@ def rotary_forward(
         R_masked = room(3, t, A, 2)
         np.copyto(R_masked, np.where(np.arange(2) == 0, R_part_3[..., None], R_part[..., None]))
         # R[t,a,e,f] = where(Eq(e, f), cos(angle[t,a]), where(Eq(e, 0), -sin(angle[t,a]), sin(angle[t,a])))
-        np.copyto(R[t], np.where(np.arange(2)[:, None] == np.arange(2), R_part_2[..., None, None], R_masked[..., None]))
+        np.copyto(R_t, np.where(np.arange(2)[:, None] == np.arange(2), R_part_2[..., None, None], R_masked[..., None]))
         # y[n,t,a,e] = Sum_f(R[t,a,e,f]*x[n,t,a,f])
-        np.copyto(y[:, t], (x[:, t].transpose(1, 2, 0, 3) @ R[t].swapaxes(-1, -2)).transpose(2, 0, 1, 3))
+        np.copyto(y[:, t], (x[:, t].transpose(1, 2, 0, 3) @ R_t.swapaxes(-1, -2)).transpose(2, 0, 1, 3))
 
     workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype)
     saved = (leading, types, T, A, R)
@@ -112,17 +113,19 @@ def rotary_lean_forward(
 
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
+        angle_t = angle[t]
+        R_part_t = R_part[t]
         # angle[t,a] = (t + start)/base**(a/A)
         np.multiply(
             base**-(np.arange(A, dtype=dtype) / A),
             (np.arange(t.start, t.stop, dtype=dtype) + start)[..., None],
-            out=angle[t],
+            out=angle_t,
         )
-        np.sin(angle[t], out=R_part[t])
-        R_part_2 = np.cos(angle[t], out=room(0, t, A))
-        R_part_3 = np.negative(R_part[t], out=room(1, t, A))
+        np.sin(angle_t, out=R_part_t)
+        R_part_2 = np.cos(angle_t, out=room(0, t, A))
+        R_part_3 = np.negative(R_part_t, out=room(1, t, A))
         R_masked = room(2, t, A, 2)
-        np.copyto(R_masked, np.where(np.arange(2) == 0, R_part_3[..., None], R_part[t][..., None]))
+        np.copyto(R_masked, np.where(np.arange(2) == 0, R_part_3[..., None], R_part_t[..., None]))
         # R[t,a,e,f] = where(Eq(e, f), cos(angle[t,a]), where(Eq(e, 0), -sin(angle[t,a]), sin(angle[t,a])))
         R = room(1, t, A, 2, 2)
         np.copyto(R, np.where(np.arange(2)[:, None] == np.arange(2), R_part_2[..., None, None], R_masked[..., None]))
@@ -156,10 +159,11 @@ def rotary_lean_backward(
 
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
+        R_part_t = R_part[t]
         R_part_2 = np.cos(angle[t], out=room(0, t, A))
-        R_part_3 = np.negative(R_part[t], out=room(1, t, A))
+        R_part_3 = np.negative(R_part_t, out=room(1, t, A))
         R_masked = room(2, t, A, 2)
-        np.copyto(R_masked, np.where(np.arange(2) == 0, R_part_3[..., None], R_part[t][..., None]))
+        np.copyto(R_masked, np.where(np.arange(2) == 0, R_part_3[..., None], R_part_t[..., None]))
         # R[t,a,e,f] = where(Eq(e, f), cos(angle[t,a]), where(Eq(e, 0), -sin(angle[t,a]), sin(angle[t,a])))
         R = room(1, t, A, 2, 2)
         np.copyto(R, np.where(np.arange(2)[:, None] == np.arange(2), R_part_2[..., None, None], R_masked[..., None]))

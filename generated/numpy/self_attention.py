@@ -23,7 +23,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, bind, cast, dot_rows, incoming, restore
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -78,6 +78,7 @@ def self_attention_forward(
 
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
+        O_n_g_r_i = O[n, g, r, i]
         j = slice(0, min(T, i.stop))
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -98,11 +99,12 @@ def self_attention_forward(
         A_sum[n, g, r, i] = np.maximum(A_exp[n, g, r, i, j].sum(axis=-1), 1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i])
-        O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
+        np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O_n_g_r_i)
+        O_n_g_r_i /= A_sum[n, g, r, i][..., None]
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        O_n_g_r_i = O[n, g, r, i]
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
@@ -118,16 +120,16 @@ def self_attention_forward(
             A_sum_so_far = A_sum_so_far + A_exp[n, g, r, i, j].sum(axis=-1)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i] if first else room(1, n, g, i, D))
+            O_tile = np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O_n_g_r_i if first else room(1, n, g, i, D))
             if not first:
-                O[n, g, r, i] += O_tile
+                O_n_g_r_i += O_tile
         A_sum[n, g, r, i] = or_one(A_sum_so_far)
-        O[n, g, r, i] /= A_sum[n, g, r, i][..., None]
+        O_n_g_r_i /= A_sum[n, g, r, i][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = float(
-        np.sqrt(np.einsum("ngrid,ngrid->ngri", Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
-    ) / math.sqrt(D) * float(np.sqrt(np.einsum("ngjd,ngjd->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
         Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
         T,
@@ -177,8 +179,11 @@ def self_attention_backward(
 
     def dZ_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
-        dO_divided = np.divide(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(0, n, g, i, D))
-        dZ_part = np.einsum("ngid,ngid->ngi", O[n, g, r, i], dO[n, g, r, i]) / A_sum[n, g, r, i]
+        dO_n_g_r_i = dO[n, g, r, i]
+        A_sum_n_g_r_i = A_sum[n, g, r, i]
+        dQ_product_n_g_r_i = dQ_product[n, g, r, i]
+        dO_divided = np.divide(dO_n_g_r_i, A_sum_n_g_r_i[..., None], out=room(0, n, g, i, D))
+        dZ_part = dot_rows(O[n, g, r, i], dO_n_g_r_i) / A_sum_n_g_r_i
         dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(1, n, g, i, D))
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
@@ -195,9 +200,9 @@ def self_attention_backward(
             #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
             dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(3, n, g, j, D))
             dK[part, n, g, j] += dK_block
-            dQ_product_tile = np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(3, n, g, i, D))
+            dQ_product_tile = np.matmul(dZ, K[n, g, j], out=dQ_product_n_g_r_i if first else room(3, n, g, i, D))
             if not first:
-                dQ_product[n, g, r, i] += dQ_product_tile
+                dQ_product_n_g_r_i += dQ_product_tile
 
     workspace.sweep(dZ_block, T, rows, (), (R,), T, dtype, parts=parts, lots=(N, G), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
@@ -214,10 +219,12 @@ def self_attention_backward(
 
     def dx_product_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
         """The rows j_2 of a block, for one n_2."""
+        dx_n_2_j_2 = dx[n_2, j_2]
+        x_n_2_j_2 = x[n_2, j_2]
         dx_product = np.matmul(
             dK[n_2, :, j_2].transpose(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
             W_K.reshape(G * D, C),
-            out=dx[n_2, j_2],
+            out=dx_n_2_j_2,
         )
         dx_product_2 = np.matmul(
             dV[n_2, :, j_2].transpose(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
@@ -231,20 +238,20 @@ def self_attention_backward(
         )
         # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
         #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])
-        np.add(dx_product, dx_product_2, out=dx[n_2, j_2])
-        dx[n_2, j_2] += dx_product_3
+        np.add(dx_product, dx_product_2, out=dx_n_2_j_2)
+        dx_n_2_j_2 += dx_product_3
         # dW_K[g,d,c] = Sum_n,j(x[n,j,c]*dK[n,g,j,d])
         dW_K_block = room(0, G, D, C)
         np.copyto(
             dW_K_block,
-            (dK[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C),
+            (dK[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x_n_2_j_2).reshape(G, D, C),
         )
         dW_K[part] += dW_K_block
         # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])
         dW_V_block = room(0, G, D, C)
         np.copyto(
             dW_V_block,
-            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C),
+            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x_n_2_j_2).reshape(G, D, C),
         )
         dW_V[part] += dW_V_block
 
@@ -309,6 +316,7 @@ def self_attention_lean_forward(
 
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
+        O_n_g_r_i = O[n, g, r, i]
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         A_exp_top = np.full((), -math.inf, dtype)
         A_sum_so_far = np.zeros((), dtype)
@@ -331,7 +339,7 @@ def self_attention_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = np.exp(A_exp_top - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
-                O[n, g, r, i] *= A_exp_top_factor[..., None]
+                O_n_g_r_i *= A_exp_top_factor[..., None]
             A_exp_top = A_exp_top_tile
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, n, g, i, j))
@@ -339,14 +347,15 @@ def self_attention_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, D))
+            O_tile = np.matmul(A_exp, V[n, g, j], out=O_n_g_r_i if first else room(2, n, g, i, D))
             if not first:
-                O[n, g, r, i] += O_tile
+                O_n_g_r_i += O_tile
         A_sum = np.maximum(A_sum_so_far, 1)
-        O[n, g, r, i] /= A_sum[..., None]
+        O_n_g_r_i /= A_sum[..., None]
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        O_n_g_r_i = O[n, g, r, i]
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
@@ -362,16 +371,16 @@ def self_attention_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, D))
+            O_tile = np.matmul(A_exp, V[n, g, j], out=O_n_g_r_i if first else room(2, n, g, i, D))
             if not first:
-                O[n, g, r, i] += O_tile
+                O_n_g_r_i += O_tile
         A_sum = or_one(A_sum_so_far)
-        O[n, g, r, i] /= A_sum[..., None]
+        O_n_g_r_i /= A_sum[..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = float(
-        np.sqrt(np.einsum("ngrid,ngrid->ngri", Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
-    ) / math.sqrt(D) * float(np.sqrt(np.einsum("ngjd,ngjd->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
         Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
         T,
@@ -427,8 +436,11 @@ def self_attention_lean_backward(
 
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
+        Q_n_g_r_i = Q[n, g, r, i]
+        O_n_g_r_i = O[n, g, r, i]
+        dO_n_g_r_i = dO[n, g, r, i]
         j = slice(0, min(T, i.stop))
-        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
+        Z_part = np.divide(Q_n_g_r_i, math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
         Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
@@ -447,10 +459,10 @@ def self_attention_lean_backward(
         A_sum = np.maximum(A_exp.sum(axis=-1), 1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i])
-        O[n, g, r, i] /= A_sum[..., None]
-        dO_divided = np.divide(dO[n, g, r, i], A_sum[..., None], out=room(0, n, g, i, D))
-        dZ_part = np.einsum("ngid,ngid->ngi", O[n, g, r, i], dO[n, g, r, i]) / A_sum
+        np.matmul(A_exp, V[n, g, j], out=O_n_g_r_i)
+        O_n_g_r_i /= A_sum[..., None]
+        dO_divided = np.divide(dO_n_g_r_i, A_sum[..., None], out=room(0, n, g, i, D))
+        dZ_part = dot_rows(O_n_g_r_i, dO_n_g_r_i) / A_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
@@ -461,7 +473,7 @@ def self_attention_lean_backward(
         #     by A = A_exp / A_sum, divided before the product
         dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
         dV[part, n, g, j] += dV_block
-        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
+        dK_part = np.divide(Q_n_g_r_i, math.sqrt(D), out=room(0, n, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
         dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(1, n, g, j, D))
@@ -470,8 +482,11 @@ def self_attention_lean_backward(
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        Q_n_g_r_i = Q[n, g, r, i]
+        O_n_g_r_i = O[n, g, r, i]
+        dO_n_g_r_i = dO[n, g, r, i]
         j = slice(0, min(T, i.stop))
-        Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
+        Z_part = np.divide(Q_n_g_r_i, math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
         Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
@@ -484,10 +499,10 @@ def self_attention_lean_backward(
         A_sum = or_one(A_exp.sum(axis=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[n, g, j], out=O[n, g, r, i])
-        O[n, g, r, i] /= A_sum[..., None]
-        dO_divided = np.divide(dO[n, g, r, i], A_sum[..., None], out=room(0, n, g, i, D))
-        dZ_part = np.einsum("ngid,ngid->ngi", O[n, g, r, i], dO[n, g, r, i]) / A_sum
+        np.matmul(A_exp, V[n, g, j], out=O_n_g_r_i)
+        O_n_g_r_i /= A_sum[..., None]
+        dO_divided = np.divide(dO_n_g_r_i, A_sum[..., None], out=room(0, n, g, i, D))
+        dZ_part = dot_rows(O_n_g_r_i, dO_n_g_r_i) / A_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
@@ -498,7 +513,7 @@ def self_attention_lean_backward(
         #     by A = A_exp / A_sum, divided before the product
         dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
         dV[part, n, g, j] += dV_block
-        dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
+        dK_part = np.divide(Q_n_g_r_i, math.sqrt(D), out=room(0, n, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
         dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(1, n, g, j, D))
@@ -507,8 +522,8 @@ def self_attention_lean_backward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = float(
-        np.sqrt(np.einsum("ngrid,ngrid->ngri", Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
-    ) / math.sqrt(D) * float(np.sqrt(np.einsum("ngjd,ngjd->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1, 2, 3), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
         Z_block_unshifted if bounded(Z_bound, dtype) else Z_block,
         T,
@@ -537,10 +552,12 @@ def self_attention_lean_backward(
 
     def dx_product_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
         """The rows j_2 of a block, for one n_2."""
+        dx_n_2_j_2 = dx[n_2, j_2]
+        x_n_2_j_2 = x[n_2, j_2]
         dx_product = np.matmul(
             dK[n_2, :, j_2].transpose(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
             W_K.reshape(G * D, C),
-            out=dx[n_2, j_2],
+            out=dx_n_2_j_2,
         )
         dx_product_2 = np.matmul(
             dV[n_2, :, j_2].transpose(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
@@ -554,20 +571,20 @@ def self_attention_lean_backward(
         )
         # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
         #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])
-        np.add(dx_product, dx_product_2, out=dx[n_2, j_2])
-        dx[n_2, j_2] += dx_product_3
+        np.add(dx_product, dx_product_2, out=dx_n_2_j_2)
+        dx_n_2_j_2 += dx_product_3
         # dW_K[g,d,c] = Sum_n,j(x[n,j,c]*dK[n,g,j,d])
         dW_K_block = room(0, G, D, C)
         np.copyto(
             dW_K_block,
-            (dK[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C),
+            (dK[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x_n_2_j_2).reshape(G, D, C),
         )
         dW_K[part] += dW_K_block
         # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])
         dW_V_block = room(0, G, D, C)
         np.copyto(
             dW_V_block,
-            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C),
+            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x_n_2_j_2).reshape(G, D, C),
         )
         dW_V[part] += dW_V_block
 

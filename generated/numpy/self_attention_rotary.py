@@ -27,7 +27,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming, restore
+from .runtime import Array, Saved, bind, cast, dot_rows, incoming, restore
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -81,6 +81,7 @@ def self_attention_rotary_forward(
 
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        turns_i = turns[i]
         # angle[i,a] = i/base**(a/A)
         angle = np.multiply(
             base**-(np.arange(A, dtype=dtype) / A),
@@ -94,7 +95,7 @@ def self_attention_rotary_forward(
         np.copyto(turns_masked, np.where(np.arange(2) == 0, turns_part_3[..., None], turns_part[..., None]))
         # turns[i,a,e,f] = where(Eq(e, f), cos(angle[i,a]), where(Eq(e, 0), -sin(angle[i,a]), sin(angle[i,a])))
         np.copyto(
-            turns[i],
+            turns_i,
             np.where(np.arange(2)[:, None] == np.arange(2), turns_part_2[..., None, None], turns_masked[..., None]),
         )
         # q[n,g,r,i,a,f] = Sum_c(x[n,i,c]*W_Q[g,r,a,f,c])
@@ -109,7 +110,7 @@ def self_attention_rotary_forward(
         np.copyto(
             Q[:, :, :, i],
             (
-                q.transpose(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns[i].swapaxes(-1, -2)
+                q.transpose(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns_i.swapaxes(-1, -2)
             ).reshape((i.stop - i.start), A, N, G, R, 2).transpose(2, 3, 4, 0, 1, 5),
         )
 
@@ -125,6 +126,7 @@ def self_attention_rotary_forward(
 
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g."""
+        O_n_g_r_i_2 = O[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
         Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -150,11 +152,12 @@ def self_attention_rotary_forward(
         P_sum[n, g, r, i_2] = np.maximum(P_exp[n, g, r, i_2, j].sum(axis=-1), 1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        np.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2] /= P_sum[n, g, r, i_2][..., None]
+        np.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O_n_g_r_i_2)
+        O_n_g_r_i_2 /= P_sum[n, g, r, i_2][..., None]
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
+        O_n_g_r_i_2 = O[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
         Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -174,8 +177,8 @@ def self_attention_rotary_forward(
         P_sum[n, g, r, i_2] = or_one(P_exp[n, g, r, i_2, j].sum(axis=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        np.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2] /= P_sum[n, g, r, i_2][..., None]
+        np.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O_n_g_r_i_2)
+        O_n_g_r_i_2 /= P_sum[n, g, r, i_2][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
@@ -230,9 +233,11 @@ def self_attention_rotary_backward(
 
     def dQ_product_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
+        dO_n_g_r_i = dO[n, g, r, i]
+        P_sum_n_g_r_i = P_sum[n, g, r, i]
         j = slice(0, min(T, i.stop))
-        dO_divided = np.divide(dO[n, g, r, i], P_sum[n, g, r, i][..., None], out=room(0, n, g, i, D))
-        dZ_part = np.einsum("ngid,ngid->ngi", O[n, g, r, i], dO[n, g, r, i]) / P_sum[n, g, r, i]
+        dO_divided = np.divide(dO_n_g_r_i, P_sum_n_g_r_i[..., None], out=room(0, n, g, i, D))
+        dZ_part = dot_rows(O[n, g, r, i], dO_n_g_r_i) / P_sum_n_g_r_i
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
@@ -283,10 +288,12 @@ def self_attention_rotary_backward(
 
     def dW_K_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
         """The rows j_2 of a block, for one n_2."""
+        dx_n_2_j_2 = dx[n_2, j_2]
+        x_n_2_j_2 = x[n_2, j_2]
         dx_product = np.matmul(
             dV[n_2, :, j_2].transpose(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
             W_V.reshape(G * D, C),
-            out=dx[n_2, j_2],
+            out=dx_n_2_j_2,
         )
         dx_product_2 = np.matmul(
             dh[n_2, :, j_2].transpose(1, 0, 2, 3).reshape((j_2.stop - j_2.start), G * A * 2),
@@ -300,14 +307,14 @@ def self_attention_rotary_backward(
         )
         # dx[n,j,c] = Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) + Sum_g,a,f(W_K[g,a,f,c]*dh[n,g,j,a,f]) +
         #     Sum_g,r,a,f(W_Q[g,r,a,f,c]*dq[n,g,r,j,a,f])
-        np.add(dx_product, dx_product_2, out=dx[n_2, j_2])
-        dx[n_2, j_2] += dx_product_3
+        np.add(dx_product, dx_product_2, out=dx_n_2_j_2)
+        dx_n_2_j_2 += dx_product_3
         # dW_K[g,a,f,c] = Sum_n,j(x[n,j,c]*dh[n,g,j,a,f])
         dW_K_block = room(0, G, A, 2, C)
         np.copyto(
             dW_K_block,
             (
-                dh[n_2, :, j_2].transpose(0, 2, 3, 1).reshape(G * A * 2, (j_2.stop - j_2.start)) @ x[n_2, j_2]
+                dh[n_2, :, j_2].transpose(0, 2, 3, 1).reshape(G * A * 2, (j_2.stop - j_2.start)) @ x_n_2_j_2
             ).reshape(G, A, 2, C),
         )
         dW_K[part] += dW_K_block
@@ -315,7 +322,7 @@ def self_attention_rotary_backward(
         dW_V_block = room(0, G, D, C)
         np.copyto(
             dW_V_block,
-            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C),
+            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x_n_2_j_2).reshape(G, D, C),
         )
         dW_V[part] += dW_V_block
 
@@ -381,6 +388,7 @@ def self_attention_rotary_lean_forward(
 
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        turns_i = turns[i]
         # angle[i,a] = i/base**(a/A)
         angle = np.multiply(
             base**-(np.arange(A, dtype=dtype) / A),
@@ -394,7 +402,7 @@ def self_attention_rotary_lean_forward(
         np.copyto(turns_masked, np.where(np.arange(2) == 0, turns_part_3[..., None], turns_part[..., None]))
         # turns[i,a,e,f] = where(Eq(e, f), cos(angle[i,a]), where(Eq(e, 0), -sin(angle[i,a]), sin(angle[i,a])))
         np.copyto(
-            turns[i],
+            turns_i,
             np.where(np.arange(2)[:, None] == np.arange(2), turns_part_2[..., None, None], turns_masked[..., None]),
         )
         # q[n,g,r,i,a,f] = Sum_c(x[n,i,c]*W_Q[g,r,a,f,c])
@@ -409,7 +417,7 @@ def self_attention_rotary_lean_forward(
         np.copyto(
             Q[:, :, :, i],
             (
-                q.transpose(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns[i].swapaxes(-1, -2)
+                q.transpose(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns_i.swapaxes(-1, -2)
             ).reshape((i.stop - i.start), A, N, G, R, 2).transpose(2, 3, 4, 0, 1, 5),
         )
 
@@ -423,6 +431,7 @@ def self_attention_rotary_lean_forward(
 
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g."""
+        O_n_g_r_i_2 = O[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
         Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -448,11 +457,12 @@ def self_attention_rotary_lean_forward(
         P_sum = np.maximum(P_exp.sum(axis=-1), 1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        np.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2] /= P_sum[..., None]
+        np.matmul(P_exp, V[n, g, j], out=O_n_g_r_i_2)
+        O_n_g_r_i_2 /= P_sum[..., None]
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
+        O_n_g_r_i_2 = O[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
         Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -472,8 +482,8 @@ def self_attention_rotary_lean_forward(
         P_sum = or_one(P_exp.sum(axis=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        np.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2] /= P_sum[..., None]
+        np.matmul(P_exp, V[n, g, j], out=O_n_g_r_i_2)
+        O_n_g_r_i_2 /= P_sum[..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
@@ -529,6 +539,7 @@ def self_attention_rotary_lean_backward(
 
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        turns_i = turns[i]
         # angle[i,a] = i/base**(a/A)
         angle = np.multiply(
             base**-(np.arange(A, dtype=dtype) / A),
@@ -542,7 +553,7 @@ def self_attention_rotary_lean_backward(
         np.copyto(turns_masked, np.where(np.arange(2) == 0, turns_part_3[..., None], turns_part[..., None]))
         # turns[i,a,e,f] = where(Eq(e, f), cos(angle[i,a]), where(Eq(e, 0), -sin(angle[i,a]), sin(angle[i,a])))
         np.copyto(
-            turns[i],
+            turns_i,
             np.where(np.arange(2)[:, None] == np.arange(2), turns_part_2[..., None, None], turns_masked[..., None]),
         )
         # q[n,g,r,i,a,f] = Sum_c(x[n,i,c]*W_Q[g,r,a,f,c])
@@ -557,7 +568,7 @@ def self_attention_rotary_lean_backward(
         np.copyto(
             Q[:, :, :, i],
             (
-                q.transpose(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns[i].swapaxes(-1, -2)
+                q.transpose(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns_i.swapaxes(-1, -2)
             ).reshape((i.stop - i.start), A, N, G, R, 2).transpose(2, 3, 4, 0, 1, 5),
         )
 
@@ -575,8 +586,11 @@ def self_attention_rotary_lean_backward(
 
     def dQ_product_block(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g."""
+        Q_n_g_r_i_2 = Q[n, g, r, i_2]
+        O_n_g_r_i_2 = O[n, g, r, i_2]
+        dO_n_g_r_i_2 = dO[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
-        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, n, g, i_2, A, 2))
+        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q_n_g_r_i_2, out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
@@ -600,10 +614,10 @@ def self_attention_rotary_lean_backward(
         P_sum = np.maximum(P_exp.sum(axis=-1), 1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        np.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2] /= P_sum[..., None]
-        dO_divided = np.divide(dO[n, g, r, i_2], P_sum[..., None], out=room(0, n, g, i_2, D))
-        dZ_part = np.einsum("ngid,ngid->ngi", O[n, g, r, i_2], dO[n, g, r, i_2]) / P_sum
+        np.matmul(P_exp, V[n, g, j], out=O_n_g_r_i_2)
+        O_n_g_r_i_2 /= P_sum[..., None]
+        dO_divided = np.divide(dO_n_g_r_i_2, P_sum[..., None], out=room(0, n, g, i_2, D))
+        dZ_part = dot_rows(O_n_g_r_i_2, dO_n_g_r_i_2) / P_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
@@ -614,7 +628,7 @@ def self_attention_rotary_lean_backward(
         #     by P = P_exp / P_sum, divided before the product
         dV_block = np.matmul(P_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
         dV[part, n, g, j] += dV_block
-        dK_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, n, g, i_2, A, 2))
+        dK_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q_n_g_r_i_2, out=room(0, n, g, i_2, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
@@ -637,8 +651,11 @@ def self_attention_rotary_lean_backward(
 
     def dQ_product_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
+        Q_n_g_r_i_2 = Q[n, g, r, i_2]
+        O_n_g_r_i_2 = O[n, g, r, i_2]
+        dO_n_g_r_i_2 = dO[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
-        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, n, g, i_2, A, 2))
+        Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q_n_g_r_i_2, out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
@@ -656,10 +673,10 @@ def self_attention_rotary_lean_backward(
         P_sum = or_one(P_exp.sum(axis=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        np.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2] /= P_sum[..., None]
-        dO_divided = np.divide(dO[n, g, r, i_2], P_sum[..., None], out=room(0, n, g, i_2, D))
-        dZ_part = np.einsum("ngid,ngid->ngi", O[n, g, r, i_2], dO[n, g, r, i_2]) / P_sum
+        np.matmul(P_exp, V[n, g, j], out=O_n_g_r_i_2)
+        O_n_g_r_i_2 /= P_sum[..., None]
+        dO_divided = np.divide(dO_n_g_r_i_2, P_sum[..., None], out=room(0, n, g, i_2, D))
+        dZ_part = dot_rows(O_n_g_r_i_2, dO_n_g_r_i_2) / P_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
@@ -670,7 +687,7 @@ def self_attention_rotary_lean_backward(
         #     by P = P_exp / P_sum, divided before the product
         dV_block = np.matmul(P_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
         dV[part, n, g, j] += dV_block
-        dK_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q[n, g, r, i_2], out=room(0, n, g, i_2, A, 2))
+        dK_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q_n_g_r_i_2, out=room(0, n, g, i_2, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
@@ -729,10 +746,12 @@ def self_attention_rotary_lean_backward(
 
     def dW_K_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
         """The rows j_2 of a block, for one n_2."""
+        dx_n_2_j_2 = dx[n_2, j_2]
+        x_n_2_j_2 = x[n_2, j_2]
         dx_product = np.matmul(
             dV[n_2, :, j_2].transpose(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
             W_V.reshape(G * D, C),
-            out=dx[n_2, j_2],
+            out=dx_n_2_j_2,
         )
         dx_product_2 = np.matmul(
             dh[n_2, :, j_2].transpose(1, 0, 2, 3).reshape((j_2.stop - j_2.start), G * A * 2),
@@ -746,14 +765,14 @@ def self_attention_rotary_lean_backward(
         )
         # dx[n,j,c] = Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) + Sum_g,a,f(W_K[g,a,f,c]*dh[n,g,j,a,f]) +
         #     Sum_g,r,a,f(W_Q[g,r,a,f,c]*dq[n,g,r,j,a,f])
-        np.add(dx_product, dx_product_2, out=dx[n_2, j_2])
-        dx[n_2, j_2] += dx_product_3
+        np.add(dx_product, dx_product_2, out=dx_n_2_j_2)
+        dx_n_2_j_2 += dx_product_3
         # dW_K[g,a,f,c] = Sum_n,j(x[n,j,c]*dh[n,g,j,a,f])
         dW_K_block = room(0, G, A, 2, C)
         np.copyto(
             dW_K_block,
             (
-                dh[n_2, :, j_2].transpose(0, 2, 3, 1).reshape(G * A * 2, (j_2.stop - j_2.start)) @ x[n_2, j_2]
+                dh[n_2, :, j_2].transpose(0, 2, 3, 1).reshape(G * A * 2, (j_2.stop - j_2.start)) @ x_n_2_j_2
             ).reshape(G, A, 2, C),
         )
         dW_K[part] += dW_K_block
@@ -761,7 +780,7 @@ def self_attention_rotary_lean_backward(
         dW_V_block = room(0, G, D, C)
         np.copyto(
             dW_V_block,
-            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x[n_2, j_2]).reshape(G, D, C),
+            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x_n_2_j_2).reshape(G, D, C),
         )
         dW_V[part] += dW_V_block
 

@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, bind, restore
+from .runtime import Array, bind, dot_rows, restore
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -102,8 +102,8 @@ def self_attention_step(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_new_bound = float(
-        np.sqrt(np.einsum("ngrsd,ngrsd->ngrs", Q_new, Q_new)).max(axis=(0, 1, 2, 3), initial=-math.inf)
-    ) / math.sqrt(D) * float(np.sqrt(np.einsum("ngjd,ngjd->ngj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+        np.sqrt(dot_rows(Q_new, Q_new)).max(axis=(0, 1, 2, 3), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
         Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block,
         S,

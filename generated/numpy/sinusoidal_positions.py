@@ -43,10 +43,11 @@ def sinusoidal_positions_forward(
 
     def E_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        angle_n = angle[n]
         # angle[n,a] = position[n]*theta[a]
-        np.multiply(position[n][..., None], theta, out=angle[n])
-        E_part = np.sin(angle[n], out=room(0, n, A))
-        E_part_2 = np.cos(angle[n], out=room(1, n, A))
+        np.multiply(position[n][..., None], theta, out=angle_n)
+        E_part = np.sin(angle_n, out=room(0, n, A))
+        E_part_2 = np.cos(angle_n, out=room(1, n, A))
         # E[n,a,e] = where(Eq(e, 0), sin(angle[n,a]), cos(angle[n,a]))
         np.copyto(E[n], np.where(np.arange(2) == 0, E_part[..., None], E_part_2[..., None]))
 
@@ -78,26 +79,29 @@ def sinusoidal_positions_backward(
 
     def dangle_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dE_n = dE[n]
+        angle_n = angle[n]
+        dangle_n = dangle[n]
         dangle_masked = room(0, n, A, 2)
-        np.copyto(dangle_masked, dE[n])
+        np.copyto(dangle_masked, dE_n)
         np.copyto(dangle_masked, 0, where=np.arange(2) != 0)
         dangle_sum = room(1, n, A)
         np.copyto(dangle_sum, dangle_masked.sum(axis=-1))
         dangle_masked_2 = room(0, n, A, 2)
-        np.copyto(dangle_masked_2, dE[n])
+        np.copyto(dangle_masked_2, dE_n)
         np.copyto(dangle_masked_2, 0, where=np.arange(2) == 0)
         dangle_sum_2 = room(2, n, A)
         np.copyto(dangle_sum_2, dangle_masked_2.sum(axis=-1))
         # dangle[n,a] = Sum_e(dE[n,a,e]*[Eq(e, 0)])*cos(angle[n,a]) - Sum_e(dE[n,a,e]*[Ne(e, 0)])*sin(angle[n,a])
-        np.cos(angle[n], out=dangle[n])
-        np.multiply(dangle_sum, dangle[n], out=dangle[n])
-        part_part = np.sin(angle[n], out=room(3, n, A))
-        np.multiply(dangle_sum_2, part_part, out=part_part)
-        dangle[n] -= part_part
+        np.cos(angle_n, out=dangle_n)
+        dangle_n *= dangle_sum
+        part_part = np.sin(angle_n, out=room(3, n, A))
+        part_part *= dangle_sum_2
+        dangle_n -= part_part
 
     workspace.sweep(dangle_block, N, rows, (), (), A * 2, dtype)
     # dposition[n] = Sum_a(theta[a]*dangle[n,a])   (N,)
-    dposition = np.einsum("na,a->n", dangle, theta)
+    dposition = np.dot(dangle, theta)
     # dtheta[a] = Sum_n(position[n]*dangle[n,a])   (A,)
-    dtheta = np.einsum("na,n->a", dangle, position)
+    dtheta = np.dot(dangle.T, position)
     return restore(dposition, leading, types["position"]), cast(dtheta, types["theta"])

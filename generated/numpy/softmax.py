@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, exp_difference, incoming, restore, wide_sum
+from .runtime import Array, Saved, bind, dot_rows, exp_difference, incoming, restore, wide_sum
 from .workspace import Room, Workspace
 
 
@@ -40,12 +40,14 @@ def softmax_forward(z: np.ndarray, *, workspace: Workspace | None = None) -> tup
 
     def p_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        p_exp_top = z[n].max(axis=-1, initial=-math.inf)
-        p_exp = p[n]
-        exp_difference(z[n], p_exp_top[..., None], out=p_exp)
+        z_n = z[n]
+        p_n = p[n]
+        p_exp_top = z_n.max(axis=-1, initial=-math.inf)
+        p_exp = p_n
+        exp_difference(z_n, p_exp_top[..., None], out=p_exp)
         p_sum = wide_sum(p_exp, -1)
         # p[n,v] = softmax(z[n,v], over=v)
-        np.divide(p_exp, p_sum[..., None], out=p[n])
+        np.divide(p_exp, p_sum[..., None], out=p_n)
 
     workspace.sweep(p_exp_block, N, rows, (), (), V, dtype)
     saved = (leading, types, N, V, p)
@@ -72,10 +74,13 @@ def softmax_backward(dp: np.ndarray, saved: Saved, *, workspace: Workspace | Non
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dz_sum = np.einsum("nv,nv->n", dp[n], p[n])
+        dp_n = dp[n]
+        p_n = p[n]
+        dz_n = dz[n]
+        dz_sum = dot_rows(dp_n, p_n)
         # dz[n,v_1] = (-Sum_v(dp[n,v]*p[n,v]) + dp[n,v_1])*p[n,v_1]
-        np.subtract(dp[n], dz_sum[..., None], out=dz[n])
-        dz[n] *= p[n]
+        np.subtract(dp_n, dz_sum[..., None], out=dz_n)
+        dz_n *= p_n
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, incoming
+from .runtime import Array, Saved, bind, cast, dot_rows, incoming
 from .workspace import Room, Workspace, bounded
 
 
@@ -57,27 +57,29 @@ def softmax_regression_forward(
 
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        u_i = u[i]
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        np.matmul(X[i], W.T, out=u[i])
+        np.matmul(X[i], W.T, out=u_i)
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
-        L_top[i] = u[i].max(axis=-1)
-        L_log_exp = np.subtract(u[i], L_top[i][..., None], out=room(0, i, C))
+        L_top[i] = u_i.max(axis=-1)
+        L_log_exp = np.subtract(u_i, L_top[i][..., None], out=room(0, i, C))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        u_i = u[i]
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        np.matmul(X[i], W.T, out=u[i])
+        np.matmul(X[i], W.T, out=u_i)
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
         L_top[i] = 0
-        L_log_exp = np.exp(u[i], out=room(0, i, C))
+        L_log_exp = np.exp(u_i, out=room(0, i, C))
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     u_bound = float(
-        np.sqrt(np.einsum("ia,ia->i", X, X)).max(axis=-1, initial=-math.inf)
-    ) * float(np.sqrt(np.einsum("ca,ca->c", W, W)).max(axis=-1))
+        np.sqrt(dot_rows(X, X)).max(axis=-1, initial=-math.inf)
+    ) * float(np.sqrt(dot_rows(W, W)).max(axis=-1))
     workspace.sweep(u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype)
     # loss = Sum_i(-u[i,label[i]] + L[i])
     loss = (L_top - u[np.arange(N), label] + L_log).sum(axis=-1)
@@ -113,7 +115,7 @@ def softmax_regression_backward(
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = np.subtract(u[i], L_top[i][..., None], out=room(0, i, C))
         np.exp(du, out=du)
-        np.multiply((dL * np.exp(-L_log[i]))[..., None], du, out=du)
+        du *= (dL * np.exp(-L_log[i]))[..., None]
         du[np.arange(i.stop - i.start), label[i]] -= dloss
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW_block = np.matmul(du.T, X[i], out=room(1, C, d))
@@ -158,27 +160,29 @@ def softmax_regression_lean_forward(
 
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        u_i = u[i]
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        np.matmul(X[i], W.T, out=u[i])
+        np.matmul(X[i], W.T, out=u_i)
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
-        L_top[i] = u[i].max(axis=-1)
-        L_log_exp = np.subtract(u[i], L_top[i][..., None], out=room(0, i, C))
+        L_top[i] = u_i.max(axis=-1)
+        L_log_exp = np.subtract(u_i, L_top[i][..., None], out=room(0, i, C))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        u_i = u[i]
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        np.matmul(X[i], W.T, out=u[i])
+        np.matmul(X[i], W.T, out=u_i)
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
         L_top[i] = 0
-        L_log_exp = np.exp(u[i], out=room(0, i, C))
+        L_log_exp = np.exp(u_i, out=room(0, i, C))
         L_log[i] = np.log(L_log_exp.sum(axis=-1))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     u_bound = float(
-        np.sqrt(np.einsum("ia,ia->i", X, X)).max(axis=-1, initial=-math.inf)
-    ) * float(np.sqrt(np.einsum("ca,ca->c", W, W)).max(axis=-1))
+        np.sqrt(dot_rows(X, X)).max(axis=-1, initial=-math.inf)
+    ) * float(np.sqrt(dot_rows(W, W)).max(axis=-1))
     workspace.sweep(u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype)
     # loss = Sum_i(-u[i,label[i]] + L[i])
     loss = (L_top - u[np.arange(N), label] + L_log).sum(axis=-1)
@@ -211,15 +215,16 @@ def softmax_regression_lean_backward(
 
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        X_i = X[i]
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        u = np.matmul(X[i], W.T, out=room(0, i, C))
+        u = np.matmul(X_i, W.T, out=room(0, i, C))
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = np.subtract(u, L_top[i][..., None], out=room(0, i, C))
         np.exp(du, out=du)
-        np.multiply((dL * np.exp(-L_log[i]))[..., None], du, out=du)
+        du *= (dL * np.exp(-L_log[i]))[..., None]
         du[np.arange(i.stop - i.start), label[i]] -= dloss
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
-        dW_block = np.matmul(du.T, X[i], out=room(1, C, d))
+        dW_block = np.matmul(du.T, X_i, out=room(1, C, d))
         dW[part] += dW_block
 
     workspace.sweep(u_block, N, rows, (), (), C, dtype, parts=parts)
@@ -264,39 +269,43 @@ def softmax_regression_value_and_gradient(
 
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        X_i = X[i]
+        u_i = u[i]
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        np.matmul(X[i], W.T, out=u[i])
+        np.matmul(X_i, W.T, out=u_i)
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
-        L_top[i] = u[i].max(axis=-1)
-        L_log_exp = np.subtract(u[i], L_top[i][..., None], out=room(0, i, C))
+        L_top[i] = u_i.max(axis=-1)
+        L_log_exp = np.subtract(u_i, L_top[i][..., None], out=room(0, i, C))
         np.exp(L_log_exp, out=L_log_exp)
         L_log_sum[i] = L_log_exp.sum(axis=-1)
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = np.multiply((dL / L_log_sum[i])[..., None], L_log_exp, out=room(0, i, C))
         du[np.arange(i.stop - i.start), label[i]] += -1
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
-        dW_block = np.matmul(du.T, X[i], out=room(1, C, d))
+        dW_block = np.matmul(du.T, X_i, out=room(1, C, d))
         dW[part] += dW_block
 
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        X_i = X[i]
+        u_i = u[i]
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        np.matmul(X[i], W.T, out=u[i])
+        np.matmul(X_i, W.T, out=u_i)
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
         L_top[i] = 0
-        L_log_exp = np.exp(u[i], out=room(0, i, C))
+        L_log_exp = np.exp(u_i, out=room(0, i, C))
         L_log_sum[i] = L_log_exp.sum(axis=-1)
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = np.multiply((dL / L_log_sum[i])[..., None], L_log_exp, out=room(0, i, C))
         du[np.arange(i.stop - i.start), label[i]] += -1
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
-        dW_block = np.matmul(du.T, X[i], out=room(1, C, d))
+        dW_block = np.matmul(du.T, X_i, out=room(1, C, d))
         dW[part] += dW_block
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     u_bound = float(
-        np.sqrt(np.einsum("ia,ia->i", X, X)).max(axis=-1, initial=-math.inf)
-    ) * float(np.sqrt(np.einsum("ca,ca->c", W, W)).max(axis=-1))
+        np.sqrt(dot_rows(X, X)).max(axis=-1, initial=-math.inf)
+    ) * float(np.sqrt(dot_rows(W, W)).max(axis=-1))
     workspace.sweep(u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype, parts=parts)
     dW = dW[0] if parts == 1 else dW.sum(axis=0)
     L_log = np.log(L_log_sum)

@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, bind, restore
+from .runtime import Array, bind, dot_rows, restore
 from .workspace import Room, Workspace, bounded
 
 
@@ -42,28 +42,30 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Works
 
     def u_block(room: Room, part: int, r: slice, i: slice) -> None:
         """The rows i of a block, for some r."""
+        mu_r_i = mu[r, i]
         # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
-        u = np.matmul(X[r, i], W[r].swapaxes(-1, -2), out=mu[r, i])
+        u = np.matmul(X[r, i], W[r].swapaxes(-1, -2), out=mu_r_i)
         mu_exp_top = u.max(axis=-1, initial=-math.inf)
-        mu_exp = np.subtract(u, mu_exp_top[..., None], out=mu[r, i])
+        mu_exp = np.subtract(u, mu_exp_top[..., None], out=mu_r_i)
         np.exp(mu_exp, out=mu_exp)
         mu_sum = mu_exp.sum(axis=-1)
         # mu[r,i,c] = softmax(u[r,i,c], over=c)
-        np.divide(mu_exp, mu_sum[..., None], out=mu[r, i])
+        np.divide(mu_exp, mu_sum[..., None], out=mu_r_i)
 
     def u_block_unshifted(room: Room, part: int, r: slice, i: slice) -> None:
         """The rows i of a block, for some r. No row maximum is needed."""
+        mu_r_i = mu[r, i]
         # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
-        u = np.matmul(X[r, i], W[r].swapaxes(-1, -2), out=mu[r, i])
-        mu_exp = np.exp(u, out=mu[r, i])
+        u = np.matmul(X[r, i], W[r].swapaxes(-1, -2), out=mu_r_i)
+        mu_exp = np.exp(u, out=mu_r_i)
         mu_sum = mu_exp.sum(axis=-1)
         # mu[r,i,c] = softmax(u[r,i,c], over=c)
-        np.divide(mu_exp, mu_sum[..., None], out=mu[r, i])
+        np.divide(mu_exp, mu_sum[..., None], out=mu_r_i)
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     u_bound = float(
-        np.sqrt(np.einsum("ria,ria->ri", X, X)).max(axis=(0, 1), initial=-math.inf)
-    ) * float(np.sqrt(np.einsum("rca,rca->rc", W, W)).max(axis=(0, 1), initial=-math.inf))
+        np.sqrt(dot_rows(X, X)).max(axis=(0, 1), initial=-math.inf)
+    ) * float(np.sqrt(dot_rows(W, W)).max(axis=(0, 1), initial=-math.inf))
     workspace.sweep(
         u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype, lots=(B,), matrices=True
     )
@@ -73,13 +75,15 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Works
 
     def H_block(room: Room, part: int, i_2: int, r_2: slice, c: slice) -> None:
         """The rows c of a block, for one i_2 and some r_2."""
+        mu_r_2_i_2_c = mu[r_2, i_2, c]
+        X_r_2_i_2 = X[r_2, i_2]
         # cov[r,i,c,e] = (-mu[r,i,e] + [c = e])*mu[r,i,c]
-        cov = np.multiply(mu[r_2, i_2, c][..., None], mu[r_2, i_2][:, None], out=room(0, r_2, c, C))
+        cov = np.multiply(mu_r_2_i_2_c[..., None], mu[r_2, i_2][:, None], out=room(0, r_2, c, C))
         np.negative(cov, out=cov)
         cov[
             np.arange(r_2.stop - r_2.start)[:, None], np.arange(c.stop - c.start), np.arange(c.start, c.stop)
-        ] += mu[r_2, i_2, c]
-        H_part = np.multiply(X[r_2, i_2][..., None], X[r_2, i_2][:, None], out=room(1, r_2, d, d))
+        ] += mu_r_2_i_2_c
+        H_part = np.multiply(X_r_2_i_2[..., None], X_r_2_i_2[:, None], out=room(1, r_2, d, d))
         # H[r,c,a,e,b] = Sum_i(X[r,i,a]*X[r,i,b]*cov[r,i,c,e])
         H_block = np.multiply(cov[:, :, None, :, None], H_part[:, None, :, None], out=room(2, r_2, c, d, C, d))
         H[part, r_2, c] += H_block

@@ -31,7 +31,7 @@ def squared_error_sum_forward(y: np.ndarray, t: np.ndarray) -> tuple[np.ndarray,
     types = bound.types
     total_part = y - t
     # total = Sum_n((-t[n] + y[n])**2)
-    total = np.einsum("n,n->", total_part, total_part)
+    total = total_part @ total_part
     saved = (leading, types, y, t)
     return cast(total, bound.type), saved
 
@@ -74,7 +74,7 @@ def squared_error_sum_value_and_gradient(y: np.ndarray, t: np.ndarray) -> tuple[
     leading = bound.leading
     total_part = y - t
     # total = Sum_n((-t[n] + y[n])**2)
-    total = np.einsum("n,n->", total_part, total_part)
+    total = total_part @ total_part
     dy_part = 2 * y
     dy_part_2 = 2 * t
     # dy[n] = 2*(-t[n] + y[n])*dtotal   (N,)

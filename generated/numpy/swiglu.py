@@ -57,16 +57,21 @@ def swiglu_forward(
 
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        x_n = x[n]
+        g_n = g[n]
+        u_n = u[n]
+        a_n = a[n]
+        h_n = h[n]
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
-        np.matmul(x[n], W_g.T, out=g[n])
+        np.matmul(x_n, W_g.T, out=g_n)
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
-        np.matmul(x[n], W_u.T, out=u[n])
+        np.matmul(x_n, W_u.T, out=u_n)
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
-        expit(g[n], times=g[n], out=a[n])
+        expit(g_n, times=g_n, out=a_n)
         # h[n,f] = a[n,f]*u[n,f]
-        np.multiply(a[n], u[n], out=h[n])
+        np.multiply(a_n, u_n, out=h_n)
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
-        np.matmul(h[n], W_d.T, out=y[n])
+        np.matmul(h_n, W_d.T, out=y[n])
 
     workspace.sweep(g_block, N, rows, (), (), F, dtype)
     saved = (leading, types, C, F, N, x, W_g, W_u, W_d, g, u, a, h)
@@ -100,32 +105,37 @@ def swiglu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None
 
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dy_n = dy[n]
+        a_n = a[n]
+        g_n = g[n]
+        dx_n = dx[n]
+        x_n = x[n]
         # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])
-        dh = np.matmul(dy[n], W_d, out=room(0, n, F))
+        dh = np.matmul(dy_n, W_d, out=room(0, n, F))
         # du[n,f] = a[n,f]*dh[n,f]
-        du = np.multiply(a[n], dh, out=room(1, n, F))
+        du = np.multiply(a_n, dh, out=room(1, n, F))
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
         #     by da written in
-        dg = np.negative(g[n], out=room(2, n, F))
+        dg = np.negative(g_n, out=room(2, n, F))
         expit(dg, out=dg)
-        np.multiply(a[n], dg, out=dg)
+        dg *= a_n
         dg_part = room(3, n, F)
-        expit(g[n], out=dg_part)
+        expit(g_n, out=dg_part)
         dg += dg_part
         dg *= dh
         dg *= u[n]
         # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
-        np.matmul(dg, W_g, out=dx[n])
+        np.matmul(dg, W_g, out=dx_n)
         part_part = np.matmul(du, W_u, out=room(4, n, C))
-        dx[n] += part_part
+        dx_n += part_part
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
-        dW_g_block = np.matmul(dg.T, x[n], out=room(0, F, C))
+        dW_g_block = np.matmul(dg.T, x_n, out=room(0, F, C))
         dW_g[part] += dW_g_block
         # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
-        dW_u_block = np.matmul(du.T, x[n], out=room(0, F, C))
+        dW_u_block = np.matmul(du.T, x_n, out=room(0, F, C))
         dW_u[part] += dW_u_block
         # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_d_block = np.matmul(dy[n].T, h[n], out=room(0, C, F))
+        dW_d_block = np.matmul(dy_n.T, h[n], out=room(0, C, F))
         dW_d[part] += dW_d_block
 
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts=parts)
@@ -171,10 +181,11 @@ def swiglu_lean_forward(
 
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        x_n = x[n]
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
-        g = np.matmul(x[n], W_g.T, out=room(0, n, F))
+        g = np.matmul(x_n, W_g.T, out=room(0, n, F))
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
-        u = np.matmul(x[n], W_u.T, out=room(1, n, F))
+        u = np.matmul(x_n, W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
         a = room(2, n, F)
         expit(g, times=g, out=a)
@@ -217,41 +228,44 @@ def swiglu_lean_backward(
 
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        x_n = x[n]
+        dy_n = dy[n]
+        dx_n = dx[n]
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
-        g = np.matmul(x[n], W_g.T, out=room(0, n, F))
+        g = np.matmul(x_n, W_g.T, out=room(0, n, F))
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
-        u = np.matmul(x[n], W_u.T, out=room(1, n, F))
+        u = np.matmul(x_n, W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
         a = room(2, n, F)
         expit(g, times=g, out=a)
         # h[n,f] = a[n,f]*u[n,f]
         h = np.multiply(a, u, out=room(3, n, F))
         # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])
-        dh = np.matmul(dy[n], W_d, out=room(4, n, F))
+        dh = np.matmul(dy_n, W_d, out=room(4, n, F))
         # du[n,f] = a[n,f]*dh[n,f]
         du = np.multiply(a, dh, out=room(5, n, F))
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
         #     by da written in
         dg = np.negative(g, out=room(6, n, F))
         expit(dg, out=dg)
-        np.multiply(a, dg, out=dg)
+        dg *= a
         dg_part = room(7, n, F)
         expit(g, out=dg_part)
         dg += dg_part
         dg *= dh
         dg *= u
         # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
-        np.matmul(dg, W_g, out=dx[n])
+        np.matmul(dg, W_g, out=dx_n)
         part_part = np.matmul(du, W_u, out=room(8, n, C))
-        dx[n] += part_part
+        dx_n += part_part
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
-        dW_g_block = np.matmul(dg.T, x[n], out=room(0, F, C))
+        dW_g_block = np.matmul(dg.T, x_n, out=room(0, F, C))
         dW_g[part] += dW_g_block
         # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
-        dW_u_block = np.matmul(du.T, x[n], out=room(0, F, C))
+        dW_u_block = np.matmul(du.T, x_n, out=room(0, F, C))
         dW_u[part] += dW_u_block
         # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_d_block = np.matmul(dy[n].T, h, out=room(0, C, F))
+        dW_d_block = np.matmul(dy_n.T, h, out=room(0, C, F))
         dW_d[part] += dW_d_block
 
     workspace.sweep(g_block, N, rows, (), (), F, dtype, parts=parts)

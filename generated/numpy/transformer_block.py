@@ -38,7 +38,9 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
+from .runtime import (
+    Array, Saved, add_rows, bind, cast, dot_rows, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf,
+)
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -108,6 +110,7 @@ def transformer_block_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
+    share_of_C = np.full((C,), 1 / C, dtype)
     rows = workspace.rows(T, H * D, matrices=True)
     r_1 = workspace.empty((N, T), dtype)
     xhat_1 = workspace.empty((N, T, C), dtype)
@@ -116,25 +119,28 @@ def transformer_block_forward(
 
     def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        x_n_i = x[n, i]
+        xhat_1_n_i = xhat_1[n, i]
+        z_1_n_i = z_1[n, i]
         # mu_1[n,i] = mean(x[n,i,c], over=c)
-        mu_1 = x[n, i].sum(axis=-1) / C
-        xc_1_part = np.subtract(x[n, i], mu_1[..., None], out=xhat_1[n, i])
-        xc_1_part_2 = xc_1_part.sum(axis=-1) / C
+        mu_1 = x_n_i @ share_of_C
+        xc_1_part = np.subtract(x_n_i, mu_1[..., None], out=xhat_1_n_i)
+        xc_1_sum = xc_1_part @ share_of_C
         # xc_1[n,i,c] = -mu_1[n,i] + x[n,i,c]
         #     by Sum_c(-mu_1[n,i] + x[n,i,c]) = 0, subtracted once more
-        xc_1 = np.subtract(xc_1_part, xc_1_part_2[..., None], out=xhat_1[n, i])
+        xc_1 = np.subtract(xc_1_part, xc_1_sum[..., None], out=xhat_1_n_i)
         # r_1[n,i] = 1/sqrt(mean(xc_1[n,i,c]**2, over=c) + eps)
-        r_1[n, i] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc_1, xc_1) / C + eps)
+        r_1[n, i] = 1 / np.sqrt(dot_rows(xc_1, xc_1) / C + eps)
         # xhat_1[n,i,c] = r_1[n,i]*xc_1[n,i,c]
-        np.multiply(r_1[n, i][..., None], xc_1, out=xhat_1[n, i])
+        np.multiply(r_1[n, i][..., None], xc_1, out=xhat_1_n_i)
         # z_1[n,i,c] = gamma_1[c]*xhat_1[n,i,c] + beta_1[c]
-        np.multiply(gamma_1, xhat_1[n, i], out=z_1[n, i])
-        z_1[n, i] += beta_1
+        np.multiply(gamma_1, xhat_1_n_i, out=z_1_n_i)
+        z_1_n_i += beta_1
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z_1[n,i,c])
         np.copyto(
             Q[n, :, i],
             (
-                z_1[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
+                z_1_n_i.reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).transpose(0, 2, 1, 3),
         )
 
@@ -150,6 +156,7 @@ def transformer_block_forward(
 
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h."""
+        O_n_2_h_i_2 = O[n_2, h, i_2]
         j = slice(0, min(T, i_2.stop) if causal else T)
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
@@ -170,11 +177,12 @@ def transformer_block_forward(
         A_sum[n_2, h, i_2] = np.maximum(A_exp[n_2, h, i_2, j].sum(axis=-1), 1)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
-        O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
+        np.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O_n_2_h_i_2)
+        O_n_2_h_i_2 /= A_sum[n_2, h, i_2][..., None]
 
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
+        O_n_2_h_i_2 = O[n_2, h, i_2]
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
@@ -191,17 +199,17 @@ def transformer_block_forward(
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(
-                A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2] if first else room(1, n_2, h, i_2, D)
+                A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O_n_2_h_i_2 if first else room(1, n_2, h, i_2, D)
             )
             if not first:
-                O[n_2, h, i_2] += O_tile
+                O_n_2_h_i_2 += O_tile
         A_sum[n_2, h, i_2] = or_one(A_sum_so_far)
-        O[n_2, h, i_2] /= A_sum[n_2, h, i_2][..., None]
+        O_n_2_h_i_2 /= A_sum[n_2, h, i_2][..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("nhia,nhia->nhi", Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
-    ) / math.sqrt(D) * float(np.sqrt(np.einsum("nhja,nhja->nhj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, lots=(N, H), matrices=True
     )
@@ -216,7 +224,13 @@ def transformer_block_forward(
 
     def u_product_block(room: Room, part: int, n_3: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3."""
-        u_product = y[n_3, i_3]
+        y_n_3_i_3 = y[n_3, i_3]
+        xhat_2_n_3_i_3 = xhat_2[n_3, i_3]
+        z_2_n_3_i_3 = z_2[n_3, i_3]
+        q_n_3_i_3 = q[n_3, i_3]
+        Phi_n_3_i_3 = Phi[n_3, i_3]
+        g_n_3_i_3 = g[n_3, i_3]
+        u_product = y_n_3_i_3
         np.copyto(
             u_product,
             (
@@ -226,44 +240,44 @@ def transformer_block_forward(
             ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), C),
         )
         # u[n,i,c] = x[n,i,c] + Sum_h,a(W_O[c,h,a]*O[n,h,i,a])
-        u = np.add(x[n_3, i_3], u_product, out=y[n_3, i_3])
+        u = np.add(x[n_3, i_3], u_product, out=y_n_3_i_3)
         # mu_2[n,i] = mean(u[n,i,c], over=c)
-        mu_2 = u.sum(axis=-1) / C
-        xc_2_part = np.subtract(u, mu_2[..., None], out=xhat_2[n_3, i_3])
-        xc_2_part_2 = xc_2_part.sum(axis=-1) / C
+        mu_2 = u @ share_of_C
+        xc_2_part = np.subtract(u, mu_2[..., None], out=xhat_2_n_3_i_3)
+        xc_2_sum = xc_2_part @ share_of_C
         # xc_2[n,i,c] = -mu_2[n,i] + u[n,i,c]
         #     by Sum_c(-mu_2[n,i] + u[n,i,c]) = 0, subtracted once more
-        xc_2 = np.subtract(xc_2_part, xc_2_part_2[..., None], out=xhat_2[n_3, i_3])
+        xc_2 = np.subtract(xc_2_part, xc_2_sum[..., None], out=xhat_2_n_3_i_3)
         # r_2[n,i] = 1/sqrt(mean(xc_2[n,i,c]**2, over=c) + eps)
-        r_2[n_3, i_3] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc_2, xc_2) / C + eps)
+        r_2[n_3, i_3] = 1 / np.sqrt(dot_rows(xc_2, xc_2) / C + eps)
         # xhat_2[n,i,c] = r_2[n,i]*xc_2[n,i,c]
-        np.multiply(r_2[n_3, i_3][..., None], xc_2, out=xhat_2[n_3, i_3])
+        np.multiply(r_2[n_3, i_3][..., None], xc_2, out=xhat_2_n_3_i_3)
         # z_2[n,i,c] = gamma_2[c]*xhat_2[n,i,c] + beta_2[c]
-        np.multiply(gamma_2, xhat_2[n_3, i_3], out=z_2[n_3, i_3])
-        z_2[n_3, i_3] += beta_2
-        q_product = q[n_3, i_3]
+        np.multiply(gamma_2, xhat_2_n_3_i_3, out=z_2_n_3_i_3)
+        z_2_n_3_i_3 += beta_2
+        q_product = q_n_3_i_3
         np.copyto(
             q_product,
             (
-                z_2[n_3, i_3].reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), C) @ W_1.T
+                z_2_n_3_i_3.reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), C) @ W_1.T
             ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), F),
         )
         # q[n,i,f] = b_1[f] + Sum_c(W_1[f,c]*z_2[n,i,c])
-        np.add(q_product, b_1, out=q[n_3, i_3])
+        np.add(q_product, b_1, out=q_n_3_i_3)
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
-        normal_cdf(q[n_3, i_3], out=Phi[n_3, i_3])
+        normal_cdf(q_n_3_i_3, out=Phi_n_3_i_3)
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
-        scaled_normal_cdf(q[n_3, i_3], Phi[n_3, i_3], out=g[n_3, i_3])
+        scaled_normal_cdf(q_n_3_i_3, Phi_n_3_i_3, out=g_n_3_i_3)
         y_product = room(0, n_3, i_3, C)
         np.copyto(
             y_product,
             (
-                g[n_3, i_3].reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), F) @ W_2.T
+                g_n_3_i_3.reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), F) @ W_2.T
             ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), C),
         )
         # y[n,i,c] = b_2[c] + u[n,i,c] + Sum_f(W_2[c,f]*g[n,i,f])
-        np.add(u, y_product, out=y[n_3, i_3])
-        y[n_3, i_3] += b_2
+        np.add(u, y_product, out=y_n_3_i_3)
+        y_n_3_i_3 += b_2
 
     workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, lots=(N,), matrices=True)
     saved = (
@@ -368,6 +382,8 @@ def transformer_block_backward(
     dy = incoming("transformer_block_backward", "dy", dy, leading, (T, C), like=gamma_1)
     dtype = dy.dtype
     workspace = workspace or Workspace()
+    gamma_2_over_C = gamma_2 / C
+    gamma_1_over_C = gamma_1 / C
     # db_2[c] = Sum_n,i(dy[n,i,c])   (C,)
     db_2 = dy.sum(axis=(0, 1))
     rows = workspace.rows(T, F, matrices=True)
@@ -379,14 +395,16 @@ def transformer_block_backward(
 
     def dg_block(room: Room, part: int, n: int, i: slice) -> None:
         """The rows i of a block, for one n."""
+        dy_n_i = dy[n, i]
+        q_n_i = q[n, i]
         # dg[n,i,f] = Sum_c(W_2[c,f]*dy[n,i,c])
-        dg = np.matmul(dy[n, i], W_2, out=room(0, i, F))
+        dg = np.matmul(dy_n_i, W_2, out=room(0, i, F))
         dq_exp = room(1, i, F)
-        exp_at(q[n, i], (0, 0, -0.5, 0), out=dq_exp)
+        exp_at(q_n_i, (0, 0, -0.5, 0), out=dq_exp)
         # dq[n,i,f] = (sqrt(2)*q[n,i,f]*exp(-q[n,i,f]**2/2)/(2*sqrt(pi)) + Phi[n,i,f])*dg[n,i,f]
         #     by dPhi written in
-        dq = np.multiply(dq_exp, q[n, i], out=room(1, i, F))
-        np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), dq, out=dq)
+        dq = np.multiply(dq_exp, q_n_i, out=room(1, i, F))
+        dq *= 0.5 * math.sqrt(2) / math.sqrt(math.pi)
         dq += Phi[n, i]
         dq *= dg
         # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
@@ -395,9 +413,9 @@ def transformer_block_backward(
         dW_1_block = np.matmul(dq.T, z_2[n, i], out=room(0, F, C))
         dW_1[part] += dW_1_block
         # db_1[f] = Sum_n,i(dq[n,i,f])
-        db_1[part] += dq.sum(axis=0)
+        db_1[part] += add_rows(dq)
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
-        dW_2_block = np.matmul(dy[n, i].T, g[n, i], out=room(0, C, F))
+        dW_2_block = np.matmul(dy_n_i.T, g[n, i], out=room(0, C, F))
         dW_2[part] += dW_2_block
 
     workspace.sweep(dg_block, T, rows, (), (N,), F, dtype, parts=parts)
@@ -406,7 +424,7 @@ def transformer_block_backward(
     dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
     # dbeta_2[c] = Sum_n,i(dz_2[n,i,c])   (C,)
     #     by Sum_n,i(dz_2[n,i,c]) = Sum_f(db_1[f]*W_1[f,c])
-    dbeta_2 = np.einsum("fc,f->c", W_1, db_1)
+    dbeta_2 = np.dot(W_1.T, db_1)
     rows = workspace.rows(T, H * D, matrices=True)
     du = workspace.empty((N, T, C), dtype)
     dO = workspace.empty((N, H, T, D), dtype)
@@ -416,34 +434,35 @@ def transformer_block_backward(
 
     def dO_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
-        # dxhat_2[n,i,c] = gamma_2[c]*dz_2[n,i,c]
-        dxhat_2 = np.multiply(gamma_2, dz_2[n_2, i_2], out=room(0, i_2, C))
-        du_part = np.einsum("ic,ic->i", dxhat_2, xhat_2[n_2, i_2]) / C
-        du_part_2 = dxhat_2.sum(axis=-1) / C
+        dz_2_n_2_i_2 = dz_2[n_2, i_2]
+        xhat_2_n_2_i_2 = xhat_2[n_2, i_2]
+        du_n_2_i_2 = du[n_2, i_2]
+        dz_2_xhat_2 = np.multiply(dz_2_n_2_i_2, xhat_2_n_2_i_2, out=room(0, i_2, C))
+        du_sum = np.dot(dz_2_xhat_2, gamma_2_over_C)
+        du_sum_2 = np.dot(dz_2_n_2_i_2, gamma_2_over_C)
         # du[n,i,c] = (-Sum_c(dxhat_2[n,i,c])/C - xhat_2[n,i,c]*Sum_c_1(dxhat_2[n,i,c_1]*xhat_2[n,i,c_1])/C +
         #     dxhat_2[n,i,c])*r_2[n,i] + dy[n,i,c]
-        #     by dxc_2, dmu_2 written in
-        np.multiply(du_part[..., None], xhat_2[n_2, i_2], out=du[n_2, i_2])
-        np.subtract(dxhat_2, du[n_2, i_2], out=du[n_2, i_2])
-        du[n_2, i_2] -= du_part_2[..., None]
-        np.multiply(r_2[n_2, i_2][..., None], du[n_2, i_2], out=du[n_2, i_2])
-        du[n_2, i_2] += dy[n_2, i_2]
+        #     by dxc_2, dmu_2 written in; dxhat_2[n,i,c] = gamma_2[c]*dz_2[n,i,c] written in
+        np.multiply(gamma_2, dz_2_n_2_i_2, out=du_n_2_i_2)
+        part_part = np.multiply(du_sum[..., None], xhat_2_n_2_i_2, out=room(2, i_2, C))
+        du_n_2_i_2 -= part_part
+        du_n_2_i_2 -= du_sum_2[..., None]
+        du_n_2_i_2 *= r_2[n_2, i_2][..., None]
+        du_n_2_i_2 += dy[n_2, i_2]
         # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*du[n,i,c])
         np.copyto(
             dO[n_2, :, i_2],
-            (du[n_2, i_2] @ W_O.reshape(C, H * D)).reshape((i_2.stop - i_2.start), H, D).transpose(1, 0, 2),
+            (du_n_2_i_2 @ W_O.reshape(C, H * D)).reshape((i_2.stop - i_2.start), H, D).transpose(1, 0, 2),
         )
         # dW_O[c,h,a] = Sum_n,i(du[n,i,c]*O[n,h,i,a])
-        dW_O_block = room(0, C, H, D)
+        dW_O_block = room(1, C, H, D)
         np.copyto(
             dW_O_block,
-            (
-                du[n_2, i_2].T @ O[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)
-            ).reshape(C, H, D),
+            (du_n_2_i_2.T @ O[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)).reshape(C, H, D),
         )
         dW_O[part] += dW_O_block
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
-        dgamma_2[part] += np.einsum("ic,ic->c", dz_2[n_2, i_2], xhat_2[n_2, i_2])
+        dgamma_2[part] += add_rows(dz_2_xhat_2)
 
     workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, parts=parts)
     dW_O = dW_O[0] if parts == 1 else dW_O.sum(axis=0)
@@ -455,8 +474,11 @@ def transformer_block_backward(
 
     def dS_block(room: Room, part: int, n_3: slice, h: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3, h."""
-        dO_divided = np.divide(dO[n_3, h, i_3], A_sum[n_3, h, i_3][..., None], out=room(0, n_3, h, i_3, D))
-        dS_part = np.einsum("nhia,nhia->nhi", O[n_3, h, i_3], dO[n_3, h, i_3]) / A_sum[n_3, h, i_3]
+        dO_n_3_h_i_3 = dO[n_3, h, i_3]
+        A_sum_n_3_h_i_3 = A_sum[n_3, h, i_3]
+        dQ_n_3_h_i_3 = dQ[n_3, h, i_3]
+        dO_divided = np.divide(dO_n_3_h_i_3, A_sum_n_3_h_i_3[..., None], out=room(0, n_3, h, i_3, D))
+        dS_part = dot_rows(O[n_3, h, i_3], dO_n_3_h_i_3) / A_sum_n_3_h_i_3
         dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(1, n_3, h, i_3, D))
         for first, j in workspace.tiles(slice(0, min(T, i_3.stop) if causal else T), rows):
             # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
@@ -474,10 +496,10 @@ def transformer_block_backward(
             dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n_3, h, j, D))
             dK[part, n_3, h, j] += dK_block
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-            dQ_tile = np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3] if first else room(3, n_3, h, i_3, D))
+            dQ_tile = np.matmul(dS, K[n_3, h, j], out=dQ_n_3_h_i_3 if first else room(3, n_3, h, i_3, D))
             if not first:
-                dQ[n_3, h, i_3] += dQ_tile
-        dQ[n_3, h, i_3] /= math.sqrt(D)
+                dQ_n_3_h_i_3 += dQ_tile
+        dQ_n_3_h_i_3 /= math.sqrt(D)
 
     workspace.sweep(dS_block, T, rows, (), (), T, dtype, parts=parts, lots=(N, H), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
@@ -495,6 +517,8 @@ def transformer_block_backward(
 
     def dz_1_product_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
         """The rows i_4 of a block, for one n_4."""
+        xhat_1_n_4_i_4 = xhat_1[n_4, i_4]
+        dx_n_4_i_4 = dx[n_4, i_4]
         dz_1_product = np.matmul(
             dK[n_4, :, i_4].transpose(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
             W_K.reshape(H * D, C),
@@ -514,22 +538,22 @@ def transformer_block_backward(
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
         dz_1 = np.add(dz_1_product, dz_1_product_2, out=room(0, i_4, C))
         dz_1 += dz_1_product_3
-        # dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c]
-        dxhat_1 = np.multiply(gamma_1, dz_1, out=room(1, i_4, C))
-        dx_part = np.einsum("ic,ic->i", dxhat_1, xhat_1[n_4, i_4]) / C
-        dx_part_2 = dxhat_1.sum(axis=-1) / C
+        dz_1_xhat_1 = np.multiply(dz_1, xhat_1_n_4_i_4, out=room(1, i_4, C))
+        dx_sum = np.dot(dz_1_xhat_1, gamma_1_over_C)
+        dx_sum_2 = np.dot(dz_1, gamma_1_over_C)
         # dx[n,i,c] = (-Sum_c(dxhat_1[n,i,c])/C - xhat_1[n,i,c]*Sum_c_1(dxhat_1[n,i,c_1]*xhat_1[n,i,c_1])/C +
         #     dxhat_1[n,i,c])*r_1[n,i] + du[n,i,c]
-        #     by dxc_1, dmu_1 written in
-        np.multiply(dx_part[..., None], xhat_1[n_4, i_4], out=dx[n_4, i_4])
-        np.subtract(dxhat_1, dx[n_4, i_4], out=dx[n_4, i_4])
-        dx[n_4, i_4] -= dx_part_2[..., None]
-        np.multiply(r_1[n_4, i_4][..., None], dx[n_4, i_4], out=dx[n_4, i_4])
-        dx[n_4, i_4] += du[n_4, i_4]
+        #     by dxc_1, dmu_1 written in; dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c] written in
+        np.multiply(gamma_1, dz_1, out=dx_n_4_i_4)
+        part_part = np.multiply(dx_sum[..., None], xhat_1_n_4_i_4, out=room(3, i_4, C))
+        dx_n_4_i_4 -= part_part
+        dx_n_4_i_4 -= dx_sum_2[..., None]
+        dx_n_4_i_4 *= r_1[n_4, i_4][..., None]
+        dx_n_4_i_4 += du[n_4, i_4]
         # dgamma_1[c] = Sum_n,i(dz_1[n,i,c]*xhat_1[n,i,c])
-        dgamma_1[part] += np.einsum("ic,ic->c", dz_1, xhat_1[n_4, i_4])
+        dgamma_1[part] += add_rows(dz_1_xhat_1)
         # dbeta_1[c] = Sum_n,i(dz_1[n,i,c])
-        dbeta_1[part] += dz_1.sum(axis=0)
+        dbeta_1[part] += add_rows(dz_1)
         # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
         dW_Q_block = room(0, H, D, C)
         np.copyto(
@@ -625,6 +649,7 @@ def transformer_block_lean_forward(
     types = bound.types
     dtype = x.dtype
     workspace = workspace or Workspace()
+    share_of_C = np.full((C,), 1 / C, dtype)
     rows = workspace.rows(T, H * D, matrices=True)
     r_1 = workspace.empty((N, T), dtype)
     xhat_1 = workspace.empty((N, T, C), dtype)
@@ -633,25 +658,28 @@ def transformer_block_lean_forward(
 
     def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        x_n_i = x[n, i]
+        xhat_1_n_i = xhat_1[n, i]
+        z_1_n_i = z_1[n, i]
         # mu_1[n,i] = mean(x[n,i,c], over=c)
-        mu_1 = x[n, i].sum(axis=-1) / C
-        xc_1_part = np.subtract(x[n, i], mu_1[..., None], out=xhat_1[n, i])
-        xc_1_part_2 = xc_1_part.sum(axis=-1) / C
+        mu_1 = x_n_i @ share_of_C
+        xc_1_part = np.subtract(x_n_i, mu_1[..., None], out=xhat_1_n_i)
+        xc_1_sum = xc_1_part @ share_of_C
         # xc_1[n,i,c] = -mu_1[n,i] + x[n,i,c]
         #     by Sum_c(-mu_1[n,i] + x[n,i,c]) = 0, subtracted once more
-        xc_1 = np.subtract(xc_1_part, xc_1_part_2[..., None], out=xhat_1[n, i])
+        xc_1 = np.subtract(xc_1_part, xc_1_sum[..., None], out=xhat_1_n_i)
         # r_1[n,i] = 1/sqrt(mean(xc_1[n,i,c]**2, over=c) + eps)
-        r_1[n, i] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc_1, xc_1) / C + eps)
+        r_1[n, i] = 1 / np.sqrt(dot_rows(xc_1, xc_1) / C + eps)
         # xhat_1[n,i,c] = r_1[n,i]*xc_1[n,i,c]
-        np.multiply(r_1[n, i][..., None], xc_1, out=xhat_1[n, i])
+        np.multiply(r_1[n, i][..., None], xc_1, out=xhat_1_n_i)
         # z_1[n,i,c] = gamma_1[c]*xhat_1[n,i,c] + beta_1[c]
-        np.multiply(gamma_1, xhat_1[n, i], out=z_1[n, i])
-        z_1[n, i] += beta_1
+        np.multiply(gamma_1, xhat_1_n_i, out=z_1_n_i)
+        z_1_n_i += beta_1
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z_1[n,i,c])
         np.copyto(
             Q[n, :, i],
             (
-                z_1[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
+                z_1_n_i.reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).transpose(0, 2, 1, 3),
         )
 
@@ -665,6 +693,7 @@ def transformer_block_lean_forward(
 
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h."""
+        O_n_2_h_i_2 = O[n_2, h, i_2]
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         A_exp_top = np.full((), -math.inf, dtype)
         A_sum_so_far = np.zeros((), dtype)
@@ -687,7 +716,7 @@ def transformer_block_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = np.exp(A_exp_top - A_exp_top_tile)
                 A_sum_so_far *= A_exp_top_factor
-                O[n_2, h, i_2] *= A_exp_top_factor[..., None]
+                O_n_2_h_i_2 *= A_exp_top_factor[..., None]
             A_exp_top = A_exp_top_tile
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, n_2, h, i_2, j))
@@ -695,14 +724,15 @@ def transformer_block_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
+            O_tile = np.matmul(A_exp, V[n_2, h, j], out=O_n_2_h_i_2 if first else room(2, n_2, h, i_2, D))
             if not first:
-                O[n_2, h, i_2] += O_tile
+                O_n_2_h_i_2 += O_tile
         A_sum = np.maximum(A_sum_so_far, 1)
-        O[n_2, h, i_2] /= A_sum[..., None]
+        O_n_2_h_i_2 /= A_sum[..., None]
 
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
+        O_n_2_h_i_2 = O[n_2, h, i_2]
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         A_sum_so_far = np.zeros((), dtype)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
@@ -718,16 +748,16 @@ def transformer_block_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = np.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
+            O_tile = np.matmul(A_exp, V[n_2, h, j], out=O_n_2_h_i_2 if first else room(2, n_2, h, i_2, D))
             if not first:
-                O[n_2, h, i_2] += O_tile
+                O_n_2_h_i_2 += O_tile
         A_sum = or_one(A_sum_so_far)
-        O[n_2, h, i_2] /= A_sum[..., None]
+        O_n_2_h_i_2 /= A_sum[..., None]
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("nhia,nhia->nhi", Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
-    ) / math.sqrt(D) * float(np.sqrt(np.einsum("nhja,nhja->nhj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, lots=(N, H), matrices=True
     )
@@ -739,7 +769,10 @@ def transformer_block_lean_forward(
 
     def u_product_block(room: Room, part: int, n_3: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3."""
-        u_product = y[n_3, i_3]
+        y_n_3_i_3 = y[n_3, i_3]
+        xhat_2_n_3_i_3 = xhat_2[n_3, i_3]
+        z_2_n_3_i_3 = z_2[n_3, i_3]
+        u_product = y_n_3_i_3
         np.copyto(
             u_product,
             (
@@ -749,26 +782,26 @@ def transformer_block_lean_forward(
             ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), C),
         )
         # u[n,i,c] = x[n,i,c] + Sum_h,a(W_O[c,h,a]*O[n,h,i,a])
-        u = np.add(x[n_3, i_3], u_product, out=y[n_3, i_3])
+        u = np.add(x[n_3, i_3], u_product, out=y_n_3_i_3)
         # mu_2[n,i] = mean(u[n,i,c], over=c)
-        mu_2 = u.sum(axis=-1) / C
-        xc_2_part = np.subtract(u, mu_2[..., None], out=xhat_2[n_3, i_3])
-        xc_2_part_2 = xc_2_part.sum(axis=-1) / C
+        mu_2 = u @ share_of_C
+        xc_2_part = np.subtract(u, mu_2[..., None], out=xhat_2_n_3_i_3)
+        xc_2_sum = xc_2_part @ share_of_C
         # xc_2[n,i,c] = -mu_2[n,i] + u[n,i,c]
         #     by Sum_c(-mu_2[n,i] + u[n,i,c]) = 0, subtracted once more
-        xc_2 = np.subtract(xc_2_part, xc_2_part_2[..., None], out=xhat_2[n_3, i_3])
+        xc_2 = np.subtract(xc_2_part, xc_2_sum[..., None], out=xhat_2_n_3_i_3)
         # r_2[n,i] = 1/sqrt(mean(xc_2[n,i,c]**2, over=c) + eps)
-        r_2[n_3, i_3] = 1 / np.sqrt(np.einsum("nic,nic->ni", xc_2, xc_2) / C + eps)
+        r_2[n_3, i_3] = 1 / np.sqrt(dot_rows(xc_2, xc_2) / C + eps)
         # xhat_2[n,i,c] = r_2[n,i]*xc_2[n,i,c]
-        np.multiply(r_2[n_3, i_3][..., None], xc_2, out=xhat_2[n_3, i_3])
+        np.multiply(r_2[n_3, i_3][..., None], xc_2, out=xhat_2_n_3_i_3)
         # z_2[n,i,c] = gamma_2[c]*xhat_2[n,i,c] + beta_2[c]
-        np.multiply(gamma_2, xhat_2[n_3, i_3], out=z_2[n_3, i_3])
-        z_2[n_3, i_3] += beta_2
+        np.multiply(gamma_2, xhat_2_n_3_i_3, out=z_2_n_3_i_3)
+        z_2_n_3_i_3 += beta_2
         q_product = room(0, n_3, i_3, F)
         np.copyto(
             q_product,
             (
-                z_2[n_3, i_3].reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), C) @ W_1.T
+                z_2_n_3_i_3.reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), C) @ W_1.T
             ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), F),
         )
         # q[n,i,f] = b_1[f] + Sum_c(W_1[f,c]*z_2[n,i,c])
@@ -787,8 +820,8 @@ def transformer_block_lean_forward(
             ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), C),
         )
         # y[n,i,c] = b_2[c] + u[n,i,c] + Sum_f(W_2[c,f]*g[n,i,f])
-        np.add(u, y_product, out=y[n_3, i_3])
-        y[n_3, i_3] += b_2
+        np.add(u, y_product, out=y_n_3_i_3)
+        y_n_3_i_3 += b_2
 
     workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, lots=(N,), matrices=True)
     saved = (
@@ -881,6 +914,8 @@ def transformer_block_lean_backward(
     K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
+    gamma_2_over_C = gamma_2 / C
+    gamma_1_over_C = gamma_1 / C
     # db_2[c] = Sum_n,i(dy[n,i,c])   (C,)
     db_2 = dy.sum(axis=(0, 1))
     rows = workspace.rows(T, F, matrices=True)
@@ -892,7 +927,9 @@ def transformer_block_lean_backward(
 
     def q_product_block(room: Room, part: int, n: int, i: slice) -> None:
         """The rows i of a block, for one n."""
-        q_product = np.matmul(z_2[n, i], W_1.T, out=room(0, i, F))
+        z_2_n_i = z_2[n, i]
+        dy_n_i = dy[n, i]
+        q_product = np.matmul(z_2_n_i, W_1.T, out=room(0, i, F))
         # q[n,i,f] = b_1[f] + Sum_c(W_1[f,c]*z_2[n,i,c])
         q = np.add(q_product, b_1, out=room(0, i, F))
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
@@ -902,24 +939,24 @@ def transformer_block_lean_backward(
         g = room(2, i, F)
         scaled_normal_cdf(q, Phi, out=g)
         # dg[n,i,f] = Sum_c(W_2[c,f]*dy[n,i,c])
-        dg = np.matmul(dy[n, i], W_2, out=room(3, i, F))
+        dg = np.matmul(dy_n_i, W_2, out=room(3, i, F))
         dq_exp = room(4, i, F)
         exp_at(q, (0, 0, -0.5, 0), out=dq_exp)
         # dq[n,i,f] = (sqrt(2)*q[n,i,f]*exp(-q[n,i,f]**2/2)/(2*sqrt(pi)) + Phi[n,i,f])*dg[n,i,f]
         #     by dPhi written in
         dq = np.multiply(dq_exp, q, out=room(4, i, F))
-        np.multiply(0.5 * math.sqrt(2) / math.sqrt(math.pi), dq, out=dq)
+        dq *= 0.5 * math.sqrt(2) / math.sqrt(math.pi)
         dq += Phi
         dq *= dg
         # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
         np.matmul(dq, W_1, out=dz_2[n, i])
         # dW_1[f,c] = Sum_n,i(dq[n,i,f]*z_2[n,i,c])
-        dW_1_block = np.matmul(dq.T, z_2[n, i], out=room(0, F, C))
+        dW_1_block = np.matmul(dq.T, z_2_n_i, out=room(0, F, C))
         dW_1[part] += dW_1_block
         # db_1[f] = Sum_n,i(dq[n,i,f])
-        db_1[part] += dq.sum(axis=0)
+        db_1[part] += add_rows(dq)
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
-        dW_2_block = np.matmul(dy[n, i].T, g, out=room(0, C, F))
+        dW_2_block = np.matmul(dy_n_i.T, g, out=room(0, C, F))
         dW_2[part] += dW_2_block
 
     workspace.sweep(q_product_block, T, rows, (), (N,), F, dtype, parts=parts)
@@ -928,7 +965,7 @@ def transformer_block_lean_backward(
     dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
     # dbeta_2[c] = Sum_n,i(dz_2[n,i,c])   (C,)
     #     by Sum_n,i(dz_2[n,i,c]) = Sum_f(db_1[f]*W_1[f,c])
-    dbeta_2 = np.einsum("fc,f->c", W_1, db_1)
+    dbeta_2 = np.dot(W_1.T, db_1)
     rows = workspace.rows(T, H * D, matrices=True)
     du = workspace.empty((N, T, C), dtype)
     dO = workspace.empty((N, H, T, D), dtype)
@@ -937,25 +974,28 @@ def transformer_block_lean_backward(
 
     def dO_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
-        # dxhat_2[n,i,c] = gamma_2[c]*dz_2[n,i,c]
-        dxhat_2 = np.multiply(gamma_2, dz_2[n_2, i_2], out=room(0, i_2, C))
-        du_part = np.einsum("ic,ic->i", dxhat_2, xhat_2[n_2, i_2]) / C
-        du_part_2 = dxhat_2.sum(axis=-1) / C
+        dz_2_n_2_i_2 = dz_2[n_2, i_2]
+        xhat_2_n_2_i_2 = xhat_2[n_2, i_2]
+        du_n_2_i_2 = du[n_2, i_2]
+        dz_2_xhat_2 = np.multiply(dz_2_n_2_i_2, xhat_2_n_2_i_2, out=room(0, i_2, C))
+        du_sum = np.dot(dz_2_xhat_2, gamma_2_over_C)
+        du_sum_2 = np.dot(dz_2_n_2_i_2, gamma_2_over_C)
         # du[n,i,c] = (-Sum_c(dxhat_2[n,i,c])/C - xhat_2[n,i,c]*Sum_c_1(dxhat_2[n,i,c_1]*xhat_2[n,i,c_1])/C +
         #     dxhat_2[n,i,c])*r_2[n,i] + dy[n,i,c]
-        #     by dxc_2, dmu_2 written in
-        np.multiply(du_part[..., None], xhat_2[n_2, i_2], out=du[n_2, i_2])
-        np.subtract(dxhat_2, du[n_2, i_2], out=du[n_2, i_2])
-        du[n_2, i_2] -= du_part_2[..., None]
-        np.multiply(r_2[n_2, i_2][..., None], du[n_2, i_2], out=du[n_2, i_2])
-        du[n_2, i_2] += dy[n_2, i_2]
+        #     by dxc_2, dmu_2 written in; dxhat_2[n,i,c] = gamma_2[c]*dz_2[n,i,c] written in
+        np.multiply(gamma_2, dz_2_n_2_i_2, out=du_n_2_i_2)
+        part_part = np.multiply(du_sum[..., None], xhat_2_n_2_i_2, out=room(1, i_2, C))
+        du_n_2_i_2 -= part_part
+        du_n_2_i_2 -= du_sum_2[..., None]
+        du_n_2_i_2 *= r_2[n_2, i_2][..., None]
+        du_n_2_i_2 += dy[n_2, i_2]
         # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*du[n,i,c])
         np.copyto(
             dO[n_2, :, i_2],
-            (du[n_2, i_2] @ W_O.reshape(C, H * D)).reshape((i_2.stop - i_2.start), H, D).transpose(1, 0, 2),
+            (du_n_2_i_2 @ W_O.reshape(C, H * D)).reshape((i_2.stop - i_2.start), H, D).transpose(1, 0, 2),
         )
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
-        dgamma_2[part] += np.einsum("ic,ic->c", dz_2[n_2, i_2], xhat_2[n_2, i_2])
+        dgamma_2[part] += add_rows(dz_2_xhat_2)
 
     workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, parts=parts)
     dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(axis=0)
@@ -968,8 +1008,12 @@ def transformer_block_lean_backward(
 
     def S_block(room: Room, part: int, n_3: slice, h: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3, h."""
+        Q_n_3_h_i_3 = Q[n_3, h, i_3]
+        O_n_3_h_i_3 = O[n_3, h, i_3]
+        dO_n_3_h_i_3 = dO[n_3, h, i_3]
+        dQ_n_3_h_i_3 = dQ[n_3, h, i_3]
         j = slice(0, min(T, i_3.stop) if causal else T)
-        S_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
+        S_part = np.divide(Q_n_3_h_i_3, math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, n_3, h, i_3, j))
@@ -988,10 +1032,10 @@ def transformer_block_lean_backward(
         A_sum = np.maximum(A_exp.sum(axis=-1), 1)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[n_3, h, j], out=O[n_3, h, i_3])
-        O[n_3, h, i_3] /= A_sum[..., None]
-        dO_divided = np.divide(dO[n_3, h, i_3], A_sum[..., None], out=room(0, n_3, h, i_3, D))
-        dS_part = np.einsum("nhia,nhia->nhi", O[n_3, h, i_3], dO[n_3, h, i_3]) / A_sum
+        np.matmul(A_exp, V[n_3, h, j], out=O_n_3_h_i_3)
+        O_n_3_h_i_3 /= A_sum[..., None]
+        dO_divided = np.divide(dO_n_3_h_i_3, A_sum[..., None], out=room(0, n_3, h, i_3, D))
+        dS_part = dot_rows(O_n_3_h_i_3, dO_n_3_h_i_3) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
@@ -1002,19 +1046,23 @@ def transformer_block_lean_backward(
         #     by A = A_exp / A_sum, divided before the product
         dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n_3, h, j, D))
         dV[part, n_3, h, j] += dV_block
-        dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
+        dK_part = np.divide(Q_n_3_h_i_3, math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
         dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, n_3, h, j, D))
         dK[part, n_3, h, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
-        dQ[n_3, h, i_3] /= math.sqrt(D)
+        np.matmul(dS, K[n_3, h, j], out=dQ_n_3_h_i_3)
+        dQ_n_3_h_i_3 /= math.sqrt(D)
 
     def S_block_unshifted(room: Room, part: int, n_3: slice, h: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3, h. No row maximum is needed."""
+        Q_n_3_h_i_3 = Q[n_3, h, i_3]
+        O_n_3_h_i_3 = O[n_3, h, i_3]
+        dO_n_3_h_i_3 = dO[n_3, h, i_3]
+        dQ_n_3_h_i_3 = dQ[n_3, h, i_3]
         j = slice(0, min(T, i_3.stop) if causal else T)
-        S_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
+        S_part = np.divide(Q_n_3_h_i_3, math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = np.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, n_3, h, i_3, j))
@@ -1027,10 +1075,10 @@ def transformer_block_lean_backward(
         A_sum = or_one(A_exp.sum(axis=-1))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
-        np.matmul(A_exp, V[n_3, h, j], out=O[n_3, h, i_3])
-        O[n_3, h, i_3] /= A_sum[..., None]
-        dO_divided = np.divide(dO[n_3, h, i_3], A_sum[..., None], out=room(0, n_3, h, i_3, D))
-        dS_part = np.einsum("nhia,nhia->nhi", O[n_3, h, i_3], dO[n_3, h, i_3]) / A_sum
+        np.matmul(A_exp, V[n_3, h, j], out=O_n_3_h_i_3)
+        O_n_3_h_i_3 /= A_sum[..., None]
+        dO_divided = np.divide(dO_n_3_h_i_3, A_sum[..., None], out=room(0, n_3, h, i_3, D))
+        dS_part = dot_rows(O_n_3_h_i_3, dO_n_3_h_i_3) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
@@ -1041,19 +1089,19 @@ def transformer_block_lean_backward(
         #     by A = A_exp / A_sum, divided before the product
         dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n_3, h, j, D))
         dV[part, n_3, h, j] += dV_block
-        dK_part = np.divide(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
+        dK_part = np.divide(Q_n_3_h_i_3, math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
         dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, n_3, h, j, D))
         dK[part, n_3, h, j] += dK_block
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        np.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
-        dQ[n_3, h, i_3] /= math.sqrt(D)
+        np.matmul(dS, K[n_3, h, j], out=dQ_n_3_h_i_3)
+        dQ_n_3_h_i_3 /= math.sqrt(D)
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
-        np.sqrt(np.einsum("nhia,nhia->nhi", Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
-    ) / math.sqrt(D) * float(np.sqrt(np.einsum("nhja,nhja->nhj", K, K)).max(axis=(0, 1, 2), initial=-math.inf))
+        np.sqrt(dot_rows(Q, Q)).max(axis=(0, 1, 2), initial=-math.inf)
+    ) / math.sqrt(D) * float(np.sqrt(dot_rows(K, K)).max(axis=(0, 1, 2), initial=-math.inf))
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block,
         T,
@@ -1082,6 +1130,9 @@ def transformer_block_lean_backward(
 
     def dz_1_product_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
         """The rows i_4 of a block, for one n_4."""
+        xhat_1_n_4_i_4 = xhat_1[n_4, i_4]
+        dx_n_4_i_4 = dx[n_4, i_4]
+        du_n_4_i_4 = du[n_4, i_4]
         dz_1_product = np.matmul(
             dK[n_4, :, i_4].transpose(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
             W_K.reshape(H * D, C),
@@ -1101,22 +1152,22 @@ def transformer_block_lean_backward(
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
         dz_1 = np.add(dz_1_product, dz_1_product_2, out=room(0, i_4, C))
         dz_1 += dz_1_product_3
-        # dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c]
-        dxhat_1 = np.multiply(gamma_1, dz_1, out=room(1, i_4, C))
-        dx_part = np.einsum("ic,ic->i", dxhat_1, xhat_1[n_4, i_4]) / C
-        dx_part_2 = dxhat_1.sum(axis=-1) / C
+        dz_1_xhat_1 = np.multiply(dz_1, xhat_1_n_4_i_4, out=room(1, i_4, C))
+        dx_sum = np.dot(dz_1_xhat_1, gamma_1_over_C)
+        dx_sum_2 = np.dot(dz_1, gamma_1_over_C)
         # dx[n,i,c] = (-Sum_c(dxhat_1[n,i,c])/C - xhat_1[n,i,c]*Sum_c_1(dxhat_1[n,i,c_1]*xhat_1[n,i,c_1])/C +
         #     dxhat_1[n,i,c])*r_1[n,i] + du[n,i,c]
-        #     by dxc_1, dmu_1 written in
-        np.multiply(dx_part[..., None], xhat_1[n_4, i_4], out=dx[n_4, i_4])
-        np.subtract(dxhat_1, dx[n_4, i_4], out=dx[n_4, i_4])
-        dx[n_4, i_4] -= dx_part_2[..., None]
-        np.multiply(r_1[n_4, i_4][..., None], dx[n_4, i_4], out=dx[n_4, i_4])
-        dx[n_4, i_4] += du[n_4, i_4]
+        #     by dxc_1, dmu_1 written in; dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c] written in
+        np.multiply(gamma_1, dz_1, out=dx_n_4_i_4)
+        part_part = np.multiply(dx_sum[..., None], xhat_1_n_4_i_4, out=room(3, i_4, C))
+        dx_n_4_i_4 -= part_part
+        dx_n_4_i_4 -= dx_sum_2[..., None]
+        dx_n_4_i_4 *= r_1[n_4, i_4][..., None]
+        dx_n_4_i_4 += du_n_4_i_4
         # dgamma_1[c] = Sum_n,i(dz_1[n,i,c]*xhat_1[n,i,c])
-        dgamma_1[part] += np.einsum("ic,ic->c", dz_1, xhat_1[n_4, i_4])
+        dgamma_1[part] += add_rows(dz_1_xhat_1)
         # dbeta_1[c] = Sum_n,i(dz_1[n,i,c])
-        dbeta_1[part] += dz_1.sum(axis=0)
+        dbeta_1[part] += add_rows(dz_1)
         # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
         dW_Q_block = room(0, H, D, C)
         np.copyto(
@@ -1128,9 +1179,7 @@ def transformer_block_lean_backward(
         dW_O_block = room(0, C, H, D)
         np.copyto(
             dW_O_block,
-            (
-                du[n_4, i_4].T @ O[n_4, :, i_4].transpose(1, 0, 2).reshape((i_4.stop - i_4.start), H * D)
-            ).reshape(C, H, D),
+            (du_n_4_i_4.T @ O[n_4, :, i_4].transpose(1, 0, 2).reshape((i_4.stop - i_4.start), H * D)).reshape(C, H, D),
         )
         dW_O[part] += dW_O_block
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, add_at, bind, cast, incoming
+from .runtime import Array, Saved, add_at, bind, cast, dot_rows, incoming
 from .workspace import Room, Workspace, bounded
 
 
@@ -64,27 +64,27 @@ def weight_tying_forward(
 
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        np.matmul(h[n], E.T, out=z[n])
+        np.matmul(h[n], E.T, out=z_n)
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].max(axis=-1)
-        L_log_exp = np.subtract(z[n], L_top[n][..., None], out=room(0, n, V))
+        L_top[n] = z_n.max(axis=-1)
+        L_log_exp = np.subtract(z_n, L_top[n][..., None], out=room(0, n, V))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
 
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
         """The rows n of a block. No row maximum is needed."""
+        z_n = z[n]
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        np.matmul(h[n], E.T, out=z[n])
+        np.matmul(h[n], E.T, out=z_n)
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = 0
-        L_log_exp = np.exp(z[n], out=room(0, n, V))
+        L_log_exp = np.exp(z_n, out=room(0, n, V))
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    z_bound = float(
-        np.sqrt(np.einsum("nd,nd->n", h, h)).max(axis=-1)
-    ) * float(np.sqrt(np.einsum("vd,vd->v", E, E)).max(axis=-1))
+    z_bound = float(np.sqrt(dot_rows(h, h)).max(axis=-1)) * float(np.sqrt(dot_rows(E, E)).max(axis=-1))
     workspace.sweep(z_block_unshifted if bounded(z_bound, dtype) else z_block, N, rows, (), (), V, dtype)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
     loss = (L_top - z[np.arange(N), target] + L_log).sum(axis=-1) / N
@@ -119,15 +119,17 @@ def weight_tying_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
+        dh_n = dh[n]
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
-        np.subtract(z[n], L_top[n][..., None], out=dz[n])
-        np.exp(dz[n], out=dz[n])
-        np.multiply((dL * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-        dz[n][np.arange(n.stop - n.start), target[n]] -= dL
+        np.subtract(z[n], L_top[n][..., None], out=dz_n)
+        np.exp(dz_n, out=dz_n)
+        dz_n *= (dL * np.exp(-L_log[n]))[..., None]
+        dz_n[np.arange(n.stop - n.start), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
-        np.matmul(dz[n], E, out=dh[n])
+        np.matmul(dz_n, E, out=dh_n)
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
-        np.matmul(dh[n], W.T, out=dx[n])
+        np.matmul(dh_n, W.T, out=dx[n])
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
@@ -178,27 +180,27 @@ def weight_tying_lean_forward(
 
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        np.matmul(h[n], E.T, out=z[n])
+        np.matmul(h[n], E.T, out=z_n)
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].max(axis=-1)
-        L_log_exp = np.subtract(z[n], L_top[n][..., None], out=room(0, n, V))
+        L_top[n] = z_n.max(axis=-1)
+        L_log_exp = np.subtract(z_n, L_top[n][..., None], out=room(0, n, V))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
 
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
         """The rows n of a block. No row maximum is needed."""
+        z_n = z[n]
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        np.matmul(h[n], E.T, out=z[n])
+        np.matmul(h[n], E.T, out=z_n)
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = 0
-        L_log_exp = np.exp(z[n], out=room(0, n, V))
+        L_log_exp = np.exp(z_n, out=room(0, n, V))
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    z_bound = float(
-        np.sqrt(np.einsum("nd,nd->n", h, h)).max(axis=-1)
-    ) * float(np.sqrt(np.einsum("vd,vd->v", E, E)).max(axis=-1))
+    z_bound = float(np.sqrt(dot_rows(h, h)).max(axis=-1)) * float(np.sqrt(dot_rows(E, E)).max(axis=-1))
     workspace.sweep(z_block_unshifted if bounded(z_bound, dtype) else z_block, N, rows, (), (), V, dtype)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
     loss = (L_top - z[np.arange(N), target] + L_log).sum(axis=-1) / N
@@ -237,17 +239,19 @@ def weight_tying_lean_backward(
 
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
+        dh_n = dh[n]
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        z = np.matmul(h[n], E.T, out=dz[n])
+        z = np.matmul(h[n], E.T, out=dz_n)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
-        np.subtract(z, L_top[n][..., None], out=dz[n])
-        np.exp(dz[n], out=dz[n])
-        np.multiply((dL * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-        dz[n][np.arange(n.stop - n.start), target[n]] -= dL
+        np.subtract(z, L_top[n][..., None], out=dz_n)
+        np.exp(dz_n, out=dz_n)
+        dz_n *= (dL * np.exp(-L_log[n]))[..., None]
+        dz_n[np.arange(n.stop - n.start), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
-        np.matmul(dz[n], E, out=dh[n])
+        np.matmul(dz_n, E, out=dh_n)
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
-        np.matmul(dh[n], W.T, out=dx[n])
+        np.matmul(dh_n, W.T, out=dx[n])
 
     workspace.sweep(z_block, N, rows, (), (), V, dtype)
     # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
@@ -303,41 +307,45 @@ def weight_tying_value_and_gradient(
 
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
+        dz_n = dz[n]
+        dh_n = dh[n]
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        np.matmul(h[n], E.T, out=z[n])
+        np.matmul(h[n], E.T, out=z_n)
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].max(axis=-1)
-        L_log_exp = np.subtract(z[n], L_top[n][..., None], out=dz[n])
+        L_top[n] = z_n.max(axis=-1)
+        L_log_exp = np.subtract(z_n, L_top[n][..., None], out=dz_n)
         np.exp(L_log_exp, out=L_log_exp)
         L_log_sum[n] = L_log_exp.sum(axis=-1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
-        np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
-        dz[n][np.arange(n.stop - n.start), target[n]] -= dL
+        np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz_n)
+        dz_n[np.arange(n.stop - n.start), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
-        np.matmul(dz[n], E, out=dh[n])
+        np.matmul(dz_n, E, out=dh_n)
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
-        np.matmul(dh[n], W.T, out=dx[n])
+        np.matmul(dh_n, W.T, out=dx[n])
 
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
         """The rows n of a block. No row maximum is needed."""
+        z_n = z[n]
+        dz_n = dz[n]
+        dh_n = dh[n]
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        np.matmul(h[n], E.T, out=z[n])
+        np.matmul(h[n], E.T, out=z_n)
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = 0
-        L_log_exp = np.exp(z[n], out=dz[n])
+        L_log_exp = np.exp(z_n, out=dz_n)
         L_log_sum[n] = L_log_exp.sum(axis=-1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
-        np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
-        dz[n][np.arange(n.stop - n.start), target[n]] -= dL
+        np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz_n)
+        dz_n[np.arange(n.stop - n.start), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
-        np.matmul(dz[n], E, out=dh[n])
+        np.matmul(dz_n, E, out=dh_n)
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
-        np.matmul(dh[n], W.T, out=dx[n])
+        np.matmul(dh_n, W.T, out=dx[n])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    z_bound = float(
-        np.sqrt(np.einsum("nd,nd->n", h, h)).max(axis=-1)
-    ) * float(np.sqrt(np.einsum("vd,vd->v", E, E)).max(axis=-1))
+    z_bound = float(np.sqrt(dot_rows(h, h)).max(axis=-1)) * float(np.sqrt(dot_rows(E, E)).max(axis=-1))
     workspace.sweep(z_block_unshifted if bounded(z_bound, dtype) else z_block, N, rows, (), (), V, dtype)
     L_log = np.log(L_log_sum)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N

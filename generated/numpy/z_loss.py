@@ -54,9 +54,10 @@ def z_loss_forward(
 
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].max(axis=-1)
-        L_log_exp = np.subtract(z[n], L_top[n][..., None], out=room(0, n, V))
+        L_top[n] = z_n.max(axis=-1)
+        L_log_exp = np.subtract(z_n, L_top[n][..., None], out=room(0, n, V))
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
 
@@ -64,7 +65,7 @@ def z_loss_forward(
     # L[n] = logsumexp(z[n,v], over=v)   (N,)
     L = L_top + L_log
     # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
-    loss = (scale * np.einsum("n,n->", L, L) + L.sum(axis=-1) - z[np.arange(N), target].sum(axis=-1)) / N
+    loss = (scale * (L @ L) + L.sum(axis=-1) - z[np.arange(N), target].sum(axis=-1)) / N
     saved = (leading, types, N, V, scale, z, target, L_top, L_log, L)
     return cast(loss, bound.type), saved
 
@@ -92,13 +93,14 @@ def z_loss_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
         # dL[n] = (1/N + 2*L[n]*scale/N)*dloss
         dL = dL_part * (2 * scale * L[n] + 1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
-        np.subtract(z[n], L_top[n][..., None], out=dz[n])
-        np.exp(dz[n], out=dz[n])
-        np.multiply((dL * np.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-        dz[n][np.arange(n.stop - n.start), target[n]] -= dL_part
+        np.subtract(z[n], L_top[n][..., None], out=dz_n)
+        np.exp(dz_n, out=dz_n)
+        dz_n *= (dL * np.exp(-L_log[n]))[..., None]
+        dz_n[np.arange(n.stop - n.start), target[n]] -= dL_part
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype)
     return restore(dz, leading, types["z"]),
@@ -136,8 +138,10 @@ def z_loss_value_and_gradient(
 
     def L_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        L_top = z[n].max(axis=-1)
-        L_exp = np.subtract(z[n], L_top[..., None], out=dz[n])
+        z_n = z[n]
+        dz_n = dz[n]
+        L_top = z_n.max(axis=-1)
+        L_exp = np.subtract(z_n, L_top[..., None], out=dz_n)
         np.exp(L_exp, out=L_exp)
         L_sum = L_exp.sum(axis=-1)
         # L[n] = logsumexp(z[n,v], over=v)
@@ -145,10 +149,10 @@ def z_loss_value_and_gradient(
         # dL[n] = (1/N + 2*L[n]*scale/N)*dloss
         dL = (2 * scale * L[n] + 1) / N
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
-        np.multiply((dL / L_sum)[..., None], L_exp, out=dz[n])
-        dz[n][np.arange(n.stop - n.start), target[n]] -= 1 / N
+        np.multiply((dL / L_sum)[..., None], L_exp, out=dz_n)
+        dz_n[np.arange(n.stop - n.start), target[n]] -= 1 / N
 
     workspace.sweep(L_exp_block, N, rows, (), (), V, dtype)
     # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
-    loss = (scale * np.einsum("n,n->", L, L) + L.sum(axis=-1) - z[np.arange(N), target].sum(axis=-1)) / N
+    loss = (scale * (L @ L) + L.sum(axis=-1) - z[np.arange(N), target].sum(axis=-1)) / N
     return cast(loss, bound.type), restore(dz, leading, bound.type)

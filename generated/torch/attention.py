@@ -61,6 +61,8 @@ def attention_forward(
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
+        A_sum_b_i = A_sum[b, i]
+        O_b_i = O[b, i]
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
@@ -79,14 +81,15 @@ def attention_forward(
         # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[b, i, j])
         torch.exp(A_exp[b, i, j], out=A_exp[b, i, j])
-        A_sum[b, i] = torch.clamp(A_exp[b, i, j].sum(dim=-1), min=1)
+        torch.clamp(A_exp[b, i, j].sum(dim=-1), min=1, out=A_sum_b_i)
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        torch.bmm(A_exp[b, i, j], V[b, j], out=O[b, i])
-        O[b, i].div_(A_sum[b, i][..., None])
+        torch.bmm(A_exp[b, i, j], V[b, j], out=O_b_i)
+        O_b_i.div_(A_sum_b_i[..., None])
 
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
+        O_b_i = O[b, i]
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
@@ -100,9 +103,9 @@ def attention_forward(
             A_sum_so_far = A_sum_so_far + A_exp[b, i, j].sum(dim=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O[b, i].baddbmm_(A_exp[b, i, j], V[b, j], beta=0 if first else 1)
+            O_b_i.baddbmm_(A_exp[b, i, j], V[b, j], beta=0 if first else 1)
         A_sum[b, i] = or_one(A_sum_so_far)
-        O[b, i].div_(A_sum[b, i][..., None])
+        O_b_i.div_(A_sum[b, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -151,8 +154,11 @@ def attention_backward(
 
     def dS_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        dO_divided = torch.div(dO[b, i], A_sum[b, i][..., None], out=room(0, b, i, d_v))
-        dS_part = (O[b, i] * dO[b, i]).sum(dim=2) / A_sum[b, i]
+        dO_b_i = dO[b, i]
+        A_sum_b_i = A_sum[b, i]
+        dQ_b_i = dQ[b, i]
+        dO_divided = torch.div(dO_b_i, A_sum_b_i[..., None], out=room(0, b, i, d_v))
+        dS_part = (O[b, i] * dO_b_i).sum(dim=2) / A_sum_b_i
         dK_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(1, b, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
@@ -162,14 +168,14 @@ def attention_backward(
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp[b, i, j])
             # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
-            dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
+            dQ_b_i.baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
             dK[part, b, j].baddbmm_(dS.swapaxes(-1, -2), dK_part)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV[part, b, j].baddbmm_(A_exp[b, i, j].swapaxes(-1, -2), dO_divided)
-        dQ[b, i].div_(math.sqrt(d_k))
+        dQ_b_i.div_(math.sqrt(d_k))
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -214,6 +220,8 @@ def attention_lean_forward(
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
+        O_b_i = O[b, i]
+        A_sum_b_i = A_sum[b, i]
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         A_exp_top_so_far = torch.full((), -math.inf, dtype=dtype, device=device)
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
@@ -237,7 +245,7 @@ def attention_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
-                O[b, i].mul_(A_exp_top_factor[..., None])
+                O_b_i.mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, b, i, j))
@@ -245,13 +253,14 @@ def attention_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O[b, i].baddbmm_(A_exp, V[b, j], beta=0 if first else 1)
+            O_b_i.baddbmm_(A_exp, V[b, j], beta=0 if first else 1)
         A_exp_top[b, i] = A_exp_top_so_far
-        A_sum[b, i] = torch.clamp(A_sum_so_far, min=1)
-        O[b, i].div_(A_sum[b, i][..., None])
+        torch.clamp(A_sum_so_far, min=1, out=A_sum_b_i)
+        O_b_i.div_(A_sum_b_i[..., None])
 
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
+        O_b_i = O[b, i]
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         A_exp_top[b, i] = 0
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
@@ -266,9 +275,9 @@ def attention_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O[b, i].baddbmm_(A_exp, V[b, j], beta=0 if first else 1)
+            O_b_i.baddbmm_(A_exp, V[b, j], beta=0 if first else 1)
         A_sum[b, i] = or_one(A_sum_so_far)
-        O[b, i].div_(A_sum[b, i][..., None])
+        O_b_i.div_(A_sum[b, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -318,10 +327,14 @@ def attention_lean_backward(
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
-        dO_divided = torch.div(dO[b, i], A_sum[b, i][..., None], out=room(1, b, i, d_v))
-        dS_part = (O[b, i] * dO[b, i]).sum(dim=2) / A_sum[b, i]
-        dK_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(2, b, i, d_k))
+        Q_b_i = Q[b, i]
+        dO_b_i = dO[b, i]
+        A_sum_b_i = A_sum[b, i]
+        dQ_b_i = dQ[b, i]
+        S_part = torch.div(Q_b_i, math.sqrt(d_k), out=room(0, b, i, d_k))
+        dO_divided = torch.div(dO_b_i, A_sum_b_i[..., None], out=room(1, b, i, d_v))
+        dS_part = (O[b, i] * dO_b_i).sum(dim=2) / A_sum_b_i
+        dK_part = torch.div(Q_b_i, math.sqrt(d_k), out=room(2, b, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
@@ -345,14 +358,14 @@ def attention_lean_backward(
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp)
             # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
-            dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
+            dQ_b_i.baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
             dK[part, b, j].baddbmm_(dS.swapaxes(-1, -2), dK_part)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV[part, b, j].baddbmm_(A_exp.swapaxes(-1, -2), dO_divided)
-        dQ[b, i].div_(math.sqrt(d_k))
+        dQ_b_i.div_(math.sqrt(d_k))
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -364,7 +377,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
-    version="vd25fd28c",
+    version="vc60e7f9e",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -397,7 +410,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
-    version="va9b0f9f8",
+    version="v3643b540",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

@@ -62,6 +62,8 @@ def attention_alibi_forward(
 
     def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h."""
+        A_sum_n_h_i = A_sum[n, h, i]
+        O_n_h_i = O[n, h, i]
         j = slice(0, min(T, i.stop))
         S_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, n, h, i, d_k))
         S_part_3 = room(1, i, j)
@@ -89,11 +91,11 @@ def attention_alibi_forward(
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[n, h, i, j])
         torch.exp(A_exp[n, h, i, j], out=A_exp[n, h, i, j])
-        A_sum[n, h, i] = torch.clamp(A_exp[n, h, i, j].sum(dim=-1), min=1)
+        torch.clamp(A_exp[n, h, i, j].sum(dim=-1), min=1, out=A_sum_n_h_i)
         # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp[n, h, i, j], V[n, h, j], out=O[n, h, i])
-        O[n, h, i].div_(A_sum[n, h, i][..., None])
+        torch.matmul(A_exp[n, h, i, j], V[n, h, j], out=O_n_h_i)
+        O_n_h_i.div_(A_sum_n_h_i[..., None])
 
     workspace.sweep(S_block, T, rows, (), (), T, dtype, device, lots=(N, H), matrices=True)
     saved = (leading, types, H, N, T, d_k, d_v, Q, K, V, O, A_exp, A_sum)
@@ -130,8 +132,11 @@ def attention_alibi_backward(
 
     def dS_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
-        dO_divided = torch.div(dO[n, h, i], A_sum[n, h, i][..., None], out=room(0, h, i, d_v))
-        dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=2) / A_sum[n, h, i]
+        dO_n_h_i = dO[n, h, i]
+        A_sum_n_h_i = A_sum[n, h, i]
+        dQ_n_h_i = dQ[n, h, i]
+        dO_divided = torch.div(dO_n_h_i, A_sum_n_h_i[..., None], out=room(0, h, i, d_v))
+        dS_part = (O[n, h, i] * dO_n_h_i).sum(dim=2) / A_sum_n_h_i
         dK_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(1, h, i, d_k))
         dslope_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, T), rows):
@@ -142,7 +147,7 @@ def attention_alibi_backward(
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp[n, h, i, j])
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
-            dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
+            dQ_n_h_i.baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
             dK[part, n, h, j].baddbmm_(dS.swapaxes(-1, -2), dK_part)
@@ -157,7 +162,7 @@ def attention_alibi_backward(
             )
             # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
             dslope_so_far = dslope_so_far + torch.einsum("hij,ij->h", dS, dslope_part)
-        dQ[n, h, i].div_(math.sqrt(d_k))
+        dQ_n_h_i.div_(math.sqrt(d_k))
         dslope[part, h].add_(-dslope_so_far)
 
     workspace.sweep(dS_block, T, rows, (), (N,), T, dtype, device, parts=parts, lots=(H,), matrices=True)
@@ -210,6 +215,8 @@ def attention_alibi_lean_forward(
 
     def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h."""
+        O_n_h_i = O[n, h, i]
+        A_sum_n_h_i = A_sum[n, h, i]
         S_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, n, h, i, d_k))
         A_exp_top_so_far = torch.full((), -math.inf, dtype=dtype, device=device)
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
@@ -242,7 +249,7 @@ def attention_alibi_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
-                O[n, h, i].mul_(A_exp_top_factor[..., None])
+                O_n_h_i.mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, h, i, j))
@@ -250,12 +257,12 @@ def attention_alibi_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = torch.matmul(A_exp, V[n, h, j], out=O[n, h, i] if first else room(2, n, h, i, d_v))
+            O_tile = torch.matmul(A_exp, V[n, h, j], out=O_n_h_i if first else room(2, n, h, i, d_v))
             if not first:
-                O[n, h, i].add_(O_tile)
+                O_n_h_i.add_(O_tile)
         A_exp_top[n, h, i] = A_exp_top_so_far
-        A_sum[n, h, i] = torch.clamp(A_sum_so_far, min=1)
-        O[n, h, i].div_(A_sum[n, h, i][..., None])
+        torch.clamp(A_sum_so_far, min=1, out=A_sum_n_h_i)
+        O_n_h_i.div_(A_sum_n_h_i[..., None])
 
     workspace.sweep(S_block, T, rows, (), (), T, dtype, device, lots=(N, H), matrices=True)
     saved = (leading, types, H, N, T, d_k, d_v, Q, K, V, slope, O, A_sum, A_exp_top)
@@ -292,10 +299,14 @@ def attention_alibi_lean_backward(
 
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
-        S_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(0, h, i, d_k))
-        dO_divided = torch.div(dO[n, h, i], A_sum[n, h, i][..., None], out=room(1, h, i, d_v))
-        dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=2) / A_sum[n, h, i]
-        dK_part = torch.div(Q[n, h, i], math.sqrt(d_k), out=room(2, h, i, d_k))
+        Q_n_h_i = Q[n, h, i]
+        dO_n_h_i = dO[n, h, i]
+        A_sum_n_h_i = A_sum[n, h, i]
+        dQ_n_h_i = dQ[n, h, i]
+        S_part = torch.div(Q_n_h_i, math.sqrt(d_k), out=room(0, h, i, d_k))
+        dO_divided = torch.div(dO_n_h_i, A_sum_n_h_i[..., None], out=room(1, h, i, d_v))
+        dS_part = (O[n, h, i] * dO_n_h_i).sum(dim=2) / A_sum_n_h_i
+        dK_part = torch.div(Q_n_h_i, math.sqrt(d_k), out=room(2, h, i, d_k))
         dslope_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, T), rows):
             S_part_2 = room(3, i, j)
@@ -307,9 +318,7 @@ def attention_alibi_lean_backward(
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
             S = torch.bmm(S_part, K[n, h, j].swapaxes(-1, -2), out=room(4, h, i, j))
-            S_part_3 = room(6, h, i, j)
-            S_part_3.copy_(slope[h][..., None, None] * S_part_2)
-            S.sub_(S_part_3)
+            torch.addcmul(S, S_part_2, slope[h][..., None, None], value=-1, out=S)
             A_masked = S
             A_masked.masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(j.start, j.stop, device=device),
@@ -325,7 +334,7 @@ def attention_alibi_lean_backward(
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp)
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
-            dQ[n, h, i].baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
+            dQ_n_h_i.baddbmm_(dS, K[n, h, j], beta=0 if first else 1)
             # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(d_k) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(d_k))
             dK[part, n, h, j].baddbmm_(dS.swapaxes(-1, -2), dK_part)
@@ -340,7 +349,7 @@ def attention_alibi_lean_backward(
             )
             # dslope[h] = -Sum_n,i,j((-j + i)*dS[n,h,i,j])
             dslope_so_far = dslope_so_far + torch.einsum("hij,ij->h", dS, dslope_part)
-        dQ[n, h, i].div_(math.sqrt(d_k))
+        dQ_n_h_i.div_(math.sqrt(d_k))
         dslope[part, h].add_(-dslope_so_far)
 
     workspace.sweep(S_block, T, rows, (), (N,), T, dtype, device, parts=parts, lots=(H,), matrices=True)
@@ -359,7 +368,7 @@ _operator = Operator(
     "attention_alibi",
     attention_alibi_forward,
     attention_alibi_backward,
-    version="v27bb5294",
+    version="vb3c7f063",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -390,7 +399,7 @@ _lean_operator = Operator(
     "attention_alibi_lean",
     attention_alibi_lean_forward,
     attention_alibi_lean_backward,
-    version="v13a8f257",
+    version="v5a602010",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "slope", "O", "A_sum", "A_exp_top"),

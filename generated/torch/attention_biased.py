@@ -62,20 +62,23 @@ def attention_biased_forward(
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
+        A_exp_b_i = A_exp[b, i]
+        A_sum_b_i = A_sum[b, i]
+        O_b_i = O[b, i]
         S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) + bias[b,i,j]
         #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = torch.bmm(S_part, K[b].swapaxes(-1, -2), out=A_exp[b, i])
-        torch.add(bias[b, i], S, out=S)
+        S = torch.bmm(S_part, K[b].swapaxes(-1, -2), out=A_exp_b_i)
+        S.add_(bias[b, i])
         A_exp_top = largest(S, -1)
         # A[b,i,j] = softmax(S[b,i,j], over=j) = A_exp / A_sum
-        torch.sub(S, A_exp_top[..., None], out=A_exp[b, i])
-        torch.exp(A_exp[b, i], out=A_exp[b, i])
-        A_sum[b, i] = torch.clamp(A_exp[b, i].sum(dim=-1), min=1)
+        torch.sub(S, A_exp_top[..., None], out=A_exp_b_i)
+        torch.exp(A_exp_b_i, out=A_exp_b_i)
+        torch.clamp(A_exp_b_i.sum(dim=-1), min=1, out=A_sum_b_i)
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        torch.bmm(A_exp[b, i], V[b], out=O[b, i])
-        O[b, i].div_(A_sum[b, i][..., None])
+        torch.bmm(A_exp_b_i, V[b], out=O_b_i)
+        O_b_i.div_(A_sum_b_i[..., None])
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, O, A_exp, A_sum)
@@ -112,8 +115,11 @@ def attention_biased_backward(
 
     def dS_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        dO_divided = torch.div(dO[b, i], A_sum[b, i][..., None], out=room(0, b, i, d_v))
-        dS_part = (O[b, i] * dO[b, i]).sum(dim=2) / A_sum[b, i]
+        dO_b_i = dO[b, i]
+        A_sum_b_i = A_sum[b, i]
+        dQ_b_i = dQ[b, i]
+        dO_divided = torch.div(dO_b_i, A_sum_b_i[..., None], out=room(0, b, i, d_v))
+        dS_part = (O[b, i] * dO_b_i).sum(dim=2) / A_sum_b_i
         dK_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(1, b, i, d_k))
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
@@ -123,7 +129,7 @@ def attention_biased_backward(
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp[b, i, j])
             # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
-            dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
+            dQ_b_i.baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,i,a]*dS[b,i,j])/sqrt(d_k) = Sum_i(Q[b,i,a]*dS[b,i,j]/sqrt(d_k))
             dK[part, b, j].baddbmm_(dS.swapaxes(-1, -2), dK_part)
@@ -132,7 +138,7 @@ def attention_biased_backward(
             dV[part, b, j].baddbmm_(A_exp[b, i, j].swapaxes(-1, -2), dO_divided)
             # dbias[b,i,j] = dS[b,i,j]
             dbias[b, i, j].copy_(dS)
-        dQ[b, i].div_(math.sqrt(d_k))
+        dQ_b_i.div_(math.sqrt(d_k))
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -149,7 +155,7 @@ _operator = Operator(
     "attention_biased",
     attention_biased_forward,
     attention_biased_backward,
-    version="v2bfd0601",
+    version="v576856ba",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "bias: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),

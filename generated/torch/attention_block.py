@@ -83,6 +83,7 @@ def attention_block_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
+    share_of_C = torch.full((C,), 1 / C, dtype=dtype, device=device)
     rows = workspace.rows(T, H * D, matrices=True)
     r = workspace.empty((N, T), dtype, device)
     xhat = workspace.empty((N, T, C), dtype, device)
@@ -91,23 +92,27 @@ def attention_block_forward(
 
     def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        x_n_i = x[n, i]
+        xhat_n_i = xhat[n, i]
+        r_n_i = r[n, i]
+        z_n_i = z[n, i]
         # mu[n,i] = mean(x[n,i,c], over=c)
-        mu = x[n, i].sum(dim=-1) / C
-        xc_part = torch.sub(x[n, i], mu[..., None], out=xhat[n, i])
-        xc_part_2 = xc_part.sum(dim=-1) / C
+        mu = x_n_i @ share_of_C
+        xc_part = torch.sub(x_n_i, mu[..., None], out=xhat_n_i)
+        xc_sum = xc_part @ share_of_C
         # xc[n,i,c] = -mu[n,i] + x[n,i,c]
         #     by Sum_c(-mu[n,i] + x[n,i,c]) = 0, subtracted once more
-        xc = torch.sub(xc_part, xc_part_2[..., None], out=xhat[n, i])
+        xc = torch.sub(xc_part, xc_sum[..., None], out=xhat_n_i)
         # r[n,i] = 1/sqrt(mean(xc[n,i,c]**2, over=c) + eps)
-        r[n, i] = 1 / torch.sqrt((xc * xc).sum(dim=2) / C + eps)
+        torch.rsqrt(torch.linalg.vector_norm(xc, dim=-1).square() / C + eps, out=r_n_i)
         # xhat[n,i,c] = r[n,i]*xc[n,i,c]
-        torch.mul(r[n, i][..., None], xc, out=xhat[n, i])
+        torch.mul(r_n_i[..., None], xc, out=xhat_n_i)
         # z[n,i,c] = gamma[c]*xhat[n,i,c] + beta[c]
-        torch.addcmul(beta, gamma, xhat[n, i], out=z[n, i])
+        torch.addcmul(beta, gamma, xhat_n_i, out=z_n_i)
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z[n,i,c])
         Q[n, :, i].copy_(
             (
-                z[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
+                z_n_i.reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).permute(0, 2, 1, 3)
         )
 
@@ -123,6 +128,8 @@ def attention_block_forward(
 
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h."""
+        A_sum_n_2_h_i_2 = A_sum[n_2, h, i_2]
+        O_n_2_h_i_2 = O[n_2, h, i_2]
         j = slice(0, min(T, i_2.stop) if causal else T)
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
@@ -141,14 +148,15 @@ def attention_block_forward(
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[n_2, h, i_2, j])
         torch.exp(A_exp[n_2, h, i_2, j], out=A_exp[n_2, h, i_2, j])
-        A_sum[n_2, h, i_2] = torch.clamp(A_exp[n_2, h, i_2, j].sum(dim=-1), min=1)
+        torch.clamp(A_exp[n_2, h, i_2, j].sum(dim=-1), min=1, out=A_sum_n_2_h_i_2)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
-        O[n_2, h, i_2].div_(A_sum[n_2, h, i_2][..., None])
+        torch.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O_n_2_h_i_2)
+        O_n_2_h_i_2.div_(A_sum_n_2_h_i_2[..., None])
 
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
+        O_n_2_h_i_2 = O[n_2, h, i_2]
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
@@ -163,12 +171,12 @@ def attention_block_forward(
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(
-                A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2] if first else room(1, n_2, h, i_2, D)
+                A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O_n_2_h_i_2 if first else room(1, n_2, h, i_2, D)
             )
             if not first:
-                O[n_2, h, i_2].add_(O_tile)
+                O_n_2_h_i_2.add_(O_tile)
         A_sum[n_2, h, i_2] = or_one(A_sum_so_far)
-        O[n_2, h, i_2].div_(A_sum[n_2, h, i_2][..., None])
+        O_n_2_h_i_2.div_(A_sum[n_2, h, i_2][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -222,6 +230,7 @@ def attention_block_backward(
     workspace = workspace or Workspace()
     # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*dy[n,i,c])   (N, H, T, D)
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, H * D)).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
+    gamma_over_C = gamma / C
     # dW_O[c,h,a] = Sum_n,i(dy[n,i,c]*O[n,h,i,a])   (C, H, D)
     dW_O = (dy.reshape(N * T, C).T @ O.permute(0, 2, 1, 3).reshape(N * T, H * D)).reshape(C, H, D)
     dQ = workspace.empty((N, H, T, D), dtype, device)
@@ -231,8 +240,11 @@ def attention_block_backward(
 
     def dS_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h."""
-        dO_divided = torch.div(dO[n, h, i], A_sum[n, h, i][..., None], out=room(0, n, h, i, D))
-        dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=3) / A_sum[n, h, i]
+        dO_n_h_i = dO[n, h, i]
+        A_sum_n_h_i = A_sum[n, h, i]
+        dQ_n_h_i = dQ[n, h, i]
+        dO_divided = torch.div(dO_n_h_i, A_sum_n_h_i[..., None], out=room(0, n, h, i, D))
+        dS_part = (O[n, h, i] * dO_n_h_i).sum(dim=3) / A_sum_n_h_i
         dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(1, n, h, i, D))
         for first, j in workspace.tiles(slice(0, min(T, i.stop) if causal else T), rows):
             # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
@@ -250,10 +262,10 @@ def attention_block_backward(
             dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n, h, j, D))
             dK[part, n, h, j].add_(dK_block)
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-            dQ_tile = torch.matmul(dS, K[n, h, j], out=dQ[n, h, i] if first else room(3, n, h, i, D))
+            dQ_tile = torch.matmul(dS, K[n, h, j], out=dQ_n_h_i if first else room(3, n, h, i, D))
             if not first:
-                dQ[n, h, i].add_(dQ_tile)
-        dQ[n, h, i].div_(math.sqrt(D))
+                dQ_n_h_i.add_(dQ_tile)
+        dQ_n_h_i.div_(math.sqrt(D))
 
     workspace.sweep(dS_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N, H), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -271,6 +283,8 @@ def attention_block_backward(
 
     def dz_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
+        xhat_n_2_i_2 = xhat[n_2, i_2]
+        dx_n_2_i_2 = dx[n_2, i_2]
         # dz[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
         dz = torch.mm(
@@ -290,20 +304,18 @@ def attention_block_backward(
             out=room(3, i_2, C),
         )
         dz.add_(dz_part_2)
-        # dxhat[n,i,c] = gamma[c]*dz[n,i,c]
-        dxhat = torch.mul(gamma, dz, out=room(1, i_2, C))
-        dx_part = (dxhat * xhat[n_2, i_2]).sum(dim=1) / C
-        dx_part_2 = dxhat.sum(dim=-1) / C
+        dz_xhat = torch.mul(dz, xhat_n_2_i_2, out=room(1, i_2, C))
+        dx_sum = dz_xhat @ gamma_over_C
+        dx_sum_2 = dz @ gamma_over_C
         # dx[n,i,c] = (-Sum_c(dxhat[n,i,c])/C - xhat[n,i,c]*Sum_c_1(dxhat[n,i,c_1]*xhat[n,i,c_1])/C +
         #     dxhat[n,i,c])*r[n,i] + dy[n,i,c]
-        #     by dxc, dmu written in
-        torch.mul(dx_part[..., None], xhat[n_2, i_2], out=dx[n_2, i_2])
-        torch.sub(dxhat, dx[n_2, i_2], out=dx[n_2, i_2])
-        dx[n_2, i_2].sub_(dx_part_2[..., None])
-        torch.mul(r[n_2, i_2][..., None], dx[n_2, i_2], out=dx[n_2, i_2])
-        dx[n_2, i_2].add_(dy[n_2, i_2])
+        #     by dxc, dmu written in; dxhat[n,i,c] = gamma[c]*dz[n,i,c] written in
+        torch.addcmul((-dx_sum_2)[..., None], gamma, dz, out=dx_n_2_i_2)
+        torch.addcmul(dx_n_2_i_2, xhat_n_2_i_2, dx_sum[..., None], value=-1, out=dx_n_2_i_2)
+        dx_n_2_i_2.mul_(r[n_2, i_2][..., None])
+        dx_n_2_i_2.add_(dy[n_2, i_2])
         # dgamma[c] = Sum_n,i(dz[n,i,c]*xhat[n,i,c])
-        dgamma[part].add_((dz * xhat[n_2, i_2]).sum(dim=0))
+        dgamma[part].add_(dz_xhat.sum(dim=0))
         # dbeta[c] = Sum_n,i(dz[n,i,c])
         dbeta[part].add_(dz.sum(dim=0))
         # dW_Q[h,a,c] = Sum_n,i(z[n,i,c]*dQ[n,h,i,a])
@@ -377,6 +389,7 @@ def attention_block_lean_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
+    share_of_C = torch.full((C,), 1 / C, dtype=dtype, device=device)
     rows = workspace.rows(T, H * D, matrices=True)
     r = workspace.empty((N, T), dtype, device)
     xhat = workspace.empty((N, T, C), dtype, device)
@@ -385,23 +398,27 @@ def attention_block_lean_forward(
 
     def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        x_n_i = x[n, i]
+        xhat_n_i = xhat[n, i]
+        r_n_i = r[n, i]
+        z_n_i = z[n, i]
         # mu[n,i] = mean(x[n,i,c], over=c)
-        mu = x[n, i].sum(dim=-1) / C
-        xc_part = torch.sub(x[n, i], mu[..., None], out=xhat[n, i])
-        xc_part_2 = xc_part.sum(dim=-1) / C
+        mu = x_n_i @ share_of_C
+        xc_part = torch.sub(x_n_i, mu[..., None], out=xhat_n_i)
+        xc_sum = xc_part @ share_of_C
         # xc[n,i,c] = -mu[n,i] + x[n,i,c]
         #     by Sum_c(-mu[n,i] + x[n,i,c]) = 0, subtracted once more
-        xc = torch.sub(xc_part, xc_part_2[..., None], out=xhat[n, i])
+        xc = torch.sub(xc_part, xc_sum[..., None], out=xhat_n_i)
         # r[n,i] = 1/sqrt(mean(xc[n,i,c]**2, over=c) + eps)
-        r[n, i] = 1 / torch.sqrt((xc * xc).sum(dim=2) / C + eps)
+        torch.rsqrt(torch.linalg.vector_norm(xc, dim=-1).square() / C + eps, out=r_n_i)
         # xhat[n,i,c] = r[n,i]*xc[n,i,c]
-        torch.mul(r[n, i][..., None], xc, out=xhat[n, i])
+        torch.mul(r_n_i[..., None], xc, out=xhat_n_i)
         # z[n,i,c] = gamma[c]*xhat[n,i,c] + beta[c]
-        torch.addcmul(beta, gamma, xhat[n, i], out=z[n, i])
+        torch.addcmul(beta, gamma, xhat_n_i, out=z_n_i)
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z[n,i,c])
         Q[n, :, i].copy_(
             (
-                z[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
+                z_n_i.reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).permute(0, 2, 1, 3)
         )
 
@@ -415,6 +432,7 @@ def attention_block_lean_forward(
 
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h."""
+        O_n_2_h_i_2 = O[n_2, h, i_2]
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         A_exp_top = torch.full((), -math.inf, dtype=dtype, device=device)
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
@@ -436,7 +454,7 @@ def attention_block_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
-                O[n_2, h, i_2].mul_(A_exp_top_factor[..., None])
+                O_n_2_h_i_2.mul_(A_exp_top_factor[..., None])
             A_exp_top = A_exp_top_tile
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n_2, h, i_2, j))
@@ -444,14 +462,15 @@ def attention_block_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
+            O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O_n_2_h_i_2 if first else room(2, n_2, h, i_2, D))
             if not first:
-                O[n_2, h, i_2].add_(O_tile)
+                O_n_2_h_i_2.add_(O_tile)
         A_sum = torch.clamp(A_sum_so_far, min=1)
-        O[n_2, h, i_2].div_(A_sum[..., None])
+        O_n_2_h_i_2.div_(A_sum[..., None])
 
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
+        O_n_2_h_i_2 = O[n_2, h, i_2]
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
@@ -465,11 +484,11 @@ def attention_block_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
+            O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O_n_2_h_i_2 if first else room(2, n_2, h, i_2, D))
             if not first:
-                O[n_2, h, i_2].add_(O_tile)
+                O_n_2_h_i_2.add_(O_tile)
         A_sum = or_one(A_sum_so_far)
-        O[n_2, h, i_2].div_(A_sum[..., None])
+        O_n_2_h_i_2.div_(A_sum[..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -527,6 +546,7 @@ def attention_block_lean_backward(
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*dy[n,i,c])   (N, H, T, D)
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, H * D)).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
+    gamma_over_C = gamma / C
     rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, H, T, D), dtype, device)
     dQ = workspace.empty((N, H, T, D), dtype, device)
@@ -536,8 +556,12 @@ def attention_block_lean_backward(
 
     def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h."""
+        Q_n_h_i = Q[n, h, i]
+        O_n_h_i = O[n, h, i]
+        dO_n_h_i = dO[n, h, i]
+        dQ_n_h_i = dQ[n, h, i]
         j = slice(0, min(T, i.stop) if causal else T)
-        S_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, n, h, i, D))
+        S_part = torch.div(Q_n_h_i, math.sqrt(D), out=room(0, n, h, i, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, n, h, i, j))
@@ -557,10 +581,10 @@ def attention_block_lean_backward(
         A_sum = torch.clamp(A_exp.sum(dim=-1), min=1)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[n, h, j], out=O[n, h, i])
-        O[n, h, i].div_(A_sum[..., None])
-        dO_divided = torch.div(dO[n, h, i], A_sum[..., None], out=room(0, n, h, i, D))
-        dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=3) / A_sum
+        torch.matmul(A_exp, V[n, h, j], out=O_n_h_i)
+        O_n_h_i.div_(A_sum[..., None])
+        dO_divided = torch.div(dO_n_h_i, A_sum[..., None], out=room(0, n, h, i, D))
+        dS_part = (O_n_h_i * dO_n_h_i).sum(dim=3) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
@@ -571,19 +595,23 @@ def attention_block_lean_backward(
         #     by A = A_exp / A_sum, divided before the product
         dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, h, j, D))
         dV[part, n, h, j].add_(dV_block)
-        dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, n, h, i, D))
+        dK_part = torch.div(Q_n_h_i, math.sqrt(D), out=room(0, n, h, i, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
         dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, n, h, j, D))
         dK[part, n, h, j].add_(dK_block)
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
-        dQ[n, h, i].div_(math.sqrt(D))
+        torch.matmul(dS, K[n, h, j], out=dQ_n_h_i)
+        dQ_n_h_i.div_(math.sqrt(D))
 
     def S_block_unshifted(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h. No row maximum is needed."""
+        Q_n_h_i = Q[n, h, i]
+        O_n_h_i = O[n, h, i]
+        dO_n_h_i = dO[n, h, i]
+        dQ_n_h_i = dQ[n, h, i]
         j = slice(0, min(T, i.stop) if causal else T)
-        S_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, n, h, i, D))
+        S_part = torch.div(Q_n_h_i, math.sqrt(D), out=room(0, n, h, i, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, n, h, i, j))
@@ -594,10 +622,10 @@ def attention_block_lean_backward(
         A_sum = or_one(A_exp.sum(dim=-1))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[n, h, j], out=O[n, h, i])
-        O[n, h, i].div_(A_sum[..., None])
-        dO_divided = torch.div(dO[n, h, i], A_sum[..., None], out=room(0, n, h, i, D))
-        dS_part = (O[n, h, i] * dO[n, h, i]).sum(dim=3) / A_sum
+        torch.matmul(A_exp, V[n, h, j], out=O_n_h_i)
+        O_n_h_i.div_(A_sum[..., None])
+        dO_divided = torch.div(dO_n_h_i, A_sum[..., None], out=room(0, n, h, i, D))
+        dS_part = (O_n_h_i * dO_n_h_i).sum(dim=3) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
@@ -608,14 +636,14 @@ def attention_block_lean_backward(
         #     by A = A_exp / A_sum, divided before the product
         dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, h, j, D))
         dV[part, n, h, j].add_(dV_block)
-        dK_part = torch.div(Q[n, h, i], math.sqrt(D), out=room(0, n, h, i, D))
+        dK_part = torch.div(Q_n_h_i, math.sqrt(D), out=room(0, n, h, i, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
         dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, n, h, j, D))
         dK[part, n, h, j].add_(dK_block)
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        torch.matmul(dS, K[n, h, j], out=dQ[n, h, i])
-        dQ[n, h, i].div_(math.sqrt(D))
+        torch.matmul(dS, K[n, h, j], out=dQ_n_h_i)
+        dQ_n_h_i.div_(math.sqrt(D))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -650,6 +678,9 @@ def attention_block_lean_backward(
 
     def dz_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
+        xhat_n_2_i_2 = xhat[n_2, i_2]
+        dx_n_2_i_2 = dx[n_2, i_2]
+        dy_n_2_i_2 = dy[n_2, i_2]
         # dz[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
         dz = torch.mm(
@@ -669,20 +700,18 @@ def attention_block_lean_backward(
             out=room(3, i_2, C),
         )
         dz.add_(dz_part_2)
-        # dxhat[n,i,c] = gamma[c]*dz[n,i,c]
-        dxhat = torch.mul(gamma, dz, out=room(1, i_2, C))
-        dx_part = (dxhat * xhat[n_2, i_2]).sum(dim=1) / C
-        dx_part_2 = dxhat.sum(dim=-1) / C
+        dz_xhat = torch.mul(dz, xhat_n_2_i_2, out=room(1, i_2, C))
+        dx_sum = dz_xhat @ gamma_over_C
+        dx_sum_2 = dz @ gamma_over_C
         # dx[n,i,c] = (-Sum_c(dxhat[n,i,c])/C - xhat[n,i,c]*Sum_c_1(dxhat[n,i,c_1]*xhat[n,i,c_1])/C +
         #     dxhat[n,i,c])*r[n,i] + dy[n,i,c]
-        #     by dxc, dmu written in
-        torch.mul(dx_part[..., None], xhat[n_2, i_2], out=dx[n_2, i_2])
-        torch.sub(dxhat, dx[n_2, i_2], out=dx[n_2, i_2])
-        dx[n_2, i_2].sub_(dx_part_2[..., None])
-        torch.mul(r[n_2, i_2][..., None], dx[n_2, i_2], out=dx[n_2, i_2])
-        dx[n_2, i_2].add_(dy[n_2, i_2])
+        #     by dxc, dmu written in; dxhat[n,i,c] = gamma[c]*dz[n,i,c] written in
+        torch.addcmul((-dx_sum_2)[..., None], gamma, dz, out=dx_n_2_i_2)
+        torch.addcmul(dx_n_2_i_2, xhat_n_2_i_2, dx_sum[..., None], value=-1, out=dx_n_2_i_2)
+        dx_n_2_i_2.mul_(r[n_2, i_2][..., None])
+        dx_n_2_i_2.add_(dy_n_2_i_2)
         # dgamma[c] = Sum_n,i(dz[n,i,c]*xhat[n,i,c])
-        dgamma[part].add_((dz * xhat[n_2, i_2]).sum(dim=0))
+        dgamma[part].add_(dz_xhat.sum(dim=0))
         # dbeta[c] = Sum_n,i(dz[n,i,c])
         dbeta[part].add_(dz.sum(dim=0))
         # dW_Q[h,a,c] = Sum_n,i(z[n,i,c]*dQ[n,h,i,a])
@@ -694,7 +723,7 @@ def attention_block_lean_backward(
         # dW_O[c,h,a] = Sum_n,i(dy[n,i,c]*O[n,h,i,a])
         dW_O_block = room(0, C, H, D)
         dW_O_block.copy_(
-            (dy[n_2, i_2].T @ O[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)).reshape(C, H, D)
+            (dy_n_2_i_2.T @ O[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)).reshape(C, H, D)
         )
         dW_O[part].add_(dW_O_block)
 
@@ -718,7 +747,7 @@ _operator = Operator(
     "attention_block",
     attention_block_forward,
     attention_block_backward,
-    version="v82fc3b26",
+    version="vafb00b91",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),
@@ -801,7 +830,7 @@ _lean_operator = Operator(
     "attention_block_lean",
     attention_block_lean_forward,
     attention_block_lean_backward,
-    version="vdb97a7ae",
+    version="v74bebe77",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),

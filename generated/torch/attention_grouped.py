@@ -61,6 +61,8 @@ def attention_grouped_forward(
 
     def S_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
+        A_sum_n_g_r_i = A_sum[n, g, r, i]
+        O_n_g_r_i = O[n, g, r, i]
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
@@ -79,14 +81,15 @@ def attention_grouped_forward(
         # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[n, g, r, i, j])
         torch.exp(A_exp[n, g, r, i, j], out=A_exp[n, g, r, i, j])
-        A_sum[n, g, r, i] = torch.clamp(A_exp[n, g, r, i, j].sum(dim=-1), min=1)
+        torch.clamp(A_exp[n, g, r, i, j].sum(dim=-1), min=1, out=A_sum_n_g_r_i)
         # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i])
-        O[n, g, r, i].div_(A_sum[n, g, r, i][..., None])
+        torch.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O_n_g_r_i)
+        O_n_g_r_i.div_(A_sum_n_g_r_i[..., None])
 
     def S_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        O_n_g_r_i = O[n, g, r, i]
         S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
@@ -100,13 +103,11 @@ def attention_grouped_forward(
             A_sum_so_far = A_sum_so_far + A_exp[n, g, r, i, j].sum(dim=-1)
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = torch.matmul(
-                A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i] if first else room(1, n, g, i, d_v)
-            )
+            O_tile = torch.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O_n_g_r_i if first else room(1, n, g, i, d_v))
             if not first:
-                O[n, g, r, i].add_(O_tile)
+                O_n_g_r_i.add_(O_tile)
         A_sum[n, g, r, i] = or_one(A_sum_so_far)
-        O[n, g, r, i].div_(A_sum[n, g, r, i][..., None])
+        O_n_g_r_i.div_(A_sum[n, g, r, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -155,8 +156,11 @@ def attention_grouped_backward(
 
     def dS_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
-        dO_divided = torch.div(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(0, n, g, i, d_v))
-        dS_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=3) / A_sum[n, g, r, i]
+        dO_n_g_r_i = dO[n, g, r, i]
+        A_sum_n_g_r_i = A_sum[n, g, r, i]
+        dQ_product_n_g_r_i = dQ_product[n, g, r, i]
+        dO_divided = torch.div(dO_n_g_r_i, A_sum_n_g_r_i[..., None], out=room(0, n, g, i, d_v))
+        dS_part = (O[n, g, r, i] * dO_n_g_r_i).sum(dim=3) / A_sum_n_g_r_i
         dK_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(1, n, g, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # dS[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
@@ -165,11 +169,9 @@ def attention_grouped_backward(
             dS = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp[n, g, r, i, j])
-            dQ_product_tile = torch.matmul(
-                dS, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(3, n, g, i, d_k)
-            )
+            dQ_product_tile = torch.matmul(dS, K[n, g, j], out=dQ_product_n_g_r_i if first else room(3, n, g, i, d_k))
             if not first:
-                dQ_product[n, g, r, i].add_(dQ_product_tile)
+                dQ_product_n_g_r_i.add_(dQ_product_tile)
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
             dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n, g, j, d_k))
@@ -224,6 +226,8 @@ def attention_grouped_lean_forward(
 
     def S_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
+        O_n_g_r_i = O[n, g, r, i]
+        A_sum_n_g_r_i = A_sum[n, g, r, i]
         S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         A_exp_top_so_far = torch.full((), -math.inf, dtype=dtype, device=device)
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
@@ -247,7 +251,7 @@ def attention_grouped_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
-                O[n, g, r, i].mul_(A_exp_top_factor[..., None])
+                O_n_g_r_i.mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, g, i, j))
@@ -255,15 +259,16 @@ def attention_grouped_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, d_v))
+            O_tile = torch.matmul(A_exp, V[n, g, j], out=O_n_g_r_i if first else room(2, n, g, i, d_v))
             if not first:
-                O[n, g, r, i].add_(O_tile)
+                O_n_g_r_i.add_(O_tile)
         A_exp_top[n, g, r, i] = A_exp_top_so_far
-        A_sum[n, g, r, i] = torch.clamp(A_sum_so_far, min=1)
-        O[n, g, r, i].div_(A_sum[n, g, r, i][..., None])
+        torch.clamp(A_sum_so_far, min=1, out=A_sum_n_g_r_i)
+        O_n_g_r_i.div_(A_sum_n_g_r_i[..., None])
 
     def S_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        O_n_g_r_i = O[n, g, r, i]
         S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         A_exp_top[n, g, r, i] = 0
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
@@ -278,11 +283,11 @@ def attention_grouped_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, d_v))
+            O_tile = torch.matmul(A_exp, V[n, g, j], out=O_n_g_r_i if first else room(2, n, g, i, d_v))
             if not first:
-                O[n, g, r, i].add_(O_tile)
+                O_n_g_r_i.add_(O_tile)
         A_sum[n, g, r, i] = or_one(A_sum_so_far)
-        O[n, g, r, i].div_(A_sum[n, g, r, i][..., None])
+        O_n_g_r_i.div_(A_sum[n, g, r, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -332,10 +337,14 @@ def attention_grouped_lean_backward(
 
     def S_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
-        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
-        dO_divided = torch.div(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(1, n, g, i, d_v))
-        dS_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=3) / A_sum[n, g, r, i]
-        dK_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(2, n, g, i, d_k))
+        Q_n_g_r_i = Q[n, g, r, i]
+        dO_n_g_r_i = dO[n, g, r, i]
+        A_sum_n_g_r_i = A_sum[n, g, r, i]
+        dQ_product_n_g_r_i = dQ_product[n, g, r, i]
+        S_part = torch.div(Q_n_g_r_i, math.sqrt(d_k), out=room(0, n, g, i, d_k))
+        dO_divided = torch.div(dO_n_g_r_i, A_sum_n_g_r_i[..., None], out=room(1, n, g, i, d_v))
+        dS_part = (O[n, g, r, i] * dO_n_g_r_i).sum(dim=3) / A_sum_n_g_r_i
+        dK_part = torch.div(Q_n_g_r_i, math.sqrt(d_k), out=room(2, n, g, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
@@ -358,11 +367,9 @@ def attention_grouped_lean_backward(
             dS = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(4, n, g, i, j))
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp)
-            dQ_product_tile = torch.matmul(
-                dS, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(5, n, g, i, d_k)
-            )
+            dQ_product_tile = torch.matmul(dS, K[n, g, j], out=dQ_product_n_g_r_i if first else room(5, n, g, i, d_k))
             if not first:
-                dQ_product[n, g, r, i].add_(dQ_product_tile)
+                dQ_product_n_g_r_i.add_(dQ_product_tile)
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
             dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, n, g, j, d_k))
@@ -384,7 +391,7 @@ _operator = Operator(
     "attention_grouped",
     attention_grouped_forward,
     attention_grouped_backward,
-    version="v6378c308",
+    version="vd5894f70",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),
@@ -434,7 +441,7 @@ _lean_operator = Operator(
     "attention_grouped_lean",
     attention_grouped_lean_forward,
     attention_grouped_lean_backward,
-    version="v57311066",
+    version="v62559aca",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),

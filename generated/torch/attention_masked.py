@@ -63,24 +63,28 @@ def attention_masked_forward(
 
     def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h."""
+        A_exp_b_h_i = A_exp[b, h, i]
+        A_sum_b_h_i = A_sum[b, h, i]
+        O_b_h_i = O[b, h, i]
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = torch.matmul(S_part, K[b, h].swapaxes(-1, -2), out=A_exp[b, h, i])
+        S = torch.matmul(S_part, K[b, h].swapaxes(-1, -2), out=A_exp_b_h_i)
         A_masked = S
         A_masked.masked_fill_(mask[b, i][:, None] <= 0, -math.inf)
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
-        torch.sub(A_masked, A_exp_top[..., None], out=A_exp[b, h, i])
-        torch.exp(A_exp[b, h, i], out=A_exp[b, h, i])
-        A_sum[b, h, i] = torch.clamp(A_exp[b, h, i].sum(dim=-1), min=1)
+        torch.sub(A_masked, A_exp_top[..., None], out=A_exp_b_h_i)
+        torch.exp(A_exp_b_h_i, out=A_exp_b_h_i)
+        torch.clamp(A_exp_b_h_i.sum(dim=-1), min=1, out=A_sum_b_h_i)
         # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp[b, h, i], V[b, h], out=O[b, h, i])
-        O[b, h, i].div_(A_sum[b, h, i][..., None])
+        torch.matmul(A_exp_b_h_i, V[b, h], out=O_b_h_i)
+        O_b_h_i.div_(A_sum_b_h_i[..., None])
 
     def S_block_unshifted(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h. No row maximum is needed."""
+        O_b_h_i = O[b, h, i]
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, T_k), rows):
@@ -94,11 +98,11 @@ def attention_masked_forward(
             A_sum_so_far = A_sum_so_far + A_exp[b, h, i, j].sum(dim=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = torch.matmul(A_exp[b, h, i, j], V[b, h, j], out=O[b, h, i] if first else room(1, b, h, i, d_v))
+            O_tile = torch.matmul(A_exp[b, h, i, j], V[b, h, j], out=O_b_h_i if first else room(1, b, h, i, d_v))
             if not first:
-                O[b, h, i].add_(O_tile)
+                O_b_h_i.add_(O_tile)
         A_sum[b, h, i] = or_one(A_sum_so_far)
-        O[b, h, i].div_(A_sum[b, h, i][..., None])
+        O_b_h_i.div_(A_sum[b, h, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -148,8 +152,11 @@ def attention_masked_backward(
 
     def dS_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h."""
-        dO_divided = torch.div(dO[b, h, i], A_sum[b, h, i][..., None], out=room(0, b, h, i, d_v))
-        dS_part = (O[b, h, i] * dO[b, h, i]).sum(dim=3) / A_sum[b, h, i]
+        dO_b_h_i = dO[b, h, i]
+        A_sum_b_h_i = A_sum[b, h, i]
+        dQ_b_h_i = dQ[b, h, i]
+        dO_divided = torch.div(dO_b_h_i, A_sum_b_h_i[..., None], out=room(0, b, h, i, d_v))
+        dS_part = (O[b, h, i] * dO_b_h_i).sum(dim=3) / A_sum_b_h_i
         dK_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(1, b, h, i, d_k))
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
@@ -159,9 +166,9 @@ def attention_masked_backward(
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp[b, h, i, j])
             # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
-            dQ_tile = torch.matmul(dS, K[b, h, j], out=dQ[b, h, i] if first else room(3, b, h, i, d_k))
+            dQ_tile = torch.matmul(dS, K[b, h, j], out=dQ_b_h_i if first else room(3, b, h, i, d_k))
             if not first:
-                dQ[b, h, i].add_(dQ_tile)
+                dQ_b_h_i.add_(dQ_tile)
             # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
             dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, b, h, j, d_k))
@@ -170,7 +177,7 @@ def attention_masked_backward(
             #     by A = A_exp / A_sum, divided before the product
             dV_block = torch.matmul(A_exp[b, h, i, j].swapaxes(-1, -2), dO_divided, out=room(2, b, h, j, d_v))
             dV[part, b, h, j].add_(dV_block)
-        dQ[b, h, i].div_(math.sqrt(d_k))
+        dQ_b_h_i.div_(math.sqrt(d_k))
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(B, H), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -217,6 +224,8 @@ def attention_masked_lean_forward(
 
     def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h."""
+        O_b_h_i = O[b, h, i]
+        A_sum_b_h_i = A_sum[b, h, i]
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         A_exp_top_so_far = torch.full((), -math.inf, dtype=dtype, device=device)
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
@@ -233,7 +242,7 @@ def attention_masked_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
-                O[b, h, i].mul_(A_exp_top_factor[..., None])
+                O_b_h_i.mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, b, h, i, j))
@@ -241,15 +250,16 @@ def attention_masked_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = torch.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, b, h, i, d_v))
+            O_tile = torch.matmul(A_exp, V[b, h, j], out=O_b_h_i if first else room(2, b, h, i, d_v))
             if not first:
-                O[b, h, i].add_(O_tile)
+                O_b_h_i.add_(O_tile)
         A_exp_top[b, h, i] = A_exp_top_so_far
-        A_sum[b, h, i] = torch.clamp(A_sum_so_far, min=1)
-        O[b, h, i].div_(A_sum[b, h, i][..., None])
+        torch.clamp(A_sum_so_far, min=1, out=A_sum_b_h_i)
+        O_b_h_i.div_(A_sum_b_h_i[..., None])
 
     def S_block_unshifted(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h. No row maximum is needed."""
+        O_b_h_i = O[b, h, i]
         S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         A_exp_top[b, h, i] = 0
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
@@ -264,11 +274,11 @@ def attention_masked_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = torch.matmul(A_exp, V[b, h, j], out=O[b, h, i] if first else room(2, b, h, i, d_v))
+            O_tile = torch.matmul(A_exp, V[b, h, j], out=O_b_h_i if first else room(2, b, h, i, d_v))
             if not first:
-                O[b, h, i].add_(O_tile)
+                O_b_h_i.add_(O_tile)
         A_sum[b, h, i] = or_one(A_sum_so_far)
-        O[b, h, i].div_(A_sum[b, h, i][..., None])
+        O_b_h_i.div_(A_sum[b, h, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -318,10 +328,14 @@ def attention_masked_lean_backward(
 
     def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h."""
-        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
-        dO_divided = torch.div(dO[b, h, i], A_sum[b, h, i][..., None], out=room(1, b, h, i, d_v))
-        dS_part = (O[b, h, i] * dO[b, h, i]).sum(dim=3) / A_sum[b, h, i]
-        dK_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(2, b, h, i, d_k))
+        Q_b_h_i = Q[b, h, i]
+        dO_b_h_i = dO[b, h, i]
+        A_sum_b_h_i = A_sum[b, h, i]
+        dQ_b_h_i = dQ[b, h, i]
+        S_part = torch.div(Q_b_h_i, math.sqrt(d_k), out=room(0, b, h, i, d_k))
+        dO_divided = torch.div(dO_b_h_i, A_sum_b_h_i[..., None], out=room(1, b, h, i, d_v))
+        dS_part = (O[b, h, i] * dO_b_h_i).sum(dim=3) / A_sum_b_h_i
+        dK_part = torch.div(Q_b_h_i, math.sqrt(d_k), out=room(2, b, h, i, d_k))
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
@@ -338,9 +352,9 @@ def attention_masked_lean_backward(
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp)
             # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
-            dQ_tile = torch.matmul(dS, K[b, h, j], out=dQ[b, h, i] if first else room(5, b, h, i, d_k))
+            dQ_tile = torch.matmul(dS, K[b, h, j], out=dQ_b_h_i if first else room(5, b, h, i, d_k))
             if not first:
-                dQ[b, h, i].add_(dQ_tile)
+                dQ_b_h_i.add_(dQ_tile)
             # dK[b,h,j,a] = Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k)
             #     by Sum_i(Q[b,h,i,a]*dS[b,h,i,j])/sqrt(d_k) = Sum_i(Q[b,h,i,a]*dS[b,h,i,j]/sqrt(d_k))
             dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, b, h, j, d_k))
@@ -349,7 +363,7 @@ def attention_masked_lean_backward(
             #     by A = A_exp / A_sum, divided before the product
             dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(4, b, h, j, d_v))
             dV[part, b, h, j].add_(dV_block)
-        dQ[b, h, i].div_(math.sqrt(d_k))
+        dQ_b_h_i.div_(math.sqrt(d_k))
 
     workspace.sweep(S_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(B, H), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -361,7 +375,7 @@ _operator = Operator(
     "attention_masked",
     attention_masked_forward,
     attention_masked_backward,
-    version="vf08bfdc4",
+    version="v29e994b2",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -392,7 +406,7 @@ _lean_operator = Operator(
     "attention_masked_lean",
     attention_masked_lean_forward,
     attention_masked_lean_backward,
-    version="vf5b4efc2",
+    version="vd461e1e2",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=(

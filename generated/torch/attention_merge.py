@@ -58,20 +58,24 @@ def attention_merge_forward(
 
     def L_top_masked_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        scales_n = scales[n]
+        allowed_n = allowed[n]
+        L_top_n = L_top[n]
+        L_log_n = L_log[n]
         L_top_masked = room(0, n, P)
-        L_top_masked.copy_(scales[n])
-        L_top_masked.masked_fill_(allowed[n] <= 0, -math.inf)
+        L_top_masked.copy_(scales_n)
+        L_top_masked.masked_fill_(allowed_n <= 0, -math.inf)
         # L[n] = logsumexp(scales[n,p], over=p, where=allowed[n,p] > 0) = L_top + L_log
         L_top[n] = largest(L_top_masked, -1)
         L_log_exp = torch.sub(
-            L_top_masked, torch.clamp(L_top[n], min=torch.finfo(dtype).min)[..., None], out=room(0, n, P)
+            L_top_masked, torch.clamp(L_top_n, min=torch.finfo(dtype).min)[..., None], out=room(0, n, P)
         )
         torch.exp(L_log_exp, out=L_log_exp)
-        L_log[n] = torch.log(torch.clamp(L_log_exp.sum(dim=-1), min=1))
+        torch.log(torch.clamp(L_log_exp.sum(dim=-1), min=1), out=L_log_n)
         # w[n,p] = softmax(scales[n,p], over=p, where=allowed[n,p] > 0)
-        w = torch.sub(scales[n], torch.clamp(L_top[n], min=torch.finfo(dtype).min)[..., None], out=room(0, n, P))
-        w.sub_(L_log[n][..., None])
-        w.masked_fill_(allowed[n] <= 0, -math.inf)
+        w = torch.sub(scales_n, torch.clamp(L_top_n, min=torch.finfo(dtype).min)[..., None], out=room(0, n, P))
+        w.sub_(L_log_n[..., None])
+        w.masked_fill_(allowed_n <= 0, -math.inf)
         torch.exp(w, out=w)
         # O[n,c] = Sum_p(w[n,p]*outputs[n,p,c])
         O[n].copy_(torch.einsum("npc,np->nc", outputs[n], w))
@@ -85,7 +89,7 @@ def attention_merge_forward(
 _operator = Operator(
     "attention_merge",
     attention_merge_forward,
-    version="vdfb42097",
+    version="v8bf4152a",
     arrays=("outputs: N... P C", "scales: N... P", "allowed: N... P"),
     outputs=("O: N... C", "L: N..."),
     independent=(True, False),

@@ -70,6 +70,8 @@ def attention_scaled_forward(
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
+        A_sum_b_i = A_sum[b, i]
+        O_b_i = O[b, i]
         j = slice(0, min(T_k, i.stop) if causal else T_k)
         S_part = torch.mul(Q[b, i], scale, out=room(0, b, i, d_k))
         # S[b,i,j] = scale*Sum_a(K[b,j,a]*Q[b,i,a])
@@ -89,14 +91,15 @@ def attention_scaled_forward(
         # A[b,i,j] = softmax(S[b,i,j], over=j, where=(~causal | (j <= i)) & (mask[b,i,j] > 0)) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[b, i, j])
         torch.exp(A_exp[b, i, j], out=A_exp[b, i, j])
-        A_sum[b, i] = torch.clamp(A_exp[b, i, j].sum(dim=-1), min=1)
+        torch.clamp(A_exp[b, i, j].sum(dim=-1), min=1, out=A_sum_b_i)
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        torch.bmm(A_exp[b, i, j], V[b, j], out=O[b, i])
-        O[b, i].div_(A_sum[b, i][..., None])
+        torch.bmm(A_exp[b, i, j], V[b, j], out=O_b_i)
+        O_b_i.div_(A_sum_b_i[..., None])
 
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b. No row maximum is needed."""
+        O_b_i = O[b, i]
         S_part = torch.mul(Q[b, i], scale, out=room(0, b, i, d_k))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
@@ -112,9 +115,9 @@ def attention_scaled_forward(
             A_sum_so_far = A_sum_so_far + A_exp[b, i, j].sum(dim=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O[b, i].baddbmm_(A_exp[b, i, j], V[b, j], beta=0 if first else 1)
+            O_b_i.baddbmm_(A_exp[b, i, j], V[b, j], beta=0 if first else 1)
         A_sum[b, i] = or_one(A_sum_so_far)
-        O[b, i].div_(A_sum[b, i][..., None])
+        O_b_i.div_(A_sum[b, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = math.sqrt(scale**2) * float(
@@ -163,8 +166,11 @@ def attention_scaled_backward(
 
     def dS_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
-        dO_divided = torch.div(dO[b, i], A_sum[b, i][..., None], out=room(0, b, i, d_v))
-        dS_part = (O[b, i] * dO[b, i]).sum(dim=2) / A_sum[b, i]
+        dO_b_i = dO[b, i]
+        A_sum_b_i = A_sum[b, i]
+        dQ_b_i = dQ[b, i]
+        dO_divided = torch.div(dO_b_i, A_sum_b_i[..., None], out=room(0, b, i, d_v))
+        dS_part = (O[b, i] * dO_b_i).sum(dim=2) / A_sum_b_i
         dK_part = torch.mul(Q[b, i], scale, out=room(1, b, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
@@ -174,14 +180,14 @@ def attention_scaled_backward(
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp[b, i, j])
             # dQ[b,i,a] = scale*Sum_j(K[b,j,a]*dS[b,i,j])
-            dQ[b, i].baddbmm_(dS, K[b, j], beta=0 if first else 1)
+            dQ_b_i.baddbmm_(dS, K[b, j], beta=0 if first else 1)
             # dK[b,j,a] = scale*Sum_i(Q[b,i,a]*dS[b,i,j])
             #     by scale*Sum_i(Q[b,i,a]*dS[b,i,j]) = Sum_i(Q[b,i,a]*dS[b,i,j]*scale)
             dK[part, b, j].baddbmm_(dS.swapaxes(-1, -2), dK_part)
             # dV[b,j,c] = Sum_i(A[b,i,j]*dO[b,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV[part, b, j].baddbmm_(A_exp[b, i, j].swapaxes(-1, -2), dO_divided)
-        torch.mul(dQ[b, i], scale, out=dQ[b, i])
+        dQ_b_i.mul_(scale)
 
     workspace.sweep(dS_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -193,7 +199,7 @@ _operator = Operator(
     "attention_scaled",
     attention_scaled_forward,
     attention_scaled_backward,
-    version="vf591c44e",
+    version="ved14893a",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "mask: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     options=("float scale", "bool causal"),

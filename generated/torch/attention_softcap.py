@@ -71,15 +71,19 @@ def attention_softcap_forward(
 
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        t_n_i = t[n, i]
+        A_exp_n_i = A_exp[n, i]
+        A_sum_n_i = A_sum[n, i]
+        O_n_i = O[n, i]
         U_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        U = torch.bmm(U_part, K[n].swapaxes(-1, -2), out=t[n, i])
+        U = torch.bmm(U_part, K[n].swapaxes(-1, -2), out=t_n_i)
         # t[n,i,j] = tanh(U[n,i,j]/cap)
-        torch.div(U, cap, out=t[n, i])
-        torch.tanh(t[n, i], out=t[n, i])
+        torch.div(U, cap, out=t_n_i)
+        torch.tanh(t_n_i, out=t_n_i)
         # S[n,i,j] = t[n,i,j]*cap
-        S = torch.mul(t[n, i], cap, out=A_exp[n, i])
+        S = torch.mul(t_n_i, cap, out=A_exp_n_i)
         A_masked = S
         if causal:
             A_masked.masked_fill_(
@@ -87,16 +91,17 @@ def attention_softcap_forward(
             )
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        torch.sub(A_masked, A_exp_top[..., None], out=A_exp[n, i])
-        torch.exp(A_exp[n, i], out=A_exp[n, i])
-        A_sum[n, i] = torch.clamp(A_exp[n, i].sum(dim=-1), min=1)
+        torch.sub(A_masked, A_exp_top[..., None], out=A_exp_n_i)
+        torch.exp(A_exp_n_i, out=A_exp_n_i)
+        torch.clamp(A_exp_n_i.sum(dim=-1), min=1, out=A_sum_n_i)
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        torch.bmm(A_exp[n, i], V[n], out=O[n, i])
-        O[n, i].div_(A_sum[n, i][..., None])
+        torch.bmm(A_exp_n_i, V[n], out=O_n_i)
+        O_n_i.div_(A_sum_n_i[..., None])
 
     def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
+        O_n_i = O[n, i]
         U_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, T_k), rows):
@@ -118,9 +123,9 @@ def attention_softcap_forward(
             A_sum_so_far = A_sum_so_far + A_exp[n, i, j].sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O[n, i].baddbmm_(A_exp[n, i, j], V[n, j], beta=0 if first else 1)
+            O_n_i.baddbmm_(A_exp[n, i, j], V[n, j], beta=0 if first else 1)
         A_sum[n, i] = or_one(A_sum_so_far)
-        O[n, i].div_(A_sum[n, i][..., None])
+        O_n_i.div_(A_sum[n, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     U_bound = math.sqrt(cap**2) * 1
@@ -168,8 +173,11 @@ def attention_softcap_backward(
 
     def dU_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        dO_divided = torch.div(dO[n, i], A_sum[n, i][..., None], out=room(0, n, i, d_v))
-        dU_part = (O[n, i] * dO[n, i]).sum(dim=2) / A_sum[n, i]
+        dO_n_i = dO[n, i]
+        A_sum_n_i = A_sum[n, i]
+        dQ_n_i = dQ[n, i]
+        dO_divided = torch.div(dO_n_i, A_sum_n_i[..., None], out=room(0, n, i, d_v))
+        dU_part = (O[n, i] * dO_n_i).sum(dim=2) / A_sum_n_i
         dK_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(1, n, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # dU[n,i,j] = (1 - t[n,i,j]**2)*(-Sum_c(O[n,i,c]*dO[n,i,c]) + dA[n,i,j])*A[n,i,j]
@@ -182,14 +190,14 @@ def attention_softcap_backward(
             dU.mul_(dU_part_2)
             dU.mul_(A_exp[n, i, j])
             # dQ[n,i,a] = Sum_j(K[n,j,a]*dU[n,i,j])/sqrt(d_k)
-            dQ[n, i].baddbmm_(dU, K[n, j], beta=0 if first else 1)
+            dQ_n_i.baddbmm_(dU, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
             dK[part, n, j].baddbmm_(dU.swapaxes(-1, -2), dK_part)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV[part, n, j].baddbmm_(A_exp[n, i, j].swapaxes(-1, -2), dO_divided)
-        dQ[n, i].div_(math.sqrt(d_k))
+        dQ_n_i.div_(math.sqrt(d_k))
 
     workspace.sweep(dU_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -241,6 +249,8 @@ def attention_softcap_lean_forward(
 
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        O_n_i = O[n, i]
+        A_sum_n_i = A_sum[n, i]
         U_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         A_exp_top_so_far = torch.full((), -math.inf, dtype=dtype, device=device)
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
@@ -269,7 +279,7 @@ def attention_softcap_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
-                O[n, i].mul_(A_exp_top_factor[..., None])
+                O_n_i.mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, i, j))
@@ -277,13 +287,14 @@ def attention_softcap_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O[n, i].baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
+            O_n_i.baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
         A_exp_top[n, i] = A_exp_top_so_far
-        A_sum[n, i] = torch.clamp(A_sum_so_far, min=1)
-        O[n, i].div_(A_sum[n, i][..., None])
+        torch.clamp(A_sum_so_far, min=1, out=A_sum_n_i)
+        O_n_i.div_(A_sum_n_i[..., None])
 
     def U_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
+        O_n_i = O[n, i]
         U_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         A_exp_top[n, i] = 0
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
@@ -303,9 +314,9 @@ def attention_softcap_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O[n, i].baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
+            O_n_i.baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
         A_sum[n, i] = or_one(A_sum_so_far)
-        O[n, i].div_(A_sum[n, i][..., None])
+        O_n_i.div_(A_sum[n, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     U_bound = math.sqrt(cap**2) * 1
@@ -353,10 +364,14 @@ def attention_softcap_lean_backward(
 
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        U_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        dO_divided = torch.div(dO[n, i], A_sum[n, i][..., None], out=room(1, n, i, d_v))
-        dU_part = (O[n, i] * dO[n, i]).sum(dim=2) / A_sum[n, i]
-        dK_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(2, n, i, d_k))
+        Q_n_i = Q[n, i]
+        dO_n_i = dO[n, i]
+        A_sum_n_i = A_sum[n, i]
+        dQ_n_i = dQ[n, i]
+        U_part = torch.div(Q_n_i, math.sqrt(d_k), out=room(0, n, i, d_k))
+        dO_divided = torch.div(dO_n_i, A_sum_n_i[..., None], out=room(1, n, i, d_v))
+        dU_part = (O[n, i] * dO_n_i).sum(dim=2) / A_sum_n_i
+        dK_part = torch.div(Q_n_i, math.sqrt(d_k), out=room(2, n, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
@@ -388,14 +403,14 @@ def attention_softcap_lean_backward(
             dU.mul_(dU_part_2)
             dU.mul_(A_exp)
             # dQ[n,i,a] = Sum_j(K[n,j,a]*dU[n,i,j])/sqrt(d_k)
-            dQ[n, i].baddbmm_(dU, K[n, j], beta=0 if first else 1)
+            dQ_n_i.baddbmm_(dU, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dU[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dU[n,i,j]/sqrt(d_k))
             dK[part, n, j].baddbmm_(dU.swapaxes(-1, -2), dK_part)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV[part, n, j].baddbmm_(A_exp.swapaxes(-1, -2), dO_divided)
-        dQ[n, i].div_(math.sqrt(d_k))
+        dQ_n_i.div_(math.sqrt(d_k))
 
     workspace.sweep(U_block, T_q, rows, (), (), T_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -407,7 +422,7 @@ _operator = Operator(
     "attention_softcap",
     attention_softcap_forward,
     attention_softcap_backward,
-    version="v287c743c",
+    version="vffa42a21",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),
@@ -441,7 +456,7 @@ _lean_operator = Operator(
     "attention_softcap_lean",
     attention_softcap_lean_forward,
     attention_softcap_lean_backward,
-    version="vaf9a9bbe",
+    version="v8faf7397",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),

@@ -61,6 +61,8 @@ def attention_window_forward(
 
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        A_sum_n_i = A_sum[n, i]
+        O_n_i = O[n, i]
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
         S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
@@ -87,14 +89,15 @@ def attention_window_forward(
         # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[n, i, j])
         torch.exp(A_exp[n, i, j], out=A_exp[n, i, j])
-        A_sum[n, i] = torch.clamp(A_exp[n, i, j].sum(dim=-1), min=1)
+        torch.clamp(A_exp[n, i, j].sum(dim=-1), min=1, out=A_sum_n_i)
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         #     by A = A_exp / A_sum, divided after the product
-        torch.bmm(A_exp[n, i, j], V[n, j], out=O[n, i])
-        O[n, i].div_(A_sum[n, i][..., None])
+        torch.bmm(A_exp[n, i, j], V[n, j], out=O_n_i)
+        O_n_i.div_(A_sum_n_i[..., None])
 
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
+        O_n_i = O[n, i]
         S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
@@ -114,9 +117,9 @@ def attention_window_forward(
             A_sum_so_far = A_sum_so_far + A_exp[n, i, j].sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O[n, i].baddbmm_(A_exp[n, i, j], V[n, j], beta=0 if first else 1)
+            O_n_i.baddbmm_(A_exp[n, i, j], V[n, j], beta=0 if first else 1)
         A_sum[n, i] = or_one(A_sum_so_far)
-        O[n, i].div_(A_sum[n, i][..., None])
+        O_n_i.div_(A_sum[n, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -165,8 +168,11 @@ def attention_window_backward(
 
     def dS_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        dO_divided = torch.div(dO[n, i], A_sum[n, i][..., None], out=room(0, n, i, d_v))
-        dS_part = (O[n, i] * dO[n, i]).sum(dim=2) / A_sum[n, i]
+        dO_n_i = dO[n, i]
+        A_sum_n_i = A_sum[n, i]
+        dQ_n_i = dQ[n, i]
+        dO_divided = torch.div(dO_n_i, A_sum_n_i[..., None], out=room(0, n, i, d_v))
+        dS_part = (O[n, i] * dO_n_i).sum(dim=2) / A_sum_n_i
         dK_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(1, n, i, d_k))
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
@@ -176,14 +182,14 @@ def attention_window_backward(
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp[n, i, j])
             # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
-            dQ[n, i].baddbmm_(dS, K[n, j], beta=0 if first else 1)
+            dQ_n_i.baddbmm_(dS, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
             dK[part, n, j].baddbmm_(dS.swapaxes(-1, -2), dK_part)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV[part, n, j].baddbmm_(A_exp[n, i, j].swapaxes(-1, -2), dO_divided)
-        dQ[n, i].div_(math.sqrt(d_k))
+        dQ_n_i.div_(math.sqrt(d_k))
 
     workspace.sweep(dS_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -228,6 +234,8 @@ def attention_window_lean_forward(
 
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        O_n_i = O[n, i]
+        A_sum_n_i = A_sum[n, i]
         S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         A_exp_top_so_far = torch.full((), -math.inf, dtype=dtype, device=device)
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
@@ -259,7 +267,7 @@ def attention_window_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
-                O[n, i].mul_(A_exp_top_factor[..., None])
+                O_n_i.mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, i, j))
@@ -267,13 +275,14 @@ def attention_window_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O[n, i].baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
+            O_n_i.baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
         A_exp_top[n, i] = A_exp_top_so_far
-        A_sum[n, i] = torch.clamp(A_sum_so_far, min=1)
-        O[n, i].div_(A_sum[n, i][..., None])
+        torch.clamp(A_sum_so_far, min=1, out=A_sum_n_i)
+        O_n_i.div_(A_sum_n_i[..., None])
 
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n. No row maximum is needed."""
+        O_n_i = O[n, i]
         S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         A_exp_top[n, i] = 0
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
@@ -294,9 +303,9 @@ def attention_window_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
-            O[n, i].baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
+            O_n_i.baddbmm_(A_exp, V[n, j], beta=0 if first else 1)
         A_sum[n, i] = or_one(A_sum_so_far)
-        O[n, i].div_(A_sum[n, i][..., None])
+        O_n_i.div_(A_sum[n, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -346,10 +355,14 @@ def attention_window_lean_backward(
 
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
-        S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
-        dO_divided = torch.div(dO[n, i], A_sum[n, i][..., None], out=room(1, n, i, d_v))
-        dS_part = (O[n, i] * dO[n, i]).sum(dim=2) / A_sum[n, i]
-        dK_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(2, n, i, d_k))
+        Q_n_i = Q[n, i]
+        dO_n_i = dO[n, i]
+        A_sum_n_i = A_sum[n, i]
+        dQ_n_i = dQ[n, i]
+        S_part = torch.div(Q_n_i, math.sqrt(d_k), out=room(0, n, i, d_k))
+        dO_divided = torch.div(dO_n_i, A_sum_n_i[..., None], out=room(1, n, i, d_v))
+        dS_part = (O[n, i] * dO_n_i).sum(dim=2) / A_sum_n_i
+        dK_part = torch.div(Q_n_i, math.sqrt(d_k), out=room(2, n, i, d_k))
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
@@ -381,14 +394,14 @@ def attention_window_lean_backward(
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp)
             # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
-            dQ[n, i].baddbmm_(dS, K[n, j], beta=0 if first else 1)
+            dQ_n_i.baddbmm_(dS, K[n, j], beta=0 if first else 1)
             # dK[n,j,a] = Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k)
             #     by Sum_i(Q[n,i,a]*dS[n,i,j])/sqrt(d_k) = Sum_i(Q[n,i,a]*dS[n,i,j]/sqrt(d_k))
             dK[part, n, j].baddbmm_(dS.swapaxes(-1, -2), dK_part)
             # dV[n,j,c] = Sum_i(A[n,i,j]*dO[n,i,c])
             #     by A = A_exp / A_sum, divided before the product
             dV[part, n, j].baddbmm_(A_exp.swapaxes(-1, -2), dO_divided)
-        dQ[n, i].div_(math.sqrt(d_k))
+        dQ_n_i.div_(math.sqrt(d_k))
 
     workspace.sweep(S_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N,), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
@@ -400,7 +413,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
-    version="v36024ec7",
+    version="v0712e5e6",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -433,7 +446,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
-    version="vd582ebf0",
+    version="ved4939cf",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

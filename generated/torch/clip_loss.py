@@ -57,26 +57,28 @@ def clip_loss_forward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.mm(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S_i)
         # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
-        R_top[i] = S[i].amax(dim=-1)
-        R_log_exp = torch.sub(S[i], R_top[i][..., None], out=room(0, i, N))
+        R_top[i] = S_i.amax(dim=-1)
+        R_log_exp = torch.sub(S_i, R_top[i][..., None], out=room(0, i, N))
         torch.exp(R_log_exp, out=R_log_exp)
-        R_log[i] = torch.log(R_log_exp.sum(dim=-1))
+        torch.log(R_log_exp.sum(dim=-1), out=R_log[i])
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        S_i = S[i]
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.mm(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S_i)
         # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
         R_top[i] = 0
-        R_log_exp = torch.exp(S[i], out=room(0, i, N))
-        R_log[i] = torch.log(R_log_exp.sum(dim=-1))
+        R_log_exp = torch.exp(S_i, out=room(0, i, N))
+        torch.log(R_log_exp.sum(dim=-1), out=R_log[i])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -132,27 +134,29 @@ def clip_loss_backward(
 
     def dS_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
+        dA_i = dA[i]
         # dS[i,j] = dR[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) + dC[j]*exp(S[i,j])/Sum_i_2(exp(S[i_2,j])) - [i =
         #     j]*dcolumns/N - [i = j]*drows/N
-        dS = torch.sub(S[i], C_top, out=room(0, i, N))
+        dS = torch.sub(S_i, C_top, out=room(0, i, N))
         torch.exp(dS, out=dS)
-        torch.mul(dC * torch.exp(-C_log), dS, out=dS)
-        dS_part = torch.sub(S[i], R_top[i][..., None], out=room(3, i, N))
+        dS.mul_(dC * torch.exp(-C_log))
+        dS_part = torch.sub(S_i, R_top[i][..., None], out=room(3, i, N))
         torch.exp(dS_part, out=dS_part)
-        torch.mul((dR * torch.exp(-R_log[i]))[..., None], dS_part, out=dS_part)
+        dS_part.mul_((dR * torch.exp(-R_log[i]))[..., None])
         dS.add_(dS_part)
         dS[
             torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)
         ] -= (dcolumns + drows) / N
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
-        torch.mm(dS, B, out=dA[i])
-        dA[i].div_(tau)
+        torch.mm(dS, B, out=dA_i)
+        dA_i.div_(tau)
         dB_part = torch.div(A[i], tau, out=room(1, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
         dB[part].addmm_(dS.T, dB_part)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part].add_(-((S[i] * dS).sum(dim=(0, 1)) / tau))
+        dtau[part].add_(-((S_i * dS).sum(dim=(0, 1)) / tau))
 
     workspace.sweep(dS_block, N, rows_2, (), (), N, dtype, device, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(dim=0)
@@ -191,26 +195,28 @@ def clip_loss_lean_forward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.mm(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S_i)
         # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
-        R_top[i] = S[i].amax(dim=-1)
-        R_log_exp = torch.sub(S[i], R_top[i][..., None], out=room(0, i, N))
+        R_top[i] = S_i.amax(dim=-1)
+        R_log_exp = torch.sub(S_i, R_top[i][..., None], out=room(0, i, N))
         torch.exp(R_log_exp, out=R_log_exp)
-        R_log[i] = torch.log(R_log_exp.sum(dim=-1))
+        torch.log(R_log_exp.sum(dim=-1), out=R_log[i])
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        S_i = S[i]
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.mm(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S_i)
         # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
         R_top[i] = 0
-        R_log_exp = torch.exp(S[i], out=room(0, i, N))
-        R_log[i] = torch.log(R_log_exp.sum(dim=-1))
+        R_log_exp = torch.exp(S_i, out=room(0, i, N))
+        torch.log(R_log_exp.sum(dim=-1), out=R_log[i])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -266,7 +272,9 @@ def clip_loss_lean_backward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
-        S_part = torch.div(A[i], tau, out=room(0, i, d))
+        A_i = A[i]
+        dA_i = dA[i]
+        S_part = torch.div(A_i, tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
         S = torch.mm(S_part, B.T, out=room(1, i, N))
@@ -274,18 +282,18 @@ def clip_loss_lean_backward(
         #     j]*dcolumns/N - [i = j]*drows/N
         dS = torch.sub(S, C_top, out=room(0, i, N))
         torch.exp(dS, out=dS)
-        torch.mul(dC * torch.exp(-C_log), dS, out=dS)
+        dS.mul_(dC * torch.exp(-C_log))
         dS_part = torch.sub(S, R_top[i][..., None], out=room(4, i, N))
         torch.exp(dS_part, out=dS_part)
-        torch.mul((dR * torch.exp(-R_log[i]))[..., None], dS_part, out=dS_part)
+        dS_part.mul_((dR * torch.exp(-R_log[i]))[..., None])
         dS.add_(dS_part)
         dS[
             torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)
         ] -= (dcolumns + drows) / N
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
-        torch.mm(dS, B, out=dA[i])
-        dA[i].div_(tau)
-        dB_part = torch.div(A[i], tau, out=room(2, i, d))
+        torch.mm(dS, B, out=dA_i)
+        dA_i.div_(tau)
+        dB_part = torch.div(A_i, tau, out=room(2, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
         dB[part].addmm_(dS.T, dB_part)
@@ -366,7 +374,7 @@ _operator = Operator(
     "clip_loss",
     clip_loss_forward,
     clip_loss_backward,
-    version="vfa4d1641",
+    version="v00a0c51b",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -396,7 +404,7 @@ _lean_operator = Operator(
     "clip_loss_lean",
     clip_loss_lean_forward,
     clip_loss_lean_backward,
-    version="vae5d6032",
+    version="v937bb640",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

@@ -62,22 +62,29 @@ def cosine_similarity_forward(
 
     def unit_v_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        v_n = v[n]
+        w_n = w[n]
+        p_n = p[n]
+        q_n = q[n]
+        unit_v_n = unit_v[n]
+        unit_w_n = unit_w[n]
         # p[n] = Sum_a(v[n,a]**2)
-        p[n] = (v[n] * v[n]).sum(dim=1)
+        p[n] = torch.linalg.vector_norm(v_n, dim=-1).square()
         # q[n] = Sum_a(w[n,a]**2)
-        q[n] = (w[n] * w[n]).sum(dim=1)
-        length_v_part = torch.sqrt(p[n])
+        q[n] = torch.linalg.vector_norm(w_n, dim=-1).square()
+        length_v_part = torch.sqrt(p_n)
         # length_v[n] = Max(eps, sqrt(p[n]))
-        length_v[n] = torch.where(length_v_part <= eps, eps, torch.sqrt(torch.where(length_v_part > eps, p[n], 1)))
-        length_w_part = torch.sqrt(q[n])
+        length_v[n] = torch.where(length_v_part <= eps, eps, torch.sqrt(torch.where(length_v_part > eps, p_n, 1)))
+        length_w_part = torch.sqrt(q_n)
         # length_w[n] = Max(eps, sqrt(q[n]))
-        length_w[n] = torch.where(length_w_part <= eps, eps, torch.sqrt(torch.where(length_w_part > eps, q[n], 1)))
+        length_w[n] = torch.where(length_w_part <= eps, eps, torch.sqrt(torch.where(length_w_part > eps, q_n, 1)))
         # unit_v[n,a] = v[n,a]/length_v[n]
-        torch.div(v[n], length_v[n][..., None], out=unit_v[n])
+        torch.div(v_n, length_v[n][..., None], out=unit_v_n)
         # unit_w[n,a] = w[n,a]/length_w[n]
-        torch.div(w[n], length_w[n][..., None], out=unit_w[n])
+        torch.div(w_n, length_w[n][..., None], out=unit_w_n)
+        y_part = torch.mul(unit_v_n, unit_w_n, out=room(0, n, d))
         # y[n] = Sum_a(unit_v[n,a]*unit_w[n,a])
-        y[n] = (unit_v[n] * unit_w[n]).sum(dim=1)
+        y[n] = y_part.sum(dim=-1)
 
     workspace.sweep(unit_v_block, N, rows, (), (), d, dtype, device)
     saved = (leading, types, N, d, eps, p, q, length_v, length_w, unit_v, unit_w, y)
@@ -109,27 +116,30 @@ def cosine_similarity_backward(
 
     def dv_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dv_part = dy[n] * y[n]
+        dy_n = dy[n]
+        unit_w_n = unit_w[n]
+        dv_n = dv[n]
+        p_n = p[n]
+        unit_v_n = unit_v[n]
+        dw_n = dw[n]
+        q_n = q[n]
+        dv_part = dy_n * y[n]
         # dv[n,a] = dy[n]*unit_w[n,a]/length_v[n] - dy[n]*y[n]*unit_v[n,a]*[eps < sqrt(p[n])]/sqrt(p[n])
         #     by dunit_v, dp written in; v[n,a]/(length_v[n]*sqrt(p[n])) = unit_v[n,a]/sqrt(p[n])
-        torch.mul((dy[n] / length_v[n])[..., None], unit_w[n], out=dv[n])
+        torch.mul((dy_n / length_v[n])[..., None], unit_w_n, out=dv_n)
         part_part = torch.mul(
-            (dv_part / torch.sqrt(torch.where(torch.sqrt(p[n]) > eps, p[n], 1)))[..., None],
-            unit_v[n],
-            out=room(0, n, d),
+            (dv_part / torch.sqrt(torch.where(torch.sqrt(p_n) > eps, p_n, 1)))[..., None], unit_v_n, out=room(0, n, d)
         )
-        part_part.masked_fill_(torch.sqrt(p[n])[..., None] <= eps, 0)
-        dv[n].sub_(part_part)
+        part_part.masked_fill_(torch.sqrt(p_n)[..., None] <= eps, 0)
+        dv_n.sub_(part_part)
         # dw[n,a] = dy[n]*unit_v[n,a]/length_w[n] - dy[n]*y[n]*unit_w[n,a]*[eps < sqrt(q[n])]/sqrt(q[n])
         #     by dunit_w, dq written in; w[n,a]/(length_w[n]*sqrt(q[n])) = unit_w[n,a]/sqrt(q[n])
-        torch.mul((dy[n] / length_w[n])[..., None], unit_v[n], out=dw[n])
+        torch.mul((dy_n / length_w[n])[..., None], unit_v_n, out=dw_n)
         part_part_2 = torch.mul(
-            (dv_part / torch.sqrt(torch.where(torch.sqrt(q[n]) > eps, q[n], 1)))[..., None],
-            unit_w[n],
-            out=room(1, n, d),
+            (dv_part / torch.sqrt(torch.where(torch.sqrt(q_n) > eps, q_n, 1)))[..., None], unit_w_n, out=room(1, n, d)
         )
-        part_part_2.masked_fill_(torch.sqrt(q[n])[..., None] <= eps, 0)
-        dw[n].sub_(part_part_2)
+        part_part_2.masked_fill_(torch.sqrt(q_n)[..., None] <= eps, 0)
+        dw_n.sub_(part_part_2)
 
     workspace.sweep(dv_block, N, rows, (), (), d, dtype, device)
     return restore(dv, leading, types["v"]), restore(dw, leading, types["w"])
@@ -139,7 +149,7 @@ _operator = Operator(
     "cosine_similarity",
     cosine_similarity_forward,
     cosine_similarity_backward,
-    version="vfe0a65c5",
+    version="ve5a1b2c2",
     arrays=("v: N... d", "w: N... d"),
     outputs=("y: N...",),
     options=("float eps",),

@@ -55,11 +55,12 @@ def cross_entropy_forward(
 
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].amax(dim=-1)
-        L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
+        L_top[n] = z_n.amax(dim=-1)
+        L_log_exp = torch.sub(z_n, L_top[n][..., None], out=room(0, n, V))
         torch.exp(L_log_exp, out=L_log_exp)
-        L_log[n] = torch.log(L_log_exp.sum(dim=-1))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[n])
 
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
@@ -93,11 +94,12 @@ def cross_entropy_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
-        torch.sub(z[n], L_top[n][..., None], out=dz[n])
-        torch.exp(dz[n], out=dz[n])
-        torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        torch.sub(z[n], L_top[n][..., None], out=dz_n)
+        torch.exp(dz_n, out=dz_n)
+        dz_n.mul_((dL * torch.exp(-L_log[n]))[..., None])
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -138,14 +140,16 @@ def cross_entropy_value_and_gradient(
 
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
+        dz_n = dz[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].amax(dim=-1)
-        L_log_exp = torch.sub(z[n], L_top[n][..., None], out=dz[n])
+        L_top[n] = z_n.amax(dim=-1)
+        L_log_exp = torch.sub(z_n, L_top[n][..., None], out=dz_n)
         torch.exp(L_log_exp, out=L_log_exp)
         L_log_sum[n] = L_log_exp.sum(dim=-1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
-        torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
-        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz_n)
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL
 
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device)
     L_log = torch.log(L_log_sum)
@@ -158,7 +162,7 @@ _operator = Operator(
     "cross_entropy",
     cross_entropy_forward,
     cross_entropy_backward,
-    version="va9180e2d",
+    version="v9ab97b7a",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "L_top", "L_log"),

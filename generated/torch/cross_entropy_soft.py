@@ -57,16 +57,21 @@ def cross_entropy_soft_forward(
 
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
+        L_top_n = L_top[n]
+        L_log_n = L_log[n]
+        y_n = y[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].amax(dim=-1)
-        L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
+        L_top[n] = z_n.amax(dim=-1)
+        L_log_exp = torch.sub(z_n, L_top_n[..., None], out=room(0, n, V))
         torch.exp(L_log_exp, out=L_log_exp)
-        L_log[n] = torch.log(L_log_exp.sum(dim=-1))
-        loss_masked = torch.sub(L_top[n][..., None], z[n], out=room(0, n, V))
-        loss_masked.add_(L_log[n][..., None])
-        loss_masked.masked_fill_(y[n] == 0, 0)
+        torch.log(L_log_exp.sum(dim=-1), out=L_log_n)
+        loss_part = torch.sub(L_top_n[..., None], z_n, out=room(0, n, V))
+        loss_part.add_(L_log_n[..., None])
+        loss_part.masked_fill_(y_n == 0, 0)
+        loss_part.mul_(y_n)
         # loss = Sum_n,v((-z[n,v] + L[n])*y[n,v])/N
-        loss[part].add_((y[n] * loss_masked).sum(dim=(0, 1)) / N)
+        loss[part].add_(loss_part.sum(dim=(0, 1)) / N)
 
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device, parts=parts)
     loss = loss[0] if parts == 1 else loss.sum(dim=0)
@@ -100,18 +105,23 @@ def cross_entropy_soft_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        y_n = y[n]
+        z_n = z[n]
+        L_top_n = L_top[n]
+        dz_n = dz[n]
+        L_log_n = L_log[n]
+        dy_n = dy[n]
         # dL[n] = dloss*Sum_v(y[n,v])/N
-        dL = dL_part * y[n].sum(dim=-1)
+        dL = dL_part * y_n.sum(dim=-1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - y[n,v]*dloss/N
-        torch.sub(z[n], L_top[n][..., None], out=dz[n])
-        torch.exp(dz[n], out=dz[n])
-        torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-        part_part = torch.mul(dL_part, y[n], out=room(0, n, V))
-        dz[n].sub_(part_part)
+        torch.sub(z_n, L_top_n[..., None], out=dz_n)
+        torch.exp(dz_n, out=dz_n)
+        dz_n.mul_((dL * torch.exp(-L_log_n))[..., None])
+        torch.addcmul(dz_n, y_n, dL_part, value=-1, out=dz_n)
         # dy[n,v] = (-z[n,v] + L[n])*dloss/N
-        torch.sub(L_top[n][..., None], z[n], out=dy[n])
-        dy[n].add_(L_log[n][..., None])
-        torch.mul(dL_part, dy[n], out=dy[n])
+        torch.sub(L_top_n[..., None], z_n, out=dy_n)
+        dy_n.add_(L_log_n[..., None])
+        dy_n.mul_(dL_part)
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]), restore(dy, leading, types["y"])
@@ -152,27 +162,32 @@ def cross_entropy_soft_value_and_gradient(
 
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
+        dz_n = dz[n]
+        dy_n = dy[n]
+        y_n = y[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top = z[n].amax(dim=-1)
-        L_log_exp = torch.sub(z[n], L_top[..., None], out=dz[n])
+        L_top = z_n.amax(dim=-1)
+        L_log_exp = torch.sub(z_n, L_top[..., None], out=dz_n)
         torch.exp(L_log_exp, out=L_log_exp)
         L_log_sum = L_log_exp.sum(dim=-1)
         L_log = torch.log(L_log_sum)
-        loss_part = torch.sub(L_top[..., None], z[n], out=dy[n])
+        loss_part = torch.sub(L_top[..., None], z_n, out=dy_n)
         loss_part.add_(L_log[..., None])
-        loss_masked = room(0, n, V)
-        loss_masked.copy_(loss_part)
-        loss_masked.masked_fill_(y[n] == 0, 0)
+        loss_part_2 = room(0, n, V)
+        loss_part_2.copy_(loss_part)
+        loss_part_2.masked_fill_(y_n == 0, 0)
+        loss_part_2.mul_(y_n)
         # loss = Sum_n,v((-z[n,v] + L[n])*y[n,v])/N
-        loss[part].add_((y[n] * loss_masked).sum(dim=(0, 1)) / N)
+        loss[part].add_(loss_part_2.sum(dim=(0, 1)) / N)
         # dL[n] = dloss*Sum_v(y[n,v])/N
-        dL = y[n].sum(dim=-1) / N
+        dL = y_n.sum(dim=-1) / N
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - y[n,v]*dloss/N
-        torch.mul((dL / L_log_sum)[..., None], L_log_exp, out=dz[n])
-        part_part = torch.div(y[n], N, out=room(1, n, V))
-        dz[n].sub_(part_part)
+        torch.mul((dL / L_log_sum)[..., None], L_log_exp, out=dz_n)
+        part_part = torch.div(y_n, N, out=room(1, n, V))
+        dz_n.sub_(part_part)
         # dy[n,v] = (-z[n,v] + L[n])*dloss/N
-        torch.div(loss_part, N, out=dy[n])
+        torch.div(loss_part, N, out=dy_n)
 
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device, parts=parts)
     loss = loss[0] if parts == 1 else loss.sum(dim=0)
@@ -183,7 +198,7 @@ _operator = Operator(
     "cross_entropy_soft",
     cross_entropy_soft_forward,
     cross_entropy_soft_backward,
-    version="va24849cd",
+    version="vd24e0ebc",
     arrays=("z: N... V", "y: N... V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "y", "L_top", "L_log"),

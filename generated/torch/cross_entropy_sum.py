@@ -64,11 +64,13 @@ def cross_entropy_sum_forward(
 
     def row_top_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        row_top_top[n] = z[n].amax(dim=-1)
-        row_top[n] = torch.clamp(row_top_top[n], min=torch.finfo(dtype).min)
-        row_sum_exp = torch.sub(z[n], row_top[n][..., None], out=room(0, n, V))
+        z_n = z[n]
+        row_top_n = row_top[n]
+        row_top_top[n] = z_n.amax(dim=-1)
+        torch.clamp(row_top_top[n], min=torch.finfo(dtype).min, out=row_top_n)
+        row_sum_exp = torch.sub(z_n, row_top_n[..., None], out=room(0, n, V))
         torch.exp(row_sum_exp, out=row_sum_exp)
-        row_sum[n] = torch.clamp(row_sum_exp.sum(dim=-1), min=1)
+        torch.clamp(row_sum_exp.sum(dim=-1), min=1, out=row_sum[n])
 
     workspace.sweep(row_top_top_block, N, rows, (), (), V, dtype, device)
     # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)   (N,)
@@ -115,12 +117,15 @@ def cross_entropy_sum_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
+        dz_part_n = dz_part[n]
+        keep_n = keep[n]
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*w[target[n]]*[keep[n] > 0]
-        torch.sub(z[n], row_top[n][..., None], out=dz[n])
-        torch.exp(dz[n], out=dz[n])
-        torch.mul((dz_part[n] / row_sum[n])[..., None], dz[n], out=dz[n])
-        dz[n].masked_fill_(keep[n][..., None] <= 0, 0)
-        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep[n] > 0, dz_part[n], 0)
+        torch.sub(z[n], row_top[n][..., None], out=dz_n)
+        torch.exp(dz_n, out=dz_n)
+        dz_n.mul_((dz_part_n / row_sum[n])[..., None])
+        dz_n.masked_fill_(keep_n[..., None] <= 0, 0)
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep_n > 0, dz_part_n, 0)
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -171,15 +176,19 @@ def cross_entropy_sum_value_and_gradient(
 
     def row_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        row_top[n] = z[n].amax(dim=-1)
-        row_exp = torch.sub(z[n], torch.clamp(row_top[n], min=torch.finfo(dtype).min)[..., None], out=dz[n])
+        z_n = z[n]
+        dz_n = dz[n]
+        row_sum_n = row_sum[n]
+        keep_n = keep[n]
+        row_top[n] = z_n.amax(dim=-1)
+        row_exp = torch.sub(z_n, torch.clamp(row_top[n], min=torch.finfo(dtype).min)[..., None], out=dz_n)
         torch.exp(row_exp, out=row_exp)
-        row_sum[n] = torch.clamp(row_exp.sum(dim=-1), min=1)
+        torch.clamp(row_exp.sum(dim=-1), min=1, out=row_sum_n)
         dz_part = drow * row_part[n]
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*w[target[n]]*[keep[n] > 0]
-        torch.mul((dz_part / row_sum[n])[..., None], row_exp, out=dz[n])
-        dz[n].masked_fill_(keep[n][..., None] <= 0, 0)
-        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep[n] > 0, dz_part, 0)
+        torch.mul((dz_part / row_sum_n)[..., None], row_exp, out=dz_n)
+        dz_n.masked_fill_(keep_n[..., None] <= 0, 0)
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep_n > 0, dz_part, 0)
 
     workspace.sweep(row_exp_block, N, rows, (), (), V, dtype, device)
     # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)   (N,)
@@ -203,7 +212,7 @@ _operator = Operator(
     "cross_entropy_sum",
     cross_entropy_sum_forward,
     cross_entropy_sum_backward,
-    version="v94732b3b",
+    version="vf0690b16",
     arrays=("z: N... V", "target: N...", "keep: N...", "w: V"),
     outputs=("total:",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "w", "row_top", "row_sum"),

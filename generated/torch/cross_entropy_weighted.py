@@ -61,20 +61,19 @@ def cross_entropy_weighted_forward(
 
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].amax(dim=-1)
-        L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
+        L_top[n] = z_n.amax(dim=-1)
+        L_log_exp = torch.sub(z_n, L_top[n][..., None], out=room(0, n, V))
         torch.exp(L_log_exp, out=L_log_exp)
-        L_log[n] = torch.log(L_log_exp.sum(dim=-1))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[n])
 
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n((-z[n,target[n]] + L[n])*w[target[n]])/W
     loss = (
-        (
-            W_part * torch.where(
-                W_part != 0, torch.where(W_part != 0, L_top, 0) - z[torch.arange(N, device=device), target] + L_log, 0
-            )
-        ).sum(dim=0)
+        torch.where(
+            W_part != 0, torch.where(W_part != 0, L_top, 0) - z[torch.arange(N, device=device), target] + L_log, 0
+        ) @ W_part
         / torch.where(W != 0, W, 1)
     )
     saved = (leading, types, N, V, z, target, w, L_top, L_log, W)
@@ -106,12 +105,14 @@ def cross_entropy_weighted_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
+        dL_n = dL[n]
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - w[target[n]]*[v = target[n]]*dloss/W
         #     by w[target[n]]*dloss/W = dL[n]
-        torch.sub(z[n], L_top[n][..., None], out=dz[n])
-        torch.exp(dz[n], out=dz[n])
-        torch.mul((dL[n] * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL[n]
+        torch.sub(z[n], L_top[n][..., None], out=dz_n)
+        torch.exp(dz_n, out=dz_n)
+        dz_n.mul_((dL_n * torch.exp(-L_log[n]))[..., None])
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL_n
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -156,27 +157,27 @@ def cross_entropy_weighted_value_and_gradient(
 
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
+        dz_n = dz[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].amax(dim=-1)
-        L_log_exp = torch.sub(z[n], L_top[n][..., None], out=dz[n])
+        L_top[n] = z_n.amax(dim=-1)
+        L_log_exp = torch.sub(z_n, L_top[n][..., None], out=dz_n)
         torch.exp(L_log_exp, out=L_log_exp)
         L_log_sum[n] = L_log_exp.sum(dim=-1)
         # dL[n] = w[target[n]]*dloss/W
         dL = W_part[n] / loss_masked
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - w[target[n]]*[v = target[n]]*dloss/W
         #     by w[target[n]]*dloss/W = dL[n]
-        torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
-        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz_n)
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL
 
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device)
     L_log = torch.log(L_log_sum)
     # loss = Sum_n((-z[n,target[n]] + L[n])*w[target[n]])/W
     loss = (
-        (
-            W_part * torch.where(
-                W_part != 0, torch.where(W_part != 0, L_top, 0) - z[torch.arange(N, device=device), target] + L_log, 0
-            )
-        ).sum(dim=0)
+        torch.where(
+            W_part != 0, torch.where(W_part != 0, L_top, 0) - z[torch.arange(N, device=device), target] + L_log, 0
+        ) @ W_part
         / loss_masked
     )
     return cast(loss, bound.type), restore(dz, leading, bound.type)
@@ -186,7 +187,7 @@ _operator = Operator(
     "cross_entropy_weighted",
     cross_entropy_weighted_forward,
     cross_entropy_weighted_backward,
-    version="v58b26cc9",
+    version="v69ab53a5",
     arrays=("z: N... V", "target: N...", "w: V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "w", "L_top", "L_log", "W"),

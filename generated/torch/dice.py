@@ -68,11 +68,12 @@ def dice_backward(
 
     def dp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dp_n = dp[n]
         # dp[n,i] = (-D[n] + 2*t[n,i])*dD[n]/(U[n] + eps)
         #     by dU, dI written in
-        torch.mul(t[n], 2, out=dp[n])
-        dp[n].sub_(D[n][..., None])
-        torch.mul((dD[n] / (U[n] + eps))[..., None], dp[n], out=dp[n])
+        torch.mul(t[n], 2, out=dp_n)
+        dp_n.sub_(D[n][..., None])
+        dp_n.mul_((dD[n] / (U[n] + eps))[..., None])
 
     workspace.sweep(dp_block, N, rows, (), (), M, dtype, device)
     return restore(dp, leading, types["p"]),
@@ -82,7 +83,7 @@ _operator = Operator(
     "dice",
     dice_forward,
     dice_backward,
-    version="v4a9df78e",
+    version="v018361c1",
     arrays=("p: N... M", "t: N... M"),
     outputs=("D: N...",),
     options=("float eps",),

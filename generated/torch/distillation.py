@@ -55,30 +55,33 @@ def distillation_forward(
 
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        log_p_part = torch.div(z[n], temperature, out=log_p[n])
+        log_p_n = log_p[n]
+        q_n = q[n]
+        log_p_part = torch.div(z[n], temperature, out=log_p_n)
         log_p_part_2_top = largest(log_p_part, -1)
-        log_p_part_2 = torch.sub(log_p_part, log_p_part_2_top[..., None], out=log_p[n])
-        log_p_exp = torch.exp(log_p_part_2, out=room(0, n, V))
+        log_p_part_2 = torch.sub(log_p_part, log_p_part_2_top[..., None], out=log_p_n)
+        log_p_exp = torch.exp(log_p_part_2, out=q_n)
         log_p_part_3 = torch.log(torch.clamp(log_p_exp.sum(dim=-1), min=1))
         # log_p[n,v] = log_softmax(z[n,v]/temperature, over=v)
-        torch.sub(log_p_part_2, log_p_part_3[..., None], out=log_p[n])
+        torch.sub(log_p_part_2, log_p_part_3[..., None], out=log_p_n)
         log_q_part = torch.div(t[n], temperature, out=room(0, n, V))
         log_q_part_2_top = largest(log_q_part, -1)
         log_q_part_2 = torch.sub(log_q_part, log_q_part_2_top[..., None], out=room(0, n, V))
-        log_q_exp = torch.exp(log_q_part_2, out=room(1, n, V))
+        log_q_exp = torch.exp(log_q_part_2, out=q_n)
         log_q_part_3 = torch.log(torch.clamp(log_q_exp.sum(dim=-1), min=1))
         # log_q[n,v] = log_softmax(t[n,v]/temperature, over=v)
         log_q = torch.sub(log_q_part_2, log_q_part_3[..., None], out=room(0, n, V))
         # q[n,v] = softmax(t[n,v]/temperature, over=v)
-        torch.exp(log_q, out=q[n])
+        torch.exp(log_q, out=q_n)
         KL_part = log_q
-        KL_part.masked_fill_(q[n] == 0, 0)
-        KL_part_part = room(2, n, V)
-        KL_part_part.copy_(log_p[n])
-        KL_part_part.masked_fill_(q[n] == 0, 0)
+        KL_part.masked_fill_(q_n == 0, 0)
+        KL_part_part = room(1, n, V)
+        KL_part_part.copy_(log_p_n)
+        KL_part_part.masked_fill_(q_n == 0, 0)
         KL_part.sub_(KL_part_part)
+        KL_part.mul_(q_n)
         # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
-        KL[n] = (KL_part * q[n]).sum(dim=1)
+        KL[n] = KL_part.sum(dim=-1)
 
     workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype, device)
     # loss = temperature**2*Sum_n(KL[n])/N
@@ -110,14 +113,15 @@ def distillation_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
         # dz[n,v_1] = -(-exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) + q[n,v_1])*dloss*temperature/N
         #     by dlog_p written in;
         #     temperature*Sum_v(q[n,v])*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) =
         #     temperature*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature))
-        torch.exp(log_p[n], out=dz[n])
-        torch.sub(q[n], dz[n], out=dz[n])
-        torch.mul(temperature / N * dloss, dz[n], out=dz[n])
-        torch.neg(dz[n], out=dz[n])
+        torch.exp(log_p[n], out=dz_n)
+        torch.sub(q[n], dz_n, out=dz_n)
+        dz_n.mul_(temperature / N * dloss)
+        torch.neg(dz_n, out=dz_n)
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -157,30 +161,33 @@ def distillation_value_and_gradient(
 
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        log_p_part = torch.div(z[n], temperature, out=log_p[n])
+        log_p_n = log_p[n]
+        q_n = q[n]
+        log_p_part = torch.div(z[n], temperature, out=log_p_n)
         log_p_part_2_top = largest(log_p_part, -1)
-        log_p_part_2 = torch.sub(log_p_part, log_p_part_2_top[..., None], out=log_p[n])
-        log_p_exp = torch.exp(log_p_part_2, out=room(0, n, V))
+        log_p_part_2 = torch.sub(log_p_part, log_p_part_2_top[..., None], out=log_p_n)
+        log_p_exp = torch.exp(log_p_part_2, out=q_n)
         log_p_part_3 = torch.log(torch.clamp(log_p_exp.sum(dim=-1), min=1))
         # log_p[n,v] = log_softmax(z[n,v]/temperature, over=v)
-        torch.sub(log_p_part_2, log_p_part_3[..., None], out=log_p[n])
+        torch.sub(log_p_part_2, log_p_part_3[..., None], out=log_p_n)
         log_q_part = torch.div(t[n], temperature, out=room(0, n, V))
         log_q_part_2_top = largest(log_q_part, -1)
         log_q_part_2 = torch.sub(log_q_part, log_q_part_2_top[..., None], out=room(0, n, V))
-        log_q_exp = torch.exp(log_q_part_2, out=room(1, n, V))
+        log_q_exp = torch.exp(log_q_part_2, out=q_n)
         log_q_part_3 = torch.log(torch.clamp(log_q_exp.sum(dim=-1), min=1))
         # log_q[n,v] = log_softmax(t[n,v]/temperature, over=v)
         log_q = torch.sub(log_q_part_2, log_q_part_3[..., None], out=room(0, n, V))
         # q[n,v] = softmax(t[n,v]/temperature, over=v)
-        torch.exp(log_q, out=q[n])
+        torch.exp(log_q, out=q_n)
         KL_part = log_q
-        KL_part.masked_fill_(q[n] == 0, 0)
-        KL_part_part = room(2, n, V)
-        KL_part_part.copy_(log_p[n])
-        KL_part_part.masked_fill_(q[n] == 0, 0)
+        KL_part.masked_fill_(q_n == 0, 0)
+        KL_part_part = room(1, n, V)
+        KL_part_part.copy_(log_p_n)
+        KL_part_part.masked_fill_(q_n == 0, 0)
         KL_part.sub_(KL_part_part)
+        KL_part.mul_(q_n)
         # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
-        KL[n] = (KL_part * q[n]).sum(dim=1)
+        KL[n] = KL_part.sum(dim=-1)
 
     workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype, device)
     # loss = temperature**2*Sum_n(KL[n])/N
@@ -190,14 +197,15 @@ def distillation_value_and_gradient(
 
     def dz_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
+        dz_n_2 = dz[n_2]
         # dz[n,v_1] = -(-exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) + q[n,v_1])*dloss*temperature/N
         #     by dlog_p written in;
         #     temperature*Sum_v(q[n,v])*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) =
         #     temperature*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature))
-        torch.exp(log_p[n_2], out=dz[n_2])
-        torch.sub(q[n_2], dz[n_2], out=dz[n_2])
-        torch.mul(dz[n_2], temperature / N, out=dz[n_2])
-        torch.neg(dz[n_2], out=dz[n_2])
+        torch.exp(log_p[n_2], out=dz_n_2)
+        torch.sub(q[n_2], dz_n_2, out=dz_n_2)
+        dz_n_2.mul_(temperature / N)
+        torch.neg(dz_n_2, out=dz_n_2)
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return cast(loss, bound.type), restore(dz, leading, bound.type)
@@ -207,7 +215,7 @@ _operator = Operator(
     "distillation",
     distillation_forward,
     distillation_backward,
-    version="va9f60d12",
+    version="vbabadebf",
     arrays=("z: N... V", "t: N... V"),
     outputs=("loss:",),
     options=("float temperature",),

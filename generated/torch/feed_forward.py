@@ -67,16 +67,19 @@ def feed_forward_forward(
 
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        u_n = u[n]
+        Phi_n = Phi[n]
+        h_n = h[n]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
-        torch.addmm(b_1, x[n], W_1.T, out=u[n])
+        torch.addmm(b_1, x[n], W_1.T, out=u_n)
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        torch.mul(u[n], -math.sqrt(0.5), out=Phi[n])
-        torch.erfc(Phi[n], out=Phi[n])
-        Phi[n].mul_(0.5)
+        torch.mul(u_n, -math.sqrt(0.5), out=Phi_n)
+        torch.erfc(Phi_n, out=Phi_n)
+        Phi_n.mul_(0.5)
         # h[n,f] = Phi[n,f]*u[n,f]
-        torch.mul(u[n], Phi[n], out=h[n])
+        torch.mul(u_n, Phi_n, out=h_n)
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
-        torch.addmm(b_2, h[n], W_2.T, out=y[n])
+        torch.addmm(b_2, h_n, W_2.T, out=y[n])
 
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device)
     saved = (leading, types, C, F, N, x, W_1, W_2, u, Phi, h)
@@ -116,14 +119,16 @@ def feed_forward_backward(
 
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dy_n = dy[n]
+        u_n = u[n]
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
-        dh = torch.mm(dy[n], W_2, out=room(0, n, F))
-        du_exp = torch.square(u[n], out=room(1, n, F))
+        dh = torch.mm(dy_n, W_2, out=room(0, n, F))
+        du_exp = torch.square(u_n, out=room(1, n, F))
         du_exp.mul_(-0.5)
         torch.exp(du_exp, out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = torch.addcmul(Phi[n], du_exp, u[n], value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=room(1, n, F))
+        du = torch.addcmul(Phi[n], du_exp, u_n, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=room(1, n, F))
         du.mul_(dh)
         # dx[n,c] = Sum_f(W_1[f,c]*du[n,f])
         torch.mm(du, W_1, out=dx[n])
@@ -132,7 +137,7 @@ def feed_forward_backward(
         # db_1[f] = Sum_n(du[n,f])
         db_1[part].add_(du.sum(dim=0))
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_2[part].addmm_(dy[n].T, h[n])
+        dW_2[part].addmm_(dy_n.T, h[n])
 
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -239,8 +244,10 @@ def feed_forward_lean_backward(
 
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        x_n = x[n]
+        dy_n = dy[n]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
-        u = torch.addmm(b_1, x[n], W_1.T, out=room(0, n, F))
+        u = torch.addmm(b_1, x_n, W_1.T, out=room(0, n, F))
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         Phi = torch.mul(u, -math.sqrt(0.5), out=room(1, n, F))
         torch.erfc(Phi, out=Phi)
@@ -248,7 +255,7 @@ def feed_forward_lean_backward(
         # h[n,f] = Phi[n,f]*u[n,f]
         h = torch.mul(u, Phi, out=room(2, n, F))
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
-        dh = torch.mm(dy[n], W_2, out=room(3, n, F))
+        dh = torch.mm(dy_n, W_2, out=room(3, n, F))
         du_exp = torch.square(u, out=room(4, n, F))
         du_exp.mul_(-0.5)
         torch.exp(du_exp, out=du_exp)
@@ -259,11 +266,11 @@ def feed_forward_lean_backward(
         # dx[n,c] = Sum_f(W_1[f,c]*du[n,f])
         torch.mm(du, W_1, out=dx[n])
         # dW_1[f,c] = Sum_n(du[n,f]*x[n,c])
-        dW_1[part].addmm_(du.T, x[n])
+        dW_1[part].addmm_(du.T, x_n)
         # db_1[f] = Sum_n(du[n,f])
         db_1[part].add_(du.sum(dim=0))
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_2[part].addmm_(dy[n].T, h)
+        dW_2[part].addmm_(dy_n.T, h)
 
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -282,7 +289,7 @@ _operator = Operator(
     "feed_forward",
     feed_forward_forward,
     feed_forward_backward,
-    version="va3463535",
+    version="v178d780d",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "W_2", "u", "Phi", "h"),
@@ -316,7 +323,7 @@ _lean_operator = Operator(
     "feed_forward_lean",
     feed_forward_lean_forward,
     feed_forward_lean_backward,
-    version="v6baf6723",
+    version="v1c215a53",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "b_1", "W_2"),

@@ -76,6 +76,7 @@ def feed_forward_block_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
+    share_of_C = torch.full((C,), 1 / C, dtype=dtype, device=device)
     rows = workspace.rows(N, C, matrices=True)
     r = workspace.empty((N,), dtype, device)
     xhat = workspace.empty((N, C), dtype, device)
@@ -87,31 +88,39 @@ def feed_forward_block_forward(
 
     def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        x_n = x[n]
+        xhat_n = xhat[n]
+        r_n = r[n]
+        z_n = z[n]
+        u_n = u[n]
+        Phi_n = Phi[n]
+        h_n = h[n]
+        y_n = y[n]
         # mu[n] = mean(x[n,c], over=c)
-        mu = x[n].sum(dim=-1) / C
-        xc_part = torch.sub(x[n], mu[..., None], out=xhat[n])
-        xc_part_2 = xc_part.sum(dim=-1) / C
+        mu = x_n @ share_of_C
+        xc_part = torch.sub(x_n, mu[..., None], out=xhat_n)
+        xc_sum = xc_part @ share_of_C
         # xc[n,c] = -mu[n] + x[n,c]
         #     by Sum_c(-mu[n] + x[n,c]) = 0, subtracted once more
-        xc = torch.sub(xc_part, xc_part_2[..., None], out=xhat[n])
+        xc = torch.sub(xc_part, xc_sum[..., None], out=xhat_n)
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
-        r[n] = 1 / torch.sqrt((xc * xc).sum(dim=1) / C + eps)
+        torch.rsqrt(torch.linalg.vector_norm(xc, dim=-1).square() / C + eps, out=r_n)
         # xhat[n,c] = r[n]*xc[n,c]
-        torch.mul(r[n][..., None], xc, out=xhat[n])
+        torch.mul(r_n[..., None], xc, out=xhat_n)
         # z[n,c] = gamma[c]*xhat[n,c] + beta[c]
-        torch.addcmul(beta, gamma, xhat[n], out=z[n])
+        torch.addcmul(beta, gamma, xhat_n, out=z_n)
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
-        torch.addmm(b_1, z[n], W_1.T, out=u[n])
+        torch.addmm(b_1, z_n, W_1.T, out=u_n)
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
-        torch.mul(u[n], -math.sqrt(0.5), out=Phi[n])
-        torch.erfc(Phi[n], out=Phi[n])
-        Phi[n].mul_(0.5)
+        torch.mul(u_n, -math.sqrt(0.5), out=Phi_n)
+        torch.erfc(Phi_n, out=Phi_n)
+        Phi_n.mul_(0.5)
         # h[n,f] = Phi[n,f]*u[n,f]
-        torch.mul(u[n], Phi[n], out=h[n])
+        torch.mul(u_n, Phi_n, out=h_n)
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
-        torch.mm(h[n], W_2.T, out=y[n])
-        torch.add(x[n], y[n], out=y[n])
-        y[n].add_(b_2)
+        torch.mm(h_n, W_2.T, out=y_n)
+        y_n.add_(x_n)
+        y_n.add_(b_2)
 
     workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
     saved = (leading, types, C, F, N, gamma, W_1, W_2, r, xhat, z, u, Phi, h)
@@ -143,6 +152,7 @@ def feed_forward_block_backward(
     dtype = dy.dtype
     device = dy.device
     workspace = workspace or Workspace()
+    gamma_over_C = gamma / C
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(dim=0)
     rows = workspace.rows(N, F, matrices=True)
@@ -154,14 +164,16 @@ def feed_forward_block_backward(
 
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dy_n = dy[n]
+        u_n = u[n]
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
-        dh = torch.mm(dy[n], W_2, out=room(0, n, F))
-        du_exp = torch.square(u[n], out=room(1, n, F))
+        dh = torch.mm(dy_n, W_2, out=room(0, n, F))
+        du_exp = torch.square(u_n, out=room(1, n, F))
         du_exp.mul_(-0.5)
         torch.exp(du_exp, out=du_exp)
         # du[n,f] = (sqrt(2)*u[n,f]*exp(-u[n,f]**2/2)/(2*sqrt(pi)) + Phi[n,f])*dh[n,f]
         #     by dPhi written in
-        du = torch.addcmul(Phi[n], du_exp, u[n], value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=room(1, n, F))
+        du = torch.addcmul(Phi[n], du_exp, u_n, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=room(1, n, F))
         du.mul_(dh)
         # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
         torch.mm(du, W_1, out=dz[n])
@@ -170,7 +182,7 @@ def feed_forward_block_backward(
         # db_1[f] = Sum_n(du[n,f])
         db_1[part].add_(du.sum(dim=0))
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_2[part].addmm_(dy[n].T, h[n])
+        dW_2[part].addmm_(dy_n.T, h[n])
 
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -182,26 +194,27 @@ def feed_forward_block_backward(
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
     dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
 
-    def dxhat_block(room: Room, part: int, n_2: slice) -> None:
+    def dz_xhat_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
-        # dxhat[n,c] = gamma[c]*dz[n,c]
-        dxhat = torch.mul(gamma, dz[n_2], out=room(0, n_2, C))
-        dx_part = (dxhat * xhat[n_2]).sum(dim=1) / C
-        dx_part_2 = dxhat.sum(dim=-1) / C
+        dz_n_2 = dz[n_2]
+        xhat_n_2 = xhat[n_2]
+        dx_n_2 = dx[n_2]
+        dz_xhat = torch.mul(dz_n_2, xhat_n_2, out=dx_n_2)
+        # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
+        dgamma[part].add_(dz_xhat.sum(dim=0))
+        dx_sum = dz_xhat @ gamma_over_C
+        dx_sum_2 = dz_n_2 @ gamma_over_C
         # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n] +
         #     dy[n,c]
-        #     by dxc, dmu written in
-        torch.mul(dx_part[..., None], xhat[n_2], out=dx[n_2])
-        torch.sub(dxhat, dx[n_2], out=dx[n_2])
-        dx[n_2].sub_(dx_part_2[..., None])
-        torch.mul(r[n_2][..., None], dx[n_2], out=dx[n_2])
-        dx[n_2].add_(dy[n_2])
-        # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
-        dgamma[part].add_((dz[n_2] * xhat[n_2]).sum(dim=0))
+        #     by dxc, dmu written in; dxhat[n,c] = gamma[c]*dz[n,c] written in
+        torch.addcmul((-dx_sum_2)[..., None], gamma, dz_n_2, out=dx_n_2)
+        torch.addcmul(dx_n_2, xhat_n_2, dx_sum[..., None], value=-1, out=dx_n_2)
+        dx_n_2.mul_(r[n_2][..., None])
+        dx_n_2.add_(dy[n_2])
         # dbeta[c] = Sum_n(dz[n,c])
-        dbeta[part].add_(dz[n_2].sum(dim=0))
+        dbeta[part].add_(dz_n_2.sum(dim=0))
 
-    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
+    workspace.sweep(dz_xhat_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
     return (
@@ -262,6 +275,7 @@ def feed_forward_block_lean_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
+    share_of_C = torch.full((C,), 1 / C, dtype=dtype, device=device)
     rows = workspace.rows(N, C)
     r = workspace.empty((N,), dtype, device)
     xhat = workspace.empty((N, C), dtype, device)
@@ -269,19 +283,22 @@ def feed_forward_block_lean_forward(
 
     def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        x_n = x[n]
+        xhat_n = xhat[n]
+        r_n = r[n]
         # mu[n] = mean(x[n,c], over=c)
-        mu = x[n].sum(dim=-1) / C
-        xc_part = torch.sub(x[n], mu[..., None], out=xhat[n])
-        xc_part_2 = xc_part.sum(dim=-1) / C
+        mu = x_n @ share_of_C
+        xc_part = torch.sub(x_n, mu[..., None], out=xhat_n)
+        xc_sum = xc_part @ share_of_C
         # xc[n,c] = -mu[n] + x[n,c]
         #     by Sum_c(-mu[n] + x[n,c]) = 0, subtracted once more
-        xc = torch.sub(xc_part, xc_part_2[..., None], out=xhat[n])
+        xc = torch.sub(xc_part, xc_sum[..., None], out=xhat_n)
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
-        r[n] = 1 / torch.sqrt((xc * xc).sum(dim=1) / C + eps)
+        torch.rsqrt(torch.linalg.vector_norm(xc, dim=-1).square() / C + eps, out=r_n)
         # xhat[n,c] = r[n]*xc[n,c]
-        torch.mul(r[n][..., None], xc, out=xhat[n])
+        torch.mul(r_n[..., None], xc, out=xhat_n)
         # z[n,c] = gamma[c]*xhat[n,c] + beta[c]
-        torch.addcmul(beta, gamma, xhat[n], out=z[n])
+        torch.addcmul(beta, gamma, xhat_n, out=z[n])
 
     workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
     rows = workspace.rows(N, F, matrices=True)
@@ -289,6 +306,7 @@ def feed_forward_block_lean_forward(
 
     def u_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
+        y_n_2 = y[n_2]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
         u = torch.addmm(b_1, z[n_2], W_1.T, out=room(0, n_2, F))
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
@@ -298,9 +316,9 @@ def feed_forward_block_lean_forward(
         # h[n,f] = Phi[n,f]*u[n,f]
         h = torch.mul(u, Phi, out=room(0, n_2, F))
         # y[n,c] = b_2[c] + x[n,c] + Sum_f(W_2[c,f]*h[n,f])
-        torch.mm(h, W_2.T, out=y[n_2])
-        torch.add(x[n_2], y[n_2], out=y[n_2])
-        y[n_2].add_(b_2)
+        torch.mm(h, W_2.T, out=y_n_2)
+        y_n_2.add_(x[n_2])
+        y_n_2.add_(b_2)
 
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device)
     saved = (leading, types, C, F, N, gamma, W_1, b_1, W_2, r, xhat, z)
@@ -332,6 +350,7 @@ def feed_forward_block_lean_backward(
     dtype = dy.dtype
     device = dy.device
     workspace = workspace or Workspace()
+    gamma_over_C = gamma / C
     # db_2[c] = Sum_n(dy[n,c])   (C,)
     db_2 = dy.sum(dim=0)
     rows = workspace.rows(N, F, matrices=True)
@@ -343,8 +362,10 @@ def feed_forward_block_lean_backward(
 
     def u_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
+        dy_n = dy[n]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
-        u = torch.addmm(b_1, z[n], W_1.T, out=room(0, n, F))
+        u = torch.addmm(b_1, z_n, W_1.T, out=room(0, n, F))
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         Phi = torch.mul(u, -math.sqrt(0.5), out=room(1, n, F))
         torch.erfc(Phi, out=Phi)
@@ -352,7 +373,7 @@ def feed_forward_block_lean_backward(
         # h[n,f] = Phi[n,f]*u[n,f]
         h = torch.mul(u, Phi, out=room(2, n, F))
         # dh[n,f] = Sum_c(W_2[c,f]*dy[n,c])
-        dh = torch.mm(dy[n], W_2, out=room(3, n, F))
+        dh = torch.mm(dy_n, W_2, out=room(3, n, F))
         du_exp = torch.square(u, out=room(4, n, F))
         du_exp.mul_(-0.5)
         torch.exp(du_exp, out=du_exp)
@@ -363,11 +384,11 @@ def feed_forward_block_lean_backward(
         # dz[n,c] = Sum_f(W_1[f,c]*du[n,f])
         torch.mm(du, W_1, out=dz[n])
         # dW_1[f,c] = Sum_n(du[n,f]*z[n,c])
-        dW_1[part].addmm_(du.T, z[n])
+        dW_1[part].addmm_(du.T, z_n)
         # db_1[f] = Sum_n(du[n,f])
         db_1[part].add_(du.sum(dim=0))
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_2[part].addmm_(dy[n].T, h)
+        dW_2[part].addmm_(dy_n.T, h)
 
     workspace.sweep(u_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -379,26 +400,27 @@ def feed_forward_block_lean_backward(
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
     dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
 
-    def dxhat_block(room: Room, part: int, n_2: slice) -> None:
+    def dz_xhat_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
-        # dxhat[n,c] = gamma[c]*dz[n,c]
-        dxhat = torch.mul(gamma, dz[n_2], out=room(0, n_2, C))
-        dx_part = (dxhat * xhat[n_2]).sum(dim=1) / C
-        dx_part_2 = dxhat.sum(dim=-1) / C
+        dz_n_2 = dz[n_2]
+        xhat_n_2 = xhat[n_2]
+        dx_n_2 = dx[n_2]
+        dz_xhat = torch.mul(dz_n_2, xhat_n_2, out=dx_n_2)
+        # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
+        dgamma[part].add_(dz_xhat.sum(dim=0))
+        dx_sum = dz_xhat @ gamma_over_C
+        dx_sum_2 = dz_n_2 @ gamma_over_C
         # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n] +
         #     dy[n,c]
-        #     by dxc, dmu written in
-        torch.mul(dx_part[..., None], xhat[n_2], out=dx[n_2])
-        torch.sub(dxhat, dx[n_2], out=dx[n_2])
-        dx[n_2].sub_(dx_part_2[..., None])
-        torch.mul(r[n_2][..., None], dx[n_2], out=dx[n_2])
-        dx[n_2].add_(dy[n_2])
-        # dgamma[c] = Sum_n(dz[n,c]*xhat[n,c])
-        dgamma[part].add_((dz[n_2] * xhat[n_2]).sum(dim=0))
+        #     by dxc, dmu written in; dxhat[n,c] = gamma[c]*dz[n,c] written in
+        torch.addcmul((-dx_sum_2)[..., None], gamma, dz_n_2, out=dx_n_2)
+        torch.addcmul(dx_n_2, xhat_n_2, dx_sum[..., None], value=-1, out=dx_n_2)
+        dx_n_2.mul_(r[n_2][..., None])
+        dx_n_2.add_(dy[n_2])
         # dbeta[c] = Sum_n(dz[n,c])
-        dbeta[part].add_(dz[n_2].sum(dim=0))
+        dbeta[part].add_(dz_n_2.sum(dim=0))
 
-    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
+    workspace.sweep(dz_xhat_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
     return (
@@ -416,7 +438,7 @@ _operator = Operator(
     "feed_forward_block",
     feed_forward_block_forward,
     feed_forward_block_backward,
-    version="vfaef75f6",
+    version="vf21b3f09",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),
@@ -462,7 +484,7 @@ _lean_operator = Operator(
     "feed_forward_block_lean",
     feed_forward_block_lean_forward,
     feed_forward_block_lean_backward,
-    version="vc912a86a",
+    version="v40bf7373",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),

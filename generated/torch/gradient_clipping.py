@@ -34,7 +34,7 @@ def gradient_clipping_forward(
     bound = bind("gradient_clipping_forward", Array("g", g, "N"))
     (g,) = bound.arrays
     # norm = sqrt(Sum_m(g[m]**2))
-    norm = torch.sqrt((g * g).sum(dim=0))
+    norm = torch.sqrt(g @ g)
     scale_part = norm + eps
     # scale = where(norm + eps <= most, 1, most/(norm + eps))
     scale = torch.where(scale_part <= most, 1, most * (1 / torch.where(scale_part > most, scale_part, 1)))
@@ -46,7 +46,7 @@ def gradient_clipping_forward(
 _operator = Operator(
     "gradient_clipping",
     gradient_clipping_forward,
-    version="v027b7584",
+    version="ve1b36313",
     arrays=("g: N",),
     outputs=("clipped: N", "norm:"),
     options=("float most", "float eps"),

@@ -53,26 +53,28 @@ def info_nce_forward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.mm(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
-        L_top[i] = S[i].amax(dim=-1)
-        L_log_exp = torch.sub(S[i], L_top[i][..., None], out=room(0, i, N))
+        L_top[i] = S_i.amax(dim=-1)
+        L_log_exp = torch.sub(S_i, L_top[i][..., None], out=room(0, i, N))
         torch.exp(L_log_exp, out=L_log_exp)
-        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[i])
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        S_i = S[i]
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.mm(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
-        L_log_exp = torch.exp(S[i], out=room(0, i, N))
-        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+        L_log_exp = torch.exp(S_i, out=room(0, i, N))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[i])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -115,20 +117,22 @@ def info_nce_backward(
 
     def dS_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
+        dA_i = dA[i]
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
-        dS = torch.sub(S[i], L_top[i][..., None], out=room(0, i, N))
+        dS = torch.sub(S_i, L_top[i][..., None], out=room(0, i, N))
         torch.exp(dS, out=dS)
-        torch.mul((dL * torch.exp(-L_log[i]))[..., None], dS, out=dS)
+        dS.mul_((dL * torch.exp(-L_log[i]))[..., None])
         dS[torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
-        torch.mm(dS, B, out=dA[i])
-        dA[i].div_(tau)
+        torch.mm(dS, B, out=dA_i)
+        dA_i.div_(tau)
         dB_part = torch.div(A[i], tau, out=room(1, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
         dB[part].addmm_(dS.T, dB_part)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part].add_(-((S[i] * dS).sum(dim=(0, 1)) / tau))
+        dtau[part].add_(-((S_i * dS).sum(dim=(0, 1)) / tau))
 
     workspace.sweep(dS_block, N, rows, (), (), N, dtype, device, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(dim=0)
@@ -165,26 +169,28 @@ def info_nce_lean_forward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.mm(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
-        L_top[i] = S[i].amax(dim=-1)
-        L_log_exp = torch.sub(S[i], L_top[i][..., None], out=room(0, i, N))
+        L_top[i] = S_i.amax(dim=-1)
+        L_log_exp = torch.sub(S_i, L_top[i][..., None], out=room(0, i, N))
         torch.exp(L_log_exp, out=L_log_exp)
-        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[i])
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        S_i = S[i]
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.mm(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
-        L_log_exp = torch.exp(S[i], out=room(0, i, N))
-        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+        L_log_exp = torch.exp(S_i, out=room(0, i, N))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[i])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -227,19 +233,21 @@ def info_nce_lean_backward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
-        S_part = torch.div(A[i], tau, out=room(0, i, d))
+        A_i = A[i]
+        dA_i = dA[i]
+        S_part = torch.div(A_i, tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
         S = torch.mm(S_part, B.T, out=room(1, i, N))
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
         dS = torch.sub(S, L_top[i][..., None], out=room(0, i, N))
         torch.exp(dS, out=dS)
-        torch.mul((dL * torch.exp(-L_log[i]))[..., None], dS, out=dS)
+        dS.mul_((dL * torch.exp(-L_log[i]))[..., None])
         dS[torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
-        torch.mm(dS, B, out=dA[i])
-        dA[i].div_(tau)
-        dB_part = torch.div(A[i], tau, out=room(2, i, d))
+        torch.mm(dS, B, out=dA_i)
+        dA_i.div_(tau)
+        dB_part = torch.div(A_i, tau, out=room(2, i, d))
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
         dB[part].addmm_(dS.T, dB_part)
@@ -290,26 +298,28 @@ def info_nce_value_and_gradient(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
+        dA_i = dA[i]
         S_part = torch.div(A[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(A[i,c]*B[j,c])/tau
         #     by Sum_c(A[i,c]*B[j,c])/tau = Sum_c(A[i,c]*B[j,c]/tau)
-        torch.mm(S_part, B.T, out=S[i])
+        torch.mm(S_part, B.T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
-        L_top[i] = S[i].amax(dim=-1)
-        L_log_exp = torch.sub(S[i], L_top[i][..., None], out=room(1, i, N))
+        L_top[i] = S_i.amax(dim=-1)
+        L_log_exp = torch.sub(S_i, L_top[i][..., None], out=room(1, i, N))
         torch.exp(L_log_exp, out=L_log_exp)
         L_log_sum[i] = L_log_exp.sum(dim=-1)
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
         dS = torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=room(1, i, N))
         dS[torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dA[i,c] = Sum_j(B[j,c]*dS[i,j])/tau
-        torch.mm(dS, B, out=dA[i])
-        dA[i].div_(tau)
+        torch.mm(dS, B, out=dA_i)
+        dA_i.div_(tau)
         # dB[j,c] = Sum_i(A[i,c]*dS[i,j])/tau
         #     by Sum_i(A[i,c]*dS[i,j])/tau = Sum_i(A[i,c]*dS[i,j]/tau)
         dB[part].addmm_(dS.T, S_part)
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part].add_(-((S[i] * dS).sum(dim=(0, 1)) / tau))
+        dtau[part].add_(-((S_i * dS).sum(dim=(0, 1)) / tau))
 
     workspace.sweep(S_block, N, rows, (), (), N, dtype, device, parts=parts)
     dB = dB[0] if parts == 1 else dB.sum(dim=0)
@@ -324,7 +334,7 @@ _operator = Operator(
     "info_nce",
     info_nce_forward,
     info_nce_backward,
-    version="vb63534a8",
+    version="va672a230",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -353,7 +363,7 @@ _lean_operator = Operator(
     "info_nce_lean",
     info_nce_lean_forward,
     info_nce_lean_backward,
-    version="v2e54afe5",
+    version="v8e2f85e9",
     arrays=("A: N d", "B: N d"),
     outputs=("loss:",),
     options=("Tensor tau",),

@@ -58,26 +58,28 @@ def info_nce_paired_forward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        torch.mm(S_part, Z[partner].T, out=S[i])
+        torch.mm(S_part, Z[partner].T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
-        L_top[i] = S[i].amax(dim=-1)
-        L_log_exp = torch.sub(S[i], L_top[i][..., None], out=room(0, i, N))
+        L_top[i] = S_i.amax(dim=-1)
+        L_log_exp = torch.sub(S_i, L_top[i][..., None], out=room(0, i, N))
         torch.exp(L_log_exp, out=L_log_exp)
-        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[i])
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        S_i = S[i]
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        torch.mm(S_part, Z[partner].T, out=S[i])
+        torch.mm(S_part, Z[partner].T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
-        L_log_exp = torch.exp(S[i], out=room(0, i, N))
-        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+        L_log_exp = torch.exp(S_i, out=room(0, i, N))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[i])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(torch.linalg.vector_norm(Z, dim=-1).amax(dim=-1)) / math.sqrt(tau**2) * float(
@@ -118,13 +120,16 @@ def info_nce_paired_backward(
 
     def dS_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
+        dS_i = dS[i]
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
-        torch.sub(S[i], L_top[i][..., None], out=dS[i])
-        torch.exp(dS[i], out=dS[i])
-        torch.mul((dL * torch.exp(-L_log[i]))[..., None], dS[i], out=dS[i])
-        dS[i][torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
+        torch.sub(S_i, L_top[i][..., None], out=dS_i)
+        torch.exp(dS_i, out=dS_i)
+        dS_i.mul_((dL * torch.exp(-L_log[i]))[..., None])
+        dS_i[torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
+        dtau_part = torch.mul(S_i, dS_i, out=room(0, i, N))
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part].add_(-((S[i] * dS[i]).sum(dim=(0, 1)) / tau))
+        dtau[part].add_(-(dtau_part.sum(dim=(0, 1)) / tau))
 
     workspace.sweep(dS_block, N, rows, (), (), N, dtype, device, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
@@ -169,26 +174,28 @@ def info_nce_paired_lean_forward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        torch.mm(S_part, Z[partner].T, out=S[i])
+        torch.mm(S_part, Z[partner].T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
-        L_top[i] = S[i].amax(dim=-1)
-        L_log_exp = torch.sub(S[i], L_top[i][..., None], out=room(0, i, N))
+        L_top[i] = S_i.amax(dim=-1)
+        L_log_exp = torch.sub(S_i, L_top[i][..., None], out=room(0, i, N))
         torch.exp(L_log_exp, out=L_log_exp)
-        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[i])
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        S_i = S[i]
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        torch.mm(S_part, Z[partner].T, out=S[i])
+        torch.mm(S_part, Z[partner].T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
-        L_log_exp = torch.exp(S[i], out=room(0, i, N))
-        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+        L_log_exp = torch.exp(S_i, out=room(0, i, N))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[i])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(torch.linalg.vector_norm(Z, dim=-1).amax(dim=-1)) / math.sqrt(tau**2) * float(
@@ -229,17 +236,18 @@ def info_nce_paired_lean_backward(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        dS_i = dS[i]
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
         S = torch.mm(S_part, Z[partner].T, out=room(1, i, N))
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
-        torch.sub(S, L_top[i][..., None], out=dS[i])
-        torch.exp(dS[i], out=dS[i])
-        torch.mul((dL * torch.exp(-L_log[i]))[..., None], dS[i], out=dS[i])
-        dS[i][torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
+        torch.sub(S, L_top[i][..., None], out=dS_i)
+        torch.exp(dS_i, out=dS_i)
+        dS_i.mul_((dL * torch.exp(-L_log[i]))[..., None])
+        dS_i[torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part].add_(-((S * dS[i]).sum(dim=(0, 1)) / tau))
+        dtau[part].add_(-((S * dS_i).sum(dim=(0, 1)) / tau))
 
     workspace.sweep(S_block, N, rows, (), (), N, dtype, device, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
@@ -290,36 +298,40 @@ def info_nce_paired_value_and_gradient(
 
     def S_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        S_i = S[i]
+        dS_i = dS[i]
         S_part_2 = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        torch.mm(S_part_2, S_part.T, out=S[i])
+        torch.mm(S_part_2, S_part.T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
-        L_top[i] = S[i].amax(dim=-1)
-        L_log_exp = torch.sub(S[i], L_top[i][..., None], out=dS[i])
+        L_top[i] = S_i.amax(dim=-1)
+        L_log_exp = torch.sub(S_i, L_top[i][..., None], out=dS_i)
         torch.exp(L_log_exp, out=L_log_exp)
         L_log_sum[i] = L_log_exp.sum(dim=-1)
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
-        torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=dS[i])
-        dS[i][torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
+        torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=dS_i)
+        dS_i[torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part].add_(-((S[i] * dS[i]).sum(dim=(0, 1)) / tau))
+        dtau[part].add_(-((S_i * dS_i).sum(dim=(0, 1)) / tau))
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        S_i = S[i]
+        dS_i = dS[i]
         S_part_2 = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        torch.mm(S_part_2, S_part.T, out=S[i])
+        torch.mm(S_part_2, S_part.T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
-        L_log_exp = torch.exp(S[i], out=dS[i])
+        L_log_exp = torch.exp(S_i, out=dS_i)
         L_log_sum[i] = L_log_exp.sum(dim=-1)
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
-        torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=dS[i])
-        dS[i][torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
+        torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=dS_i)
+        dS_i[torch.arange(i.stop - i.start, device=device), torch.arange(i.start, i.stop, device=device)] -= dL
         # dtau = -Sum_i,j(S[i,j]*dS[i,j])/tau
-        dtau[part].add_(-((S[i] * dS[i]).sum(dim=(0, 1)) / tau))
+        dtau[part].add_(-((S_i * dS_i).sum(dim=(0, 1)) / tau))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(torch.linalg.vector_norm(Z, dim=-1).amax(dim=-1)) / math.sqrt(tau**2) * float(
@@ -343,7 +355,7 @@ _operator = Operator(
     "info_nce_paired",
     info_nce_paired_forward,
     info_nce_paired_backward,
-    version="ve77f0635",
+    version="vf91b297f",
     arrays=("Z: N d", "partner: N"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -373,7 +385,7 @@ _lean_operator = Operator(
     "info_nce_paired_lean",
     info_nce_paired_lean_forward,
     info_nce_paired_lean_backward,
-    version="vfdda2f4a",
+    version="vf4e595cf",
     arrays=("Z: N d", "partner: N"),
     outputs=("loss:",),
     options=("Tensor tau",),

@@ -46,36 +46,41 @@ def jensen_shannon_forward(
 
     def log_M_masked_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        X_n = X[n]
+        Y_n = Y[n]
+        log_M_n = log_M[n]
         log_M_masked = room(0, n, V)
-        log_M_masked.copy_(torch.where(X[n] >= Y[n], X[n], Y[n]))
+        log_M_masked.copy_(torch.where(X_n >= Y_n, X_n, Y_n))
         # log_M[n,v] = log((1 - b)*exp(X[n,v]) + b*exp(Y[n,v]))
-        torch.sub(X[n], log_M_masked, out=log_M[n])
-        torch.exp(log_M[n], out=log_M[n])
-        torch.mul(log_M[n], 1 - b, out=log_M[n])
-        part_part = torch.sub(Y[n], log_M_masked, out=room(4, n, V))
+        torch.sub(X_n, log_M_masked, out=log_M_n)
+        torch.exp(log_M_n, out=log_M_n)
+        log_M_n.mul_(1 - b)
+        part_part = torch.sub(Y_n, log_M_masked, out=room(3, n, V))
         torch.exp(part_part, out=part_part)
-        torch.mul(part_part, b, out=part_part)
-        log_M[n].add_(part_part)
-        torch.log(log_M[n], out=log_M[n])
-        torch.add(log_M_masked, log_M[n], out=log_M[n])
-        D_exp = torch.exp(X[n], out=room(0, n, V))
-        D_exp_2 = torch.exp(Y[n], out=room(1, n, V))
+        part_part.mul_(b)
+        log_M_n.add_(part_part)
+        torch.log(log_M_n, out=log_M_n)
+        log_M_n.add_(log_M_masked)
+        D_exp = torch.exp(X_n, out=room(0, n, V))
+        D_exp_2 = torch.exp(Y_n, out=room(1, n, V))
         D_part = room(2, n, V)
-        D_part.copy_(X[n])
+        D_part.copy_(X_n)
         D_part.masked_fill_(D_exp == 0, 0)
-        D_part_part = room(5, n, V)
-        D_part_part.copy_(log_M[n])
+        D_part_part = room(4, n, V)
+        D_part_part.copy_(log_M_n)
         D_part_part.masked_fill_(D_exp == 0, 0)
         D_part.sub_(D_part_part)
-        D_part_2 = room(3, n, V)
-        D_part_2.copy_(Y[n])
+        D_part.mul_(D_exp)
+        D_part_2 = room(0, n, V)
+        D_part_2.copy_(Y_n)
         D_part_2.masked_fill_(D_exp_2 == 0, 0)
-        D_part_2_part = room(6, n, V)
-        D_part_2_part.copy_(log_M[n])
+        D_part_2_part = room(5, n, V)
+        D_part_2_part.copy_(log_M_n)
         D_part_2_part.masked_fill_(D_exp_2 == 0, 0)
         D_part_2.sub_(D_part_2_part)
+        D_part_2.mul_(D_exp_2)
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + X[n,v])*exp(X[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
-        D[n] = (1 - b) * (D_part * D_exp).sum(dim=1) + b * (D_part_2 * D_exp_2).sum(dim=1)
+        D[n] = (1 - b) * D_part.sum(dim=-1) + b * D_part_2.sum(dim=-1)
 
     workspace.sweep(log_M_masked_block, N, rows, (), (), V, dtype, device)
     saved = (leading, types, N, V, b, X, log_M)
@@ -105,17 +110,19 @@ def jensen_shannon_backward(
 
     def dX_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dX_exp = torch.exp(X[n], out=room(0, n, V))
+        X_n = X[n]
+        dX_n = dX[n]
+        dX_exp = torch.exp(X_n, out=room(0, n, V))
         # dX[n,v] = (1 - b)*(-log_M[n,v] + X[n,v])*dD[n]*exp(X[n,v])
         #     by dlog_M written in
-        dX[n].copy_(X[n])
-        dX[n].masked_fill_(dX_exp == 0, 0)
+        dX_n.copy_(X_n)
+        dX_n.masked_fill_(dX_exp == 0, 0)
         part_part = room(1, n, V)
         part_part.copy_(log_M[n])
         part_part.masked_fill_(dX_exp == 0, 0)
-        dX[n].sub_(part_part)
-        torch.mul(((1 - b) * dD[n])[..., None], dX[n], out=dX[n])
-        dX[n].mul_(dX_exp)
+        dX_n.sub_(part_part)
+        dX_n.mul_(((1 - b) * dD[n])[..., None])
+        dX_n.mul_(dX_exp)
 
     workspace.sweep(dX_exp_block, N, rows, (), (), V, dtype, device)
     return restore(dX, leading, types["X"]),
@@ -125,7 +132,7 @@ _operator = Operator(
     "jensen_shannon",
     jensen_shannon_forward,
     jensen_shannon_backward,
-    version="vf2938a22",
+    version="v36229cdb",
     arrays=("X: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

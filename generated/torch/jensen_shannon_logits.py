@@ -48,42 +48,48 @@ def jensen_shannon_logits_forward(
 
     def log_Q_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        log_Q_part_top = largest(z[n], -1)
-        log_Q_part = torch.sub(z[n], log_Q_part_top[..., None], out=log_Q[n])
-        log_Q_exp = torch.exp(log_Q_part, out=room(0, n, V))
+        z_n = z[n]
+        log_Q_n = log_Q[n]
+        log_M_n = log_M[n]
+        Y_n = Y[n]
+        log_Q_part_top = largest(z_n, -1)
+        log_Q_part = torch.sub(z_n, log_Q_part_top[..., None], out=log_Q_n)
+        log_Q_exp = torch.exp(log_Q_part, out=log_M_n)
         log_Q_part_2 = torch.log(torch.clamp(log_Q_exp.sum(dim=-1), min=1))
         # log_Q[n,v] = log_softmax(z[n,v], over=v)
-        torch.sub(log_Q_part, log_Q_part_2[..., None], out=log_Q[n])
+        torch.sub(log_Q_part, log_Q_part_2[..., None], out=log_Q_n)
         log_M_masked = room(0, n, V)
-        log_M_masked.copy_(torch.where(log_Q[n] >= Y[n], log_Q[n], Y[n]))
+        log_M_masked.copy_(torch.where(log_Q_n >= Y_n, log_Q_n, Y_n))
         # log_M[n,v] = log((1 - b)*exp(log_Q[n,v]) + b*exp(Y[n,v]))
-        torch.sub(log_Q[n], log_M_masked, out=log_M[n])
-        torch.exp(log_M[n], out=log_M[n])
-        torch.mul(log_M[n], 1 - b, out=log_M[n])
-        part_part = torch.sub(Y[n], log_M_masked, out=room(4, n, V))
+        torch.sub(log_Q_n, log_M_masked, out=log_M_n)
+        torch.exp(log_M_n, out=log_M_n)
+        log_M_n.mul_(1 - b)
+        part_part = torch.sub(Y_n, log_M_masked, out=room(3, n, V))
         torch.exp(part_part, out=part_part)
-        torch.mul(part_part, b, out=part_part)
-        log_M[n].add_(part_part)
-        torch.log(log_M[n], out=log_M[n])
-        torch.add(log_M_masked, log_M[n], out=log_M[n])
-        D_exp = torch.exp(log_Q[n], out=room(0, n, V))
-        D_exp_2 = torch.exp(Y[n], out=room(1, n, V))
+        part_part.mul_(b)
+        log_M_n.add_(part_part)
+        torch.log(log_M_n, out=log_M_n)
+        log_M_n.add_(log_M_masked)
+        D_exp = torch.exp(log_Q_n, out=room(0, n, V))
+        D_exp_2 = torch.exp(Y_n, out=room(1, n, V))
         D_part = room(2, n, V)
-        D_part.copy_(log_Q[n])
+        D_part.copy_(log_Q_n)
         D_part.masked_fill_(D_exp == 0, 0)
-        D_part_part = room(5, n, V)
-        D_part_part.copy_(log_M[n])
+        D_part_part = room(4, n, V)
+        D_part_part.copy_(log_M_n)
         D_part_part.masked_fill_(D_exp == 0, 0)
         D_part.sub_(D_part_part)
-        D_part_2 = room(3, n, V)
-        D_part_2.copy_(Y[n])
+        D_part.mul_(D_exp)
+        D_part_2 = room(0, n, V)
+        D_part_2.copy_(Y_n)
         D_part_2.masked_fill_(D_exp_2 == 0, 0)
-        D_part_2_part = room(6, n, V)
-        D_part_2_part.copy_(log_M[n])
+        D_part_2_part = room(5, n, V)
+        D_part_2_part.copy_(log_M_n)
         D_part_2_part.masked_fill_(D_exp_2 == 0, 0)
         D_part_2.sub_(D_part_2_part)
+        D_part_2.mul_(D_exp_2)
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + log_Q[n,v])*exp(log_Q[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
-        D[n] = (1 - b) * (D_part * D_exp).sum(dim=1) + b * (D_part_2 * D_exp_2).sum(dim=1)
+        D[n] = (1 - b) * D_part.sum(dim=-1) + b * D_part_2.sum(dim=-1)
 
     workspace.sweep(log_Q_part_block, N, rows, (), (), V, dtype, device)
     saved = (leading, types, N, V, b, log_Q, log_M)
@@ -113,23 +119,25 @@ def jensen_shannon_logits_backward(
 
     def dlog_Q_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dlog_Q_exp = torch.exp(log_Q[n], out=room(0, n, V))
+        log_Q_n = log_Q[n]
+        dz_n = dz[n]
+        dlog_Q_exp = torch.exp(log_Q_n, out=room(0, n, V))
         # dlog_Q[n,v] = (1 - b)*(-log_M[n,v] + log_Q[n,v])*dD[n]*exp(log_Q[n,v])
         #     by dlog_M written in
         dlog_Q = room(1, n, V)
-        dlog_Q.copy_(log_Q[n])
+        dlog_Q.copy_(log_Q_n)
         dlog_Q.masked_fill_(dlog_Q_exp == 0, 0)
         dlog_Q_part = room(2, n, V)
         dlog_Q_part.copy_(log_M[n])
         dlog_Q_part.masked_fill_(dlog_Q_exp == 0, 0)
         dlog_Q.sub_(dlog_Q_part)
-        torch.mul(((1 - b) * dD[n])[..., None], dlog_Q, out=dlog_Q)
+        dlog_Q.mul_(((1 - b) * dD[n])[..., None])
         dlog_Q.mul_(dlog_Q_exp)
         dz_sum = dlog_Q.sum(dim=-1)
         # dz[n,v_1] = -Sum_v(dlog_Q[n,v])*exp(z[n,v_1])/Sum_v(exp(z[n,v])) + dlog_Q[n,v_1]
-        torch.exp(log_Q[n], out=dz[n])
-        torch.mul(dz_sum[..., None], dz[n], out=dz[n])
-        torch.sub(dlog_Q, dz[n], out=dz[n])
+        torch.exp(log_Q_n, out=dz_n)
+        dz_n.mul_(dz_sum[..., None])
+        torch.sub(dlog_Q, dz_n, out=dz_n)
 
     workspace.sweep(dlog_Q_exp_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -139,7 +147,7 @@ _operator = Operator(
     "jensen_shannon_logits",
     jensen_shannon_logits_forward,
     jensen_shannon_logits_backward,
-    version="vd6587944",
+    version="vca4d1ef9",
     arrays=("z: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

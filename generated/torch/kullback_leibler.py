@@ -31,7 +31,7 @@ def kullback_leibler_forward(P: torch.Tensor, Q: torch.Tensor) -> tuple[torch.Te
     types = bound.types
     D_mask = P != 0
     # D = Sum_v((-log(Q[v]) + log(P[v]))*P[v])
-    D = ((torch.log(torch.where(D_mask, P, 1)) - torch.log(torch.where(D_mask, Q, 1))) * P).sum(dim=0)
+    D = P @ (torch.log(torch.where(D_mask, P, 1)) - torch.log(torch.where(D_mask, Q, 1)))
     saved = (types, P, Q)
     return cast(D, bound.type), saved
 
@@ -69,7 +69,7 @@ def kullback_leibler_value_and_gradient(P: torch.Tensor, Q: torch.Tensor) -> tup
     D_mask = P != 0
     D_masked = torch.where(D_mask, Q, 1)
     # D = Sum_v((-log(Q[v]) + log(P[v]))*P[v])
-    D = ((torch.log(torch.where(D_mask, P, 1)) - torch.log(D_masked)) * P).sum(dim=0)
+    D = P @ (torch.log(torch.where(D_mask, P, 1)) - torch.log(D_masked))
     # dQ[v] = -P[v]*dD/Q[v]   (V,)
     dQ = -(P / D_masked)
     return cast(D, bound.type), cast(dQ, bound.type)
@@ -79,7 +79,7 @@ _operator = Operator(
     "kullback_leibler",
     kullback_leibler_forward,
     kullback_leibler_backward,
-    version="v4309603e",
+    version="v1cc9a888",
     arrays=("P: V", "Q: V"),
     outputs=("D:",),
     saved=("types", "P", "Q"),

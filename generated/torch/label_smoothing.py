@@ -59,13 +59,16 @@ def label_smoothing_forward(
 
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
+        L_top_n = L_top[n]
+        L_log_n = L_log[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].amax(dim=-1)
-        L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
+        L_top[n] = z_n.amax(dim=-1)
+        L_log_exp = torch.sub(z_n, L_top_n[..., None], out=room(0, n, V))
         torch.exp(L_log_exp, out=L_log_exp)
-        L_log[n] = torch.log(L_log_exp.sum(dim=-1))
-        uniform_part = torch.sub(L_top[n][..., None], z[n], out=room(0, n, V))
-        uniform_part.add_(L_log[n][..., None])
+        torch.log(L_log_exp.sum(dim=-1), out=L_log_n)
+        uniform_part = torch.sub(L_top_n[..., None], z_n, out=room(0, n, V))
+        uniform_part.add_(L_log_n[..., None])
         # uniform[n] = Sum_v(-z[n,v] + L[n])/V
         uniform[n] = uniform_part.sum(dim=-1) / V
 
@@ -107,12 +110,13 @@ def label_smoothing_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
         # dz[n,v] = -duniform[n]/V - dhard[n]*[v = target[n]] + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
-        torch.sub(z[n], L_top[n][..., None], out=dz[n])
-        torch.exp(dz[n], out=dz[n])
-        torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-        dz[n].sub_(duniform / V)
-        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dhard
+        torch.sub(z[n], L_top[n][..., None], out=dz_n)
+        torch.exp(dz_n, out=dz_n)
+        dz_n.mul_((dL * torch.exp(-L_log[n]))[..., None])
+        dz_n.sub_(duniform / V)
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dhard
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -159,20 +163,24 @@ def label_smoothing_value_and_gradient(
 
     def L_log_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
+        L_top_n = L_top[n]
+        dz_n = dz[n]
+        L_log_n = L_log[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].amax(dim=-1)
-        L_log_exp = torch.sub(z[n], L_top[n][..., None], out=dz[n])
+        L_top[n] = z_n.amax(dim=-1)
+        L_log_exp = torch.sub(z_n, L_top_n[..., None], out=dz_n)
         torch.exp(L_log_exp, out=L_log_exp)
         L_log_sum = L_log_exp.sum(dim=-1)
-        L_log[n] = torch.log(L_log_sum)
-        uniform_part = torch.sub(L_top[n][..., None], z[n], out=room(0, n, V))
-        uniform_part.add_(L_log[n][..., None])
+        torch.log(L_log_sum, out=L_log_n)
+        uniform_part = torch.sub(L_top_n[..., None], z_n, out=room(0, n, V))
+        uniform_part.add_(L_log_n[..., None])
         # uniform[n] = Sum_v(-z[n,v] + L[n])/V
         uniform[n] = uniform_part.sum(dim=-1) / V
         # dz[n,v] = -duniform[n]/V - dhard[n]*[v = target[n]] + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
-        torch.mul((dL / L_log_sum)[..., None], L_log_exp, out=dz[n])
-        dz[n].sub_(duniform / V)
-        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dhard
+        torch.mul((dL / L_log_sum)[..., None], L_log_exp, out=dz_n)
+        dz_n.sub_(duniform / V)
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dhard
 
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device)
     # hard[n] = -z[n,target[n]] + L[n]   (N,)
@@ -186,7 +194,7 @@ _operator = Operator(
     "label_smoothing",
     label_smoothing_forward,
     label_smoothing_backward,
-    version="vbecd92bb",
+    version="va5c4182f",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float eps",),

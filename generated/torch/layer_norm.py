@@ -58,6 +58,7 @@ def layer_norm_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
+    share_of_C = torch.full((C,), 1 / C, dtype=dtype, device=device)
     rows = workspace.rows(N, C)
     r = workspace.empty((N,), dtype, device)
     xhat = workspace.empty((N, C), dtype, device)
@@ -65,19 +66,22 @@ def layer_norm_forward(
 
     def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        x_n = x[n]
+        xhat_n = xhat[n]
+        r_n = r[n]
         # mu[n] = mean(x[n,c], over=c)
-        mu = x[n].sum(dim=-1) / C
-        xc_part = torch.sub(x[n], mu[..., None], out=xhat[n])
-        xc_part_2 = xc_part.sum(dim=-1) / C
+        mu = x_n @ share_of_C
+        xc_part = torch.sub(x_n, mu[..., None], out=xhat_n)
+        xc_sum = xc_part @ share_of_C
         # xc[n,c] = -mu[n] + x[n,c]
         #     by Sum_c(-mu[n] + x[n,c]) = 0, subtracted once more
-        xc = torch.sub(xc_part, xc_part_2[..., None], out=xhat[n])
+        xc = torch.sub(xc_part, xc_sum[..., None], out=xhat_n)
         # r[n] = 1/sqrt(mean(xc[n,c]**2, over=c) + eps)
-        r[n] = 1 / torch.sqrt((xc * xc).sum(dim=1) / C + eps)
+        torch.rsqrt(torch.linalg.vector_norm(xc, dim=-1).square() / C + eps, out=r_n)
         # xhat[n,c] = r[n]*xc[n,c]
-        torch.mul(r[n][..., None], xc, out=xhat[n])
+        torch.mul(r_n[..., None], xc, out=xhat_n)
         # y[n,c] = gamma[c]*xhat[n,c] + beta[c]
-        torch.addcmul(beta, gamma, xhat[n], out=y[n])
+        torch.addcmul(beta, gamma, xhat_n, out=y[n])
 
     workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
     saved = (leading, types, C, N, gamma, r, xhat)
@@ -104,30 +108,32 @@ def layer_norm_backward(
     dtype = dy.dtype
     device = dy.device
     workspace = workspace or Workspace()
+    gamma_over_C = gamma / C
     rows = workspace.rows(N, C)
     dx = workspace.empty((N, C), dtype, device)
     parts = workspace.parts(N, rows, (), ())
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
     dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
 
-    def dxhat_block(room: Room, part: int, n: slice) -> None:
+    def dy_xhat_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        # dxhat[n,c] = gamma[c]*dy[n,c]
-        dxhat = torch.mul(gamma, dy[n], out=room(0, n, C))
-        dx_part = (dxhat * xhat[n]).sum(dim=1) / C
-        dx_part_2 = dxhat.sum(dim=-1) / C
-        # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n]
-        #     by dxc, dmu written in
-        torch.mul(dx_part[..., None], xhat[n], out=dx[n])
-        torch.sub(dxhat, dx[n], out=dx[n])
-        dx[n].sub_(dx_part_2[..., None])
-        torch.mul(r[n][..., None], dx[n], out=dx[n])
+        dy_n = dy[n]
+        xhat_n = xhat[n]
+        dx_n = dx[n]
+        dy_xhat = torch.mul(dy_n, xhat_n, out=dx_n)
         # dgamma[c] = Sum_n(dy[n,c]*xhat[n,c])
-        dgamma[part].add_((dy[n] * xhat[n]).sum(dim=0))
+        dgamma[part].add_(dy_xhat.sum(dim=0))
+        dx_sum = dy_xhat @ gamma_over_C
+        dx_sum_2 = dy_n @ gamma_over_C
+        # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n]
+        #     by dxc, dmu written in; dxhat[n,c] = gamma[c]*dy[n,c] written in
+        torch.addcmul((-dx_sum_2)[..., None], gamma, dy_n, out=dx_n)
+        torch.addcmul(dx_n, xhat_n, dx_sum[..., None], value=-1, out=dx_n)
+        dx_n.mul_(r[n][..., None])
         # dbeta[c] = Sum_n(dy[n,c])
-        dbeta[part].add_(dy[n].sum(dim=0))
+        dbeta[part].add_(dy_n.sum(dim=0))
 
-    workspace.sweep(dxhat_block, N, rows, (), (), C, dtype, device, parts=parts)
+    workspace.sweep(dy_xhat_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"]), cast(dbeta, types["beta"])
@@ -137,7 +143,7 @@ _operator = Operator(
     "layer_norm",
     layer_norm_forward,
     layer_norm_backward,
-    version="vff662de5",
+    version="v10b10e33",
     arrays=("x: N... C", "gamma: C", "beta: C"),
     outputs=("y: N... C",),
     options=("float eps",),

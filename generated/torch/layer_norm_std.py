@@ -46,6 +46,7 @@ def layer_norm_std_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
+    share_of_C = torch.full((C,), 1 / C, dtype=dtype, device=device)
     rows = workspace.rows(N, C)
     xc = workspace.empty((N, C), dtype, device)
     s = workspace.empty((N,), dtype, device)
@@ -53,16 +54,18 @@ def layer_norm_std_forward(
 
     def xc_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        xc_part_part = x[n].sum(dim=-1) / C
-        xc_part = torch.sub(x[n], xc_part_part[..., None], out=xc[n])
-        xc_part_2 = xc_part.sum(dim=-1) / C
+        x_n = x[n]
+        xc_n = xc[n]
+        xc_part_sum = x_n @ share_of_C
+        xc_part = torch.sub(x_n, xc_part_sum[..., None], out=xc_n)
+        xc_sum = xc_part @ share_of_C
         # xc[n,c] = -mean(x[n,c], over=c) + x[n,c]
         #     by Sum_c(-Sum_c_1(x[n,c_1])/C + x[n,c]) = 0, subtracted once more
-        torch.sub(xc_part, xc_part_2[..., None], out=xc[n])
+        torch.sub(xc_part, xc_sum[..., None], out=xc_n)
         # s[n] = sqrt(mean(xc[n,c]**2, over=c))
-        s[n] = torch.sqrt((xc[n] * xc[n]).sum(dim=1)) / math.sqrt(C)
+        s[n] = torch.linalg.vector_norm(xc_n, dim=-1) / math.sqrt(C)
         # y[n,c] = xc[n,c]/(s[n] + eps)
-        torch.div(xc[n], (s[n] + eps)[..., None], out=y[n])
+        torch.div(xc_n, (s[n] + eps)[..., None], out=y[n])
 
     workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
     saved = (leading, types, C, N, eps, xc, s, y)
@@ -87,25 +90,29 @@ def layer_norm_std_backward(
     dtype = dy.dtype
     device = dy.device
     workspace = workspace or Workspace()
+    share_of_C = torch.full((C,), 1 / C, dtype=dtype, device=device)
     rows = workspace.rows(N, C)
     dx = workspace.empty((N, C), dtype, device)
 
     def dx_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dx_sum = (xc[n] * xc[n]).sum(dim=1)
-        dx_part = (dy[n] * y[n]).sum(dim=1) * torch.where(
-            dx_sum != 0, 1 / torch.sqrt(torch.where(dx_sum != 0, dx_sum, 1)), 0
+        xc_n = xc[n]
+        dy_n = dy[n]
+        dx_n = dx[n]
+        dx_sum = torch.linalg.vector_norm(xc_n, dim=-1).square()
+        dx_part_2 = torch.mul(dy_n, y[n], out=room(0, n, C))
+        dx_part = dx_part_2.sum(dim=-1) * torch.where(
+            dx_sum != 0, torch.rsqrt(torch.where(dx_sum != 0, dx_sum, 1)), 0
         ) / math.sqrt(C)
-        dx_part_2 = dy[n].sum(dim=-1) / C
+        dx_sum_2 = dy_n @ share_of_C
         # dx[n,c_1] = (-Sum_c(dy[n,c])/C -
         #     xc[n,c_1]*Sum_c_2(dy[n,c_2]*y[n,c_2])/(sqrt(C)*sqrt(Sum_c_2(xc[n,c_2]**2))) + dy[n,c_1])/(s[n] +
         #     eps)
         #     by dxc written in; Sum_c_1(dy[n,c_1]*y[n,c_1])*Sum_c(xc[n,c])/((s[n] +
         #     eps)*sqrt(Sum_c_2(xc[n,c_2]**2))) = 0
-        torch.mul(dx_part[..., None], xc[n], out=dx[n])
-        torch.sub(dy[n], dx[n], out=dx[n])
-        dx[n].sub_(dx_part_2[..., None])
-        dx[n].div_((s[n] + eps)[..., None])
+        torch.addcmul(dy_n, xc_n, dx_part[..., None], value=-1, out=dx_n)
+        dx_n.sub_(dx_sum_2[..., None])
+        dx_n.div_((s[n] + eps)[..., None])
 
     workspace.sweep(dx_block, N, rows, (), (), C, dtype, device)
     return restore(dx, leading, types["x"]),
@@ -115,7 +122,7 @@ _operator = Operator(
     "layer_norm_std",
     layer_norm_std_forward,
     layer_norm_std_backward,
-    version="v239844c8",
+    version="vf1af5c95",
     arrays=("x: N... C",),
     outputs=("y: N... C",),
     options=("float eps",),

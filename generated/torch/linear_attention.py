@@ -66,13 +66,15 @@ def linear_attention_forward(
 
     def phi_k_block(room: Room, part: int, n: slice, j: slice) -> None:
         """The rows j of a block, for some n."""
+        phi_k_n_j = phi_k[n, j]
+        K_n_j = K[n, j]
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
-        phi_k[n, j].copy_(torch.where(K[n, j] > 0, K[n, j] + 1, torch.exp(torch.where(K[n, j] <= 0, K[n, j], 1))))
+        phi_k_n_j.copy_(torch.where(K_n_j > 0, K_n_j + 1, torch.exp(torch.where(K_n_j <= 0, K_n_j, 1))))
         # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])
-        S[part, n].baddbmm_(phi_k[n, j].swapaxes(-1, -2), V[n, j])
+        S[part, n].baddbmm_(phi_k_n_j.swapaxes(-1, -2), V[n, j])
         # z[n,a] = Sum_j(phi_k[n,j,a])
         z_block = room(0, n, d_k)
-        z_block.copy_(phi_k[n, j].sum(dim=1))
+        z_block.copy_(phi_k_n_j.sum(dim=1))
         z[part, n].add_(z_block)
 
     workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
@@ -85,15 +87,16 @@ def linear_attention_forward(
 
     def phi_q_block(room: Room, part: int, n_2: slice, i: slice) -> None:
         """The rows i of a block, for some n_2."""
+        phi_q_n_2_i = phi_q[n_2, i]
+        Q_n_2_i = Q[n_2, i]
+        O_n_2_i = O[n_2, i]
         # phi_q[n,i,a] = where(Q[n,i,a] > 0, 1 + Q[n,i,a], exp(Q[n,i,a]))
-        phi_q[n_2, i].copy_(
-            torch.where(Q[n_2, i] > 0, Q[n_2, i] + 1, torch.exp(torch.where(Q[n_2, i] <= 0, Q[n_2, i], 1)))
-        )
+        phi_q_n_2_i.copy_(torch.where(Q_n_2_i > 0, Q_n_2_i + 1, torch.exp(torch.where(Q_n_2_i <= 0, Q_n_2_i, 1))))
         # norm[n,i] = Sum_a(z[n,a]*phi_q[n,i,a])
-        norm[n_2, i] = torch.einsum("nia,na->ni", phi_q[n_2, i], z[n_2])
+        norm[n_2, i] = torch.einsum("nia,na->ni", phi_q_n_2_i, z[n_2])
         # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
-        torch.bmm(phi_q[n_2, i], S[n_2], out=O[n_2, i])
-        O[n_2, i].div_(norm[n_2, i][..., None])
+        torch.bmm(phi_q_n_2_i, S[n_2], out=O_n_2_i)
+        O_n_2_i.div_(norm[n_2, i][..., None])
 
     workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, S, z, norm, O)
@@ -128,32 +131,35 @@ def linear_attention_backward(
 
     def dQ_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        dO_n_i = dO[n, i]
+        norm_n_i = norm[n, i]
+        phi_q_n_i = phi_q[n, i]
+        dQ_n_i = dQ[n, i]
+        Q_n_i = Q[n, i]
         # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
-        dnorm = -((O[n, i] * dO[n, i]).sum(dim=2) / norm[n, i])
+        dnorm = -((O[n, i] * dO_n_i).sum(dim=2) / norm_n_i)
         # dz[n,a] = Sum_i(dnorm[n,i]*phi_q[n,i,a])
         dz_block = room(0, n, d_k)
-        dz_block.copy_(torch.einsum("nia,ni->na", phi_q[n, i], dnorm))
+        dz_block.copy_(torch.einsum("nia,ni->na", phi_q_n_i, dnorm))
         dz[part, n].add_(dz_block)
-        dS_part = torch.mul((1 / norm[n, i])[..., None], dO[n, i], out=room(0, n, i, d_v))
+        dS_part = torch.mul((1 / norm_n_i)[..., None], dO_n_i, out=room(0, n, i, d_v))
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
-        dS[part, n].baddbmm_(phi_q[n, i].swapaxes(-1, -2), dS_part)
+        dS[part, n].baddbmm_(phi_q_n_i.swapaxes(-1, -2), dS_part)
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
         #     by dphi_q written in
-        torch.bmm(dO[n, i], S[n].swapaxes(-1, -2), out=dQ[n, i])
-        dQ[n, i].div_(norm[n, i][..., None])
+        torch.bmm(dO_n_i, S[n].swapaxes(-1, -2), out=dQ_n_i)
+        dQ_n_i.div_(norm_n_i[..., None])
+        torch.addcmul(dQ_n_i, z[n][:, None], dnorm[..., None], out=dQ_n_i)
         part_part = room(2, n, i, d_k)
-        part_part.copy_(dnorm[..., None] * z[n][:, None])
-        dQ[n, i].add_(part_part)
-        part_part_2 = room(3, n, i, d_k)
-        part_part_2.copy_(Q[n, i])
-        part_part_2.masked_fill_(Q[n, i] > 0, -math.inf)
-        torch.exp(part_part_2, out=part_part_2)
-        part_part_2_part = room(4, n, i, d_k)
-        part_part_2_part.fill_(1)
-        part_part_2_part.masked_fill_(Q[n, i] <= 0, 0)
-        part_part_2.add_(part_part_2_part)
-        dQ[n, i].mul_(part_part_2)
+        part_part.copy_(Q_n_i)
+        part_part.masked_fill_(Q_n_i > 0, -math.inf)
+        torch.exp(part_part, out=part_part)
+        part_part_part = room(3, n, i, d_k)
+        part_part_part.fill_(1)
+        part_part_part.masked_fill_(Q_n_i <= 0, 0)
+        part_part.add_(part_part_part)
+        dQ_n_i.mul_(part_part)
 
     workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dz = dz[0] if parts == 1 else dz.sum(dim=0)
@@ -164,19 +170,22 @@ def linear_attention_backward(
 
     def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
         """The rows j of a block, for some n_2."""
+        dK_n_2_j = dK[n_2, j]
+        K_n_2_j = K[n_2, j]
+        dS_n_2 = dS[n_2]
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
         #     by dphi_k written in
-        dK[n_2, j].copy_(K[n_2, j])
-        dK[n_2, j].masked_fill_(K[n_2, j] > 0, -math.inf)
-        torch.exp(dK[n_2, j], out=dK[n_2, j])
+        dK_n_2_j.copy_(K_n_2_j)
+        dK_n_2_j.masked_fill_(K_n_2_j > 0, -math.inf)
+        torch.exp(dK_n_2_j, out=dK_n_2_j)
         part_part = room(0, n_2, j, d_k)
         part_part.fill_(1)
-        part_part.masked_fill_(K[n_2, j] <= 0, 0)
-        dK[n_2, j].add_(part_part)
-        part_part_2 = torch.baddbmm(dz[n_2][:, None], V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
-        dK[n_2, j].mul_(part_part_2)
+        part_part.masked_fill_(K_n_2_j <= 0, 0)
+        dK_n_2_j.add_(part_part)
+        part_part_2 = torch.baddbmm(dz[n_2][:, None], V[n_2, j], dS_n_2.swapaxes(-1, -2), out=room(1, n_2, j, d_k))
+        dK_n_2_j.mul_(part_part_2)
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
-        torch.bmm(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
+        torch.bmm(phi_k[n_2, j], dS_n_2, out=dV[n_2, j])
 
     workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -219,13 +228,15 @@ def linear_attention_lean_forward(
 
     def phi_k_block(room: Room, part: int, n: slice, j: slice) -> None:
         """The rows j of a block, for some n."""
+        phi_k_n_j = phi_k[n, j]
+        K_n_j = K[n, j]
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
-        phi_k[n, j].copy_(torch.where(K[n, j] > 0, K[n, j] + 1, torch.exp(torch.where(K[n, j] <= 0, K[n, j], 1))))
+        phi_k_n_j.copy_(torch.where(K_n_j > 0, K_n_j + 1, torch.exp(torch.where(K_n_j <= 0, K_n_j, 1))))
         # S[n,a,c] = Sum_j(V[n,j,c]*phi_k[n,j,a])
-        S[part, n].baddbmm_(phi_k[n, j].swapaxes(-1, -2), V[n, j])
+        S[part, n].baddbmm_(phi_k_n_j.swapaxes(-1, -2), V[n, j])
         # z[n,a] = Sum_j(phi_k[n,j,a])
         z_block = room(0, n, d_k)
-        z_block.copy_(phi_k[n, j].sum(dim=1))
+        z_block.copy_(phi_k_n_j.sum(dim=1))
         z[part, n].add_(z_block)
 
     workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
@@ -238,15 +249,16 @@ def linear_attention_lean_forward(
 
     def phi_q_block(room: Room, part: int, n_2: slice, i: slice) -> None:
         """The rows i of a block, for some n_2."""
+        phi_q_n_2_i = phi_q[n_2, i]
+        Q_n_2_i = Q[n_2, i]
+        O_n_2_i = O[n_2, i]
         # phi_q[n,i,a] = where(Q[n,i,a] > 0, 1 + Q[n,i,a], exp(Q[n,i,a]))
-        phi_q[n_2, i].copy_(
-            torch.where(Q[n_2, i] > 0, Q[n_2, i] + 1, torch.exp(torch.where(Q[n_2, i] <= 0, Q[n_2, i], 1)))
-        )
+        phi_q_n_2_i.copy_(torch.where(Q_n_2_i > 0, Q_n_2_i + 1, torch.exp(torch.where(Q_n_2_i <= 0, Q_n_2_i, 1))))
         # norm[n,i] = Sum_a(z[n,a]*phi_q[n,i,a])
-        norm[n_2, i] = torch.einsum("nia,na->ni", phi_q[n_2, i], z[n_2])
+        norm[n_2, i] = torch.einsum("nia,na->ni", phi_q_n_2_i, z[n_2])
         # O[n,i,c] = Sum_a(S[n,a,c]*phi_q[n,i,a])/norm[n,i]
-        torch.bmm(phi_q[n_2, i], S[n_2], out=O[n_2, i])
-        O[n_2, i].div_(norm[n_2, i][..., None])
+        torch.bmm(phi_q_n_2_i, S[n_2], out=O_n_2_i)
+        O_n_2_i.div_(norm[n_2, i][..., None])
 
     workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, z, norm, O)
@@ -283,32 +295,35 @@ def linear_attention_lean_backward(
 
     def dQ_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        dO_n_i = dO[n, i]
+        norm_n_i = norm[n, i]
+        phi_q_n_i = phi_q[n, i]
+        dQ_n_i = dQ[n, i]
+        Q_n_i = Q[n, i]
         # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
-        dnorm = -((O[n, i] * dO[n, i]).sum(dim=2) / norm[n, i])
+        dnorm = -((O[n, i] * dO_n_i).sum(dim=2) / norm_n_i)
         # dz[n,a] = Sum_i(dnorm[n,i]*phi_q[n,i,a])
         dz_block = room(0, n, d_k)
-        dz_block.copy_(torch.einsum("nia,ni->na", phi_q[n, i], dnorm))
+        dz_block.copy_(torch.einsum("nia,ni->na", phi_q_n_i, dnorm))
         dz[part, n].add_(dz_block)
-        dS_part = torch.mul((1 / norm[n, i])[..., None], dO[n, i], out=room(0, n, i, d_v))
+        dS_part = torch.mul((1 / norm_n_i)[..., None], dO_n_i, out=room(0, n, i, d_v))
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
-        dS[part, n].baddbmm_(phi_q[n, i].swapaxes(-1, -2), dS_part)
+        dS[part, n].baddbmm_(phi_q_n_i.swapaxes(-1, -2), dS_part)
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
         #     by dphi_q written in
-        torch.bmm(dO[n, i], S[n].swapaxes(-1, -2), out=dQ[n, i])
-        dQ[n, i].div_(norm[n, i][..., None])
+        torch.bmm(dO_n_i, S[n].swapaxes(-1, -2), out=dQ_n_i)
+        dQ_n_i.div_(norm_n_i[..., None])
+        torch.addcmul(dQ_n_i, z[n][:, None], dnorm[..., None], out=dQ_n_i)
         part_part = room(2, n, i, d_k)
-        part_part.copy_(dnorm[..., None] * z[n][:, None])
-        dQ[n, i].add_(part_part)
-        part_part_2 = room(3, n, i, d_k)
-        part_part_2.copy_(Q[n, i])
-        part_part_2.masked_fill_(Q[n, i] > 0, -math.inf)
-        torch.exp(part_part_2, out=part_part_2)
-        part_part_2_part = room(4, n, i, d_k)
-        part_part_2_part.fill_(1)
-        part_part_2_part.masked_fill_(Q[n, i] <= 0, 0)
-        part_part_2.add_(part_part_2_part)
-        dQ[n, i].mul_(part_part_2)
+        part_part.copy_(Q_n_i)
+        part_part.masked_fill_(Q_n_i > 0, -math.inf)
+        torch.exp(part_part, out=part_part)
+        part_part_part = room(3, n, i, d_k)
+        part_part_part.fill_(1)
+        part_part_part.masked_fill_(Q_n_i <= 0, 0)
+        part_part.add_(part_part_part)
+        dQ_n_i.mul_(part_part)
 
     workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dz = dz[0] if parts == 1 else dz.sum(dim=0)
@@ -319,19 +334,22 @@ def linear_attention_lean_backward(
 
     def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
         """The rows j of a block, for some n_2."""
+        dK_n_2_j = dK[n_2, j]
+        K_n_2_j = K[n_2, j]
+        dS_n_2 = dS[n_2]
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
         #     by dphi_k written in
-        dK[n_2, j].copy_(K[n_2, j])
-        dK[n_2, j].masked_fill_(K[n_2, j] > 0, -math.inf)
-        torch.exp(dK[n_2, j], out=dK[n_2, j])
+        dK_n_2_j.copy_(K_n_2_j)
+        dK_n_2_j.masked_fill_(K_n_2_j > 0, -math.inf)
+        torch.exp(dK_n_2_j, out=dK_n_2_j)
         part_part = room(0, n_2, j, d_k)
         part_part.fill_(1)
-        part_part.masked_fill_(K[n_2, j] <= 0, 0)
-        dK[n_2, j].add_(part_part)
-        part_part_2 = torch.baddbmm(dz[n_2][:, None], V[n_2, j], dS[n_2].swapaxes(-1, -2), out=room(1, n_2, j, d_k))
-        dK[n_2, j].mul_(part_part_2)
+        part_part.masked_fill_(K_n_2_j <= 0, 0)
+        dK_n_2_j.add_(part_part)
+        part_part_2 = torch.baddbmm(dz[n_2][:, None], V[n_2, j], dS_n_2.swapaxes(-1, -2), out=room(1, n_2, j, d_k))
+        dK_n_2_j.mul_(part_part_2)
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
-        torch.bmm(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
+        torch.bmm(phi_k[n_2, j], dS_n_2, out=dV[n_2, j])
 
     workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -341,7 +359,7 @@ _operator = Operator(
     "linear_attention",
     linear_attention_forward,
     linear_attention_backward,
-    version="vabe495aa",
+    version="v83aaa7bc",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "S", "z", "norm", "O"),
@@ -370,7 +388,7 @@ _lean_operator = Operator(
     "linear_attention_lean",
     linear_attention_lean_forward,
     linear_attention_lean_backward,
-    version="vce08cfd9",
+    version="v7c435b0d",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "z", "norm", "O"),

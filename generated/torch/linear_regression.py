@@ -45,9 +45,9 @@ def linear_regression_forward(
     (N,) = bound.sizes("N")
     types = bound.types
     # e[n] = -y[n] + Sum_c(w[c]*X[n,c])   (N,)
-    e = torch.einsum("nc,c->n", X, w) - y
+    e = X @ w - y
     # loss = Sum_n(e[n]**2)/(2*N) + ridge*Sum_c(w[c]**2)/2
-    loss = 0.5 / N * (e * e).sum(dim=0) + 0.5 * ridge * (w * w).sum(dim=0)
+    loss = 0.5 / N * (e @ e) + 0.5 * ridge * (w @ w)
     saved = (types, N, ridge, X, w, e)
     return cast(loss, bound.type), saved
 
@@ -66,7 +66,7 @@ def linear_regression_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch
     dloss = incoming("linear_regression_backward", "dloss", dloss, None, (), like=X)
     # dw[c] = (Sum_n(e[n]*X[n,c])/N + w[c]*ridge)*dloss   (C,)
     #     by de written in
-    dw = dloss * (torch.einsum("nc,n->c", X, e) / N + ridge * w)
+    dw = dloss * (X.T @ e / N + ridge * w)
     return cast(dw, types["w"]),
 
 
@@ -95,12 +95,12 @@ def linear_regression_value_and_gradient(
     X, w, y = bound.arrays
     (N,) = bound.sizes("N")
     # e[n] = -y[n] + Sum_c(w[c]*X[n,c])   (N,)
-    e = torch.einsum("nc,c->n", X, w) - y
+    e = X @ w - y
     # loss = Sum_n(e[n]**2)/(2*N) + ridge*Sum_c(w[c]**2)/2
-    loss = 0.5 / N * (e * e).sum(dim=0) + 0.5 * ridge * (w * w).sum(dim=0)
+    loss = 0.5 / N * (e @ e) + 0.5 * ridge * (w @ w)
     # dw[c] = (Sum_n(e[n]*X[n,c])/N + w[c]*ridge)*dloss   (C,)
     #     by de written in
-    dw = torch.einsum("nc,n->c", X, e) / N + ridge * w
+    dw = X.T @ e / N + ridge * w
     return cast(loss, bound.type), cast(dw, bound.type)
 
 
@@ -108,7 +108,7 @@ _operator = Operator(
     "linear_regression",
     linear_regression_forward,
     linear_regression_backward,
-    version="v0ab7b8fb",
+    version="v4abf6366",
     arrays=("X: N C", "w: C", "y: N"),
     outputs=("loss:",),
     options=("float ridge",),

@@ -40,12 +40,14 @@ def log_softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) 
 
     def y_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        y_part_top = largest(z[n], -1)
-        y_part = torch.sub(z[n], y_part_top[..., None], out=y[n])
+        z_n = z[n]
+        y_n = y[n]
+        y_part_top = largest(z_n, -1)
+        y_part = torch.sub(z_n, y_part_top[..., None], out=y_n)
         y_exp = torch.exp(y_part, out=room(0, n, V))
         y_part_2 = torch.log(torch.clamp(y_exp.sum(dim=-1), min=1))
         # y[n,v] = log_softmax(z[n,v], over=v)
-        torch.sub(y_part, y_part_2[..., None], out=y[n])
+        torch.sub(y_part, y_part_2[..., None], out=y_n)
 
     workspace.sweep(y_part_block, N, rows, (), (), V, dtype, device)
     saved = (leading, types, N, V, y)
@@ -75,11 +77,13 @@ def log_softmax_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dz_sum = dy[n].sum(dim=-1)
+        dy_n = dy[n]
+        dz_n = dz[n]
+        dz_sum = dy_n.sum(dim=-1)
         # dz[n,v_1] = -Sum_v(dy[n,v])*exp(z[n,v_1])/Sum_v(exp(z[n,v])) + dy[n,v_1]
-        torch.exp(y[n], out=dz[n])
-        torch.mul(dz_sum[..., None], dz[n], out=dz[n])
-        torch.sub(dy[n], dz[n], out=dz[n])
+        torch.exp(y[n], out=dz_n)
+        dz_n.mul_(dz_sum[..., None])
+        torch.sub(dy_n, dz_n, out=dz_n)
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -89,7 +93,7 @@ _operator = Operator(
     "log_softmax",
     log_softmax_forward,
     log_softmax_backward,
-    version="vaad0ce47",
+    version="v584bd53c",
     arrays=("z: N... V",),
     outputs=("y: N... V",),
     saved=("leading", "types", "N", "V", "y"),

@@ -34,9 +34,9 @@ def logistic_forward(X: torch.Tensor, y: torch.Tensor, theta: torch.Tensor) -> t
     dtype = X.dtype
     device = X.device
     # u[i] = Sum_a(theta[a]*X[i,a])   (N,)
-    u = torch.einsum("ia,a->i", X, theta)
+    u = X @ theta
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
-    loss = torch.logaddexp(u, torch.zeros((), dtype=dtype, device=device)).sum(dim=-1) - (u * y).sum(dim=0)
+    loss = torch.logaddexp(u, torch.zeros((), dtype=dtype, device=device)).sum(dim=-1) - y @ u
     saved = (types, X, y, u)
     return cast(loss, bound.type), saved
 
@@ -56,7 +56,7 @@ def logistic_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, 
     # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
     du = dloss * (expit(u) - y)
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
-    dtheta = torch.einsum("ia,i->a", X, du)
+    dtheta = X.T @ du
     return cast(dtheta, types["theta"]),
 
 
@@ -79,13 +79,13 @@ def logistic_value_and_gradient(
     dtype = X.dtype
     device = X.device
     # u[i] = Sum_a(theta[a]*X[i,a])   (N,)
-    u = torch.einsum("ia,a->i", X, theta)
+    u = X @ theta
     # loss = Sum_i(-u[i]*y[i] + log(1 + exp(u[i])))
-    loss = torch.logaddexp(u, torch.zeros((), dtype=dtype, device=device)).sum(dim=-1) - (u * y).sum(dim=0)
+    loss = torch.logaddexp(u, torch.zeros((), dtype=dtype, device=device)).sum(dim=-1) - y @ u
     # du[i] = (-y[i] + exp(u[i])/(1 + exp(u[i])))*dloss   (N,)
     du = expit(u) - y
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
-    dtheta = torch.einsum("ia,i->a", X, du)
+    dtheta = X.T @ du
     return cast(loss, bound.type), cast(dtheta, bound.type)
 
 
@@ -93,7 +93,7 @@ _operator = Operator(
     "logistic",
     logistic_forward,
     logistic_backward,
-    version="vf891a26c",
+    version="v93b20b2a",
     arrays=("X: N d", "y: N", "theta: d"),
     outputs=("loss:",),
     saved=("types", "X", "y", "u"),

@@ -43,18 +43,19 @@ def logistic_hessian_forward(
 
     def H_block(room: Room, part: int, r: slice) -> None:
         """The rows r of a block."""
+        X_r = X[r]
         # u[r,i] = Sum_a(theta[r,a]*X[r,i,a])
         u = room(0, r, N)
-        u.copy_(torch.einsum("ria,ra->ri", X[r], theta[r]))
+        u.copy_(torch.einsum("ria,ra->ri", X_r, theta[r]))
         # s[r,i] = 1/(1 + exp(-u[r,i]))
         s = room(0, r, N)
         expit(u, out=s)
         H_part_2 = room(1, r, N)
         H_part_2.copy_(1 - s)
         H_part_2.mul_(s)
-        H_part = torch.mul(H_part_2[..., None], X[r], out=room(0, r, N, d))
+        H_part = torch.mul(H_part_2[..., None], X_r, out=room(0, r, N, d))
         # H[r,a,b] = Sum_i((1 - s[r,i])*s[r,i]*X[r,i,a]*X[r,i,b])
-        torch.bmm(H_part.swapaxes(-1, -2), X[r], out=H[r])
+        torch.bmm(H_part.swapaxes(-1, -2), X_r, out=H[r])
 
     workspace.sweep(H_block, B, rows, (), (), N * d, dtype, device)
     return restore(H, leading, bound.type)
@@ -63,7 +64,7 @@ def logistic_hessian_forward(
 _operator = Operator(
     "logistic_hessian",
     logistic_hessian_forward,
-    version="vcdaf4921",
+    version="v4833abd9",
     arrays=("X: B... N d", "theta: B... d"),
     outputs=("H: B... d d",),
     independent=(True, False),

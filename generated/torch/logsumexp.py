@@ -45,11 +45,12 @@ def logsumexp_forward(z: torch.Tensor, *, workspace: Workspace | None = None) ->
 
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
         # L[n] = logsumexp(z[n,i], over=i) = L_top + L_log
-        L_top[n] = z[n].amax(dim=-1)
-        L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
+        L_top[n] = z_n.amax(dim=-1)
+        L_log_exp = torch.sub(z_n, L_top[n][..., None], out=room(0, n, V))
         torch.exp(L_log_exp, out=L_log_exp)
-        L_log[n] = torch.log(L_log_exp.sum(dim=-1))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[n])
 
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device)
     # L[n] = logsumexp(z[n,i], over=i)   (N,)
@@ -81,10 +82,11 @@ def logsumexp_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
         # dz[n,i] = dL[n]*exp(z[n,i])/Sum_i_2(exp(z[n,i_2]))
-        torch.sub(z[n], L_top[n][..., None], out=dz[n])
-        torch.exp(dz[n], out=dz[n])
-        torch.mul((dL[n] * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
+        torch.sub(z[n], L_top[n][..., None], out=dz_n)
+        torch.exp(dz_n, out=dz_n)
+        dz_n.mul_((dL[n] * torch.exp(-L_log[n]))[..., None])
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -94,7 +96,7 @@ _operator = Operator(
     "logsumexp",
     logsumexp_forward,
     logsumexp_backward,
-    version="v507a6b0f",
+    version="v10284e9c",
     arrays=("z: N... V",),
     outputs=("L: N...",),
     saved=("leading", "types", "N", "V", "z", "L_top", "L_log"),

@@ -38,7 +38,7 @@ def mean_squared_error_forward(y: torch.Tensor, t: torch.Tensor) -> tuple[torch.
     types = bound.types
     loss_part = y - t
     # loss = mean((-t[n] + y[n])**2, over=n)
-    loss = (loss_part * loss_part).sum(dim=0) / N
+    loss = loss_part @ loss_part / N
     saved = (leading, types, N, y, t)
     return cast(loss, bound.type), saved
 
@@ -89,7 +89,7 @@ def mean_squared_error_value_and_gradient(
     leading = bound.leading
     loss_part = y - t
     # loss = mean((-t[n] + y[n])**2, over=n)
-    loss = (loss_part * loss_part).sum(dim=0) / N
+    loss = loss_part @ loss_part / N
     # dy[n] = 2*(-t[n] + y[n])*dloss/N   (N,)
     dy = 2 / N * loss_part
     # dt[n] = -2*(-t[n] + y[n])*dloss/N   (N,)
@@ -101,7 +101,7 @@ _operator = Operator(
     "mean_squared_error",
     mean_squared_error_forward,
     mean_squared_error_backward,
-    version="va8c2525a",
+    version="vc0d4ce65",
     arrays=("y: N...", "t: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "y", "t"),

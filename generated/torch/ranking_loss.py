@@ -70,7 +70,7 @@ def ranking_loss_forward(
             Z_top_masked, torch.clamp(Z_top[q], min=torch.finfo(dtype).min)[..., None], out=room(0, q, M)
         )
         torch.exp(Z_log_exp, out=Z_log_exp)
-        Z_log[q] = torch.log(torch.clamp(Z_log_exp.sum(dim=-1), min=1))
+        torch.log(torch.clamp(Z_log_exp.sum(dim=-1), min=1), out=Z_log[q])
 
     workspace.sweep(Z_top_masked_block, N, rows, (), (), M, dtype, device)
     # L[q] = -s[q,target[q]]/tau + Z[q]   (N,)
@@ -105,35 +105,38 @@ def ranking_loss_backward(
 
     def ds_part_block(room: Room, part: int, q: slice) -> None:
         """The rows q of a block."""
+        dL_q = dL[q]
+        s_q = s[q]
+        ds_q = ds[q]
+        target_q = target[q]
+        valid_q = valid[q]
+        Z_log_q = Z_log[q]
         # dZ[q] = dL[q]
-        dZ = dL[q]
-        ds_part = torch.div(s[q], tau, out=room(0, q, M))
+        dZ = dL_q
+        ds_part = torch.div(s_q, tau, out=ds_q)
         ds_part.sub_(torch.clamp(Z_top[q], min=torch.finfo(dtype).min)[..., None])
-        # ds[q,m] = -dL[q]*[m = target[q]]/tau + dZ[q]*[Eq(m, target[q]) | (valid[q,m] >
-        #     0)]*exp(s[q,m]/tau)/(tau*Sum_m_2([Eq(m_2, target[q]) | (valid[q,m_2] > 0)]*exp(s[q,m_2]/tau)))
-        ds[q].copy_(ds_part)
-        ds[q].masked_fill_(~((target[q][..., None] == torch.arange(M, device=device)) | (valid[q] > 0)), -math.inf)
-        torch.exp(ds[q], out=ds[q])
-        torch.mul((dZ * torch.exp(-Z_log[q]))[..., None], ds[q], out=ds[q])
-        ds[q].div_(tau)
-        ds[q][torch.arange(q.stop - q.start, device=device), target[q]] -= dL[q] / tau
-        dtau_masked = room(1, M, q)
-        dtau_masked.copy_(s[q].T)
-        dtau_masked.masked_fill_(s[q].T == -math.inf, 0)
-        dtau_masked.masked_fill_(~((torch.arange(M, device=device)[:, None] == target[q]) | (valid[q].T > 0)), 0)
-        dtau_exp = torch.sub(ds_part.T, Z_log[q], out=room(2, M, q))
-        dtau_exp.masked_fill_(~((torch.arange(M, device=device)[:, None] == target[q]) | (valid[q].T > 0)), -math.inf)
-        torch.exp(dtau_exp, out=dtau_exp)
-        dtau_sum = (dtau_masked * dtau_exp).sum(dim=0)
+        dtau_part = room(0, M, q)
+        dtau_part.copy_(s_q.T)
+        dtau_part.masked_fill_(s_q.T == -math.inf, 0)
+        dtau_part.masked_fill_(~((torch.arange(M, device=device)[:, None] == target_q) | (valid_q.T > 0)), 0)
+        dtau_part_part = torch.sub(ds_part.T, Z_log_q, out=room(1, M, q))
+        dtau_part_part.masked_fill_(
+            ~((torch.arange(M, device=device)[:, None] == target_q) | (valid_q.T > 0)), -math.inf
+        )
+        torch.exp(dtau_part_part, out=dtau_part_part)
+        dtau_part.mul_(dtau_part_part)
+        dtau_sum = dtau_part.sum(dim=0)
         # dtau = Sum_q(dL[q]*s[q,target[q]])/tau**2 - Sum_q(dZ[q]*Sum_m(s[q,m]*[Eq(m, target[q]) | (valid[q,m] >
         #     0)]*exp(s[q,m]/tau))/Sum_m([Eq(m, target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau)))/tau**2
-        dtau[part].add_(
-            (
-                (
-                    dL[q] * s[torch.arange(q.start, q.stop, device=device), target[q]]
-                ).sum(dim=0) - (dZ * dtau_sum).sum(dim=0)
-            ) / tau**2
-        )
+        dtau[part].add_((s[torch.arange(q.start, q.stop, device=device), target_q] @ dL_q - dtau_sum @ dZ) / tau**2)
+        # ds[q,m] = -dL[q]*[m = target[q]]/tau + dZ[q]*[Eq(m, target[q]) | (valid[q,m] >
+        #     0)]*exp(s[q,m]/tau)/(tau*Sum_m_2([Eq(m_2, target[q]) | (valid[q,m_2] > 0)]*exp(s[q,m_2]/tau)))
+        ds[q] = ds_part
+        ds_q.masked_fill_(~((target_q[..., None] == torch.arange(M, device=device)) | (valid_q > 0)), -math.inf)
+        torch.exp(ds_q, out=ds_q)
+        ds_q.mul_((dZ * torch.exp(-Z_log_q))[..., None])
+        ds_q.div_(tau)
+        ds_q[torch.arange(q.stop - q.start, device=device), target_q] -= dL_q / tau
 
     workspace.sweep(ds_part_block, N, rows, (), (), M, dtype, device, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
@@ -144,7 +147,7 @@ _operator = Operator(
     "ranking_loss",
     ranking_loss_forward,
     ranking_loss_backward,
-    version="v7cb2aa66",
+    version="v07ef59bb",
     arrays=("s: N... M", "target: N...", "valid: N... M"),
     outputs=("L: N...",),
     options=("Tensor tau",),

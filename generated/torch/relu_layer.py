@@ -66,12 +66,14 @@ def relu_layer_forward(
 
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
+        z_row = z[row]
+        hidden_row = hidden[row]
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
-        torch.addmm(b_1, x[row], W_1.T, out=z[row])
+        torch.addmm(b_1, x[row], W_1.T, out=z_row)
         # hidden[row,i] = Max(0, z[row,i])
-        hidden[row].copy_(torch.where(z[row] <= 0, 0, z[row]))
+        hidden_row.copy_(torch.where(z_row <= 0, 0, z_row))
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
-        torch.addmm(b_2, hidden[row], W_2.T, out=y[row])
+        torch.addmm(b_2, hidden_row, W_2.T, out=y[row])
 
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device)
     saved = (leading, types, C_in, C_out, Hidden, N, x, W_1, W_2, z, hidden)
@@ -111,8 +113,9 @@ def relu_layer_backward(
 
     def dhidden_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
+        dy_row = dy[row]
         # dhidden[row,i] = Sum_o(W_2[o,i]*dy[row,o])
-        dhidden = torch.mm(dy[row], W_2, out=room(0, row, Hidden))
+        dhidden = torch.mm(dy_row, W_2, out=room(0, row, Hidden))
         # dz[row,i] = dhidden[row,i]*[0 < z[row,i]]
         dz = dhidden
         dz.masked_fill_(z[row] <= 0, 0)
@@ -123,7 +126,7 @@ def relu_layer_backward(
         # db_1[i] = Sum_row(dz[row,i])
         db_1[part].add_(dz.sum(dim=0))
         # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
-        dW_2[part].addmm_(dy[row].T, hidden[row])
+        dW_2[part].addmm_(dy_row.T, hidden[row])
 
     workspace.sweep(dhidden_block, N, rows, (), (), Hidden, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -227,24 +230,26 @@ def relu_layer_lean_backward(
 
     def z_block(room: Room, part: int, row: slice) -> None:
         """The rows row of a block."""
+        x_row = x[row]
+        dy_row = dy[row]
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
-        z = torch.addmm(b_1, x[row], W_1.T, out=room(0, row, Hidden))
+        z = torch.addmm(b_1, x_row, W_1.T, out=room(0, row, Hidden))
         # hidden[row,i] = Max(0, z[row,i])
         hidden = room(1, row, Hidden)
         hidden.copy_(torch.where(z <= 0, 0, z))
         # dhidden[row,i] = Sum_o(W_2[o,i]*dy[row,o])
-        dhidden = torch.mm(dy[row], W_2, out=room(2, row, Hidden))
+        dhidden = torch.mm(dy_row, W_2, out=room(2, row, Hidden))
         # dz[row,i] = dhidden[row,i]*[0 < z[row,i]]
         dz = dhidden
         dz.masked_fill_(z <= 0, 0)
         # dx[row,c] = Sum_i(W_1[i,c]*dz[row,i])
         torch.mm(dz, W_1, out=dx[row])
         # dW_1[i,c] = Sum_row(dz[row,i]*x[row,c])
-        dW_1[part].addmm_(dz.T, x[row])
+        dW_1[part].addmm_(dz.T, x_row)
         # db_1[i] = Sum_row(dz[row,i])
         db_1[part].add_(dz.sum(dim=0))
         # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
-        dW_2[part].addmm_(dy[row].T, hidden)
+        dW_2[part].addmm_(dy_row.T, hidden)
 
     workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -263,7 +268,7 @@ _operator = Operator(
     "relu_layer",
     relu_layer_forward,
     relu_layer_backward,
-    version="vbdd5f82d",
+    version="v4c967a47",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "W_2", "z", "hidden"),
@@ -297,7 +302,7 @@ _lean_operator = Operator(
     "relu_layer_lean",
     relu_layer_lean_forward,
     relu_layer_lean_backward,
-    version="v1d3ed2f4",
+    version="v6c683080",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "b_1", "W_2"),

@@ -51,11 +51,14 @@ def rms_norm_forward(
 
     def y_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        x_n = x[n]
+        r_n = r[n]
+        y_n = y[n]
         # r[n] = 1/sqrt(mean(x[n,c]**2, over=c) + eps)
-        r[n] = 1 / torch.sqrt((x[n] * x[n]).sum(dim=1) / C + eps)
+        torch.rsqrt(torch.linalg.vector_norm(x_n, dim=-1).square() / C + eps, out=r_n)
         # y[n,c] = gamma[c]*r[n]*x[n,c]
-        y[n].copy_(gamma * r[n][..., None])
-        y[n].mul_(x[n])
+        torch.mul(r_n[..., None], x_n, out=y_n)
+        y_n.mul_(gamma)
 
     workspace.sweep(y_block, N, rows, (), (), C, dtype, device)
     saved = (leading, types, C, N, x, gamma, r, y)
@@ -86,20 +89,24 @@ def rms_norm_backward(
     parts = workspace.parts(N, rows, (), ())
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
 
-    def dx_block(room: Room, part: int, n: slice) -> None:
+    def dy_x_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dx_part = r[n] * (dy[n] * y[n]).sum(dim=1) / C
+        dy_n = dy[n]
+        x_n = x[n]
+        dx_n = dx[n]
+        r_n = r[n]
+        dy_x = torch.mul(dy_n, x_n, out=dx_n)
+        # dgamma[c] = Sum_n(r[n]*dy[n,c]*x[n,c])
+        dgamma[part].add_(dy_x.T @ r_n)
+        dx_part_2 = torch.mul(dy_n, y[n], out=room(0, n, C))
+        dx_part = r_n * dx_part_2.sum(dim=-1) / C
         # dx[n,c] = (gamma[c]*dy[n,c] - r[n]*x[n,c]*Sum_c_1(dy[n,c_1]*y[n,c_1])/C)*r[n]
         #     by dr written in; r[n]*Sum_c_1(gamma[c_1]*dy[n,c_1]*x[n,c_1]) = Sum_c_1(dy[n,c_1]*y[n,c_1])
-        torch.mul(gamma, dy[n], out=dx[n])
-        part_part = torch.mul(dx_part[..., None], x[n], out=room(1, n, C))
-        dx[n].sub_(part_part)
-        torch.mul(r[n][..., None], dx[n], out=dx[n])
-        dgamma_part = torch.mul(r[n][..., None], dy[n], out=room(0, n, C))
-        # dgamma[c] = Sum_n(r[n]*dy[n,c]*x[n,c])
-        dgamma[part].add_((x[n] * dgamma_part).sum(dim=0))
+        torch.mul(gamma, dy_n, out=dx_n)
+        torch.addcmul(dx_n, x_n, dx_part[..., None], value=-1, out=dx_n)
+        dx_n.mul_(r_n[..., None])
 
-    workspace.sweep(dx_block, N, rows, (), (), C, dtype, device, parts=parts)
+    workspace.sweep(dy_x_block, N, rows, (), (), C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"])
 
@@ -108,7 +115,7 @@ _operator = Operator(
     "rms_norm",
     rms_norm_forward,
     rms_norm_backward,
-    version="v7b66cb6d",
+    version="vae935f02",
     arrays=("x: N... C", "gamma: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -47,6 +47,7 @@ def rotary_forward(
 
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
+        R_t = R[t]
         # angle[t,a] = (t + start)/base**(a/A)
         angle = room(0, t, A)
         angle.copy_(
@@ -60,7 +61,7 @@ def rotary_forward(
         R_masked = room(3, t, A, 2)
         R_masked.copy_(torch.where(torch.arange(2, device=device) == 0, R_part_3[..., None], R_part[..., None]))
         # R[t,a,e,f] = where(Eq(e, f), cos(angle[t,a]), where(Eq(e, 0), -sin(angle[t,a]), sin(angle[t,a])))
-        R[t].copy_(
+        R_t.copy_(
             torch.where(
                 torch.arange(2, device=device)[:, None] == torch.arange(2, device=device),
                 R_part_2[..., None, None],
@@ -68,7 +69,7 @@ def rotary_forward(
             )
         )
         # y[n,t,a,e] = Sum_f(R[t,a,e,f]*x[n,t,a,f])
-        y[:, t].copy_((x[:, t].permute(1, 2, 0, 3) @ R[t].swapaxes(-1, -2)).permute(2, 0, 1, 3))
+        y[:, t].copy_((x[:, t].permute(1, 2, 0, 3) @ R_t.swapaxes(-1, -2)).permute(2, 0, 1, 3))
 
     workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype, device)
     saved = (leading, types, T, A, R)
@@ -122,17 +123,19 @@ def rotary_lean_forward(
 
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
+        angle_t = angle[t]
+        R_part_t = R_part[t]
         # angle[t,a] = (t + start)/base**(a/A)
-        angle[t].copy_(
+        angle_t.copy_(
             base**-(torch.arange(A, dtype=dtype, device=device) / A) * (
                 torch.arange(t.start, t.stop, dtype=dtype, device=device) + start
             )[..., None]
         )
-        torch.sin(angle[t], out=R_part[t])
-        R_part_2 = torch.cos(angle[t], out=room(0, t, A))
-        R_part_3 = torch.neg(R_part[t], out=room(1, t, A))
+        torch.sin(angle_t, out=R_part_t)
+        R_part_2 = torch.cos(angle_t, out=room(0, t, A))
+        R_part_3 = torch.neg(R_part_t, out=room(1, t, A))
         R_masked = room(2, t, A, 2)
-        R_masked.copy_(torch.where(torch.arange(2, device=device) == 0, R_part_3[..., None], R_part[t][..., None]))
+        R_masked.copy_(torch.where(torch.arange(2, device=device) == 0, R_part_3[..., None], R_part_t[..., None]))
         # R[t,a,e,f] = where(Eq(e, f), cos(angle[t,a]), where(Eq(e, 0), -sin(angle[t,a]), sin(angle[t,a])))
         R = room(1, t, A, 2, 2)
         R.copy_(
@@ -173,10 +176,11 @@ def rotary_lean_backward(
 
     def R_block(room: Room, part: int, t: slice) -> None:
         """The rows t of a block."""
+        R_part_t = R_part[t]
         R_part_2 = torch.cos(angle[t], out=room(0, t, A))
-        R_part_3 = torch.neg(R_part[t], out=room(1, t, A))
+        R_part_3 = torch.neg(R_part_t, out=room(1, t, A))
         R_masked = room(2, t, A, 2)
-        R_masked.copy_(torch.where(torch.arange(2, device=device) == 0, R_part_3[..., None], R_part[t][..., None]))
+        R_masked.copy_(torch.where(torch.arange(2, device=device) == 0, R_part_3[..., None], R_part_t[..., None]))
         # R[t,a,e,f] = where(Eq(e, f), cos(angle[t,a]), where(Eq(e, 0), -sin(angle[t,a]), sin(angle[t,a])))
         R = room(1, t, A, 2, 2)
         R.copy_(
@@ -197,7 +201,7 @@ _operator = Operator(
     "rotary",
     rotary_forward,
     rotary_backward,
-    version="va433e865",
+    version="v8804b0b7",
     arrays=("x: N... T A 2",),
     outputs=("y: N... T A 2",),
     options=("float base", "float start"),
@@ -227,7 +231,7 @@ _lean_operator = Operator(
     "rotary_lean",
     rotary_lean_forward,
     rotary_lean_backward,
-    version="v6bbd6040",
+    version="v6e4d976a",
     arrays=("x: N... T A 2",),
     outputs=("y: N... T A 2",),
     options=("float base", "float start"),

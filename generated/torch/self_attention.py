@@ -80,6 +80,8 @@ def self_attention_forward(
 
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
+        A_sum_n_g_r_i = A_sum[n, g, r, i]
+        O_n_g_r_i = O[n, g, r, i]
         j = slice(0, min(T, i.stop))
         Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -98,14 +100,15 @@ def self_attention_forward(
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[n, g, r, i, j])
         torch.exp(A_exp[n, g, r, i, j], out=A_exp[n, g, r, i, j])
-        A_sum[n, g, r, i] = torch.clamp(A_exp[n, g, r, i, j].sum(dim=-1), min=1)
+        torch.clamp(A_exp[n, g, r, i, j].sum(dim=-1), min=1, out=A_sum_n_g_r_i)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i])
-        O[n, g, r, i].div_(A_sum[n, g, r, i][..., None])
+        torch.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O_n_g_r_i)
+        O_n_g_r_i.div_(A_sum_n_g_r_i[..., None])
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        O_n_g_r_i = O[n, g, r, i]
         Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
@@ -119,11 +122,11 @@ def self_attention_forward(
             A_sum_so_far = A_sum_so_far + A_exp[n, g, r, i, j].sum(dim=-1)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = torch.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O[n, g, r, i] if first else room(1, n, g, i, D))
+            O_tile = torch.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O_n_g_r_i if first else room(1, n, g, i, D))
             if not first:
-                O[n, g, r, i].add_(O_tile)
+                O_n_g_r_i.add_(O_tile)
         A_sum[n, g, r, i] = or_one(A_sum_so_far)
-        O[n, g, r, i].div_(A_sum[n, g, r, i][..., None])
+        O_n_g_r_i.div_(A_sum[n, g, r, i][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = float(
@@ -180,8 +183,11 @@ def self_attention_backward(
 
     def dZ_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
-        dO_divided = torch.div(dO[n, g, r, i], A_sum[n, g, r, i][..., None], out=room(0, n, g, i, D))
-        dZ_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=3) / A_sum[n, g, r, i]
+        dO_n_g_r_i = dO[n, g, r, i]
+        A_sum_n_g_r_i = A_sum[n, g, r, i]
+        dQ_product_n_g_r_i = dQ_product[n, g, r, i]
+        dO_divided = torch.div(dO_n_g_r_i, A_sum_n_g_r_i[..., None], out=room(0, n, g, i, D))
+        dZ_part = (O[n, g, r, i] * dO_n_g_r_i).sum(dim=3) / A_sum_n_g_r_i
         dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(1, n, g, i, D))
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
@@ -198,9 +204,9 @@ def self_attention_backward(
             #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
             dK_block = torch.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(3, n, g, j, D))
             dK[part, n, g, j].add_(dK_block)
-            dQ_product_tile = torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i] if first else room(3, n, g, i, D))
+            dQ_product_tile = torch.matmul(dZ, K[n, g, j], out=dQ_product_n_g_r_i if first else room(3, n, g, i, D))
             if not first:
-                dQ_product[n, g, r, i].add_(dQ_product_tile)
+                dQ_product_n_g_r_i.add_(dQ_product_tile)
 
     workspace.sweep(dZ_block, T, rows, (), (R,), T, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -278,6 +284,7 @@ def self_attention_lean_forward(
 
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
+        O_n_g_r_i = O[n, g, r, i]
         Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         A_exp_top = torch.full((), -math.inf, dtype=dtype, device=device)
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
@@ -299,7 +306,7 @@ def self_attention_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
-                O[n, g, r, i].mul_(A_exp_top_factor[..., None])
+                O_n_g_r_i.mul_(A_exp_top_factor[..., None])
             A_exp_top = A_exp_top_tile
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n, g, i, j))
@@ -307,14 +314,15 @@ def self_attention_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, D))
+            O_tile = torch.matmul(A_exp, V[n, g, j], out=O_n_g_r_i if first else room(2, n, g, i, D))
             if not first:
-                O[n, g, r, i].add_(O_tile)
+                O_n_g_r_i.add_(O_tile)
         A_sum = torch.clamp(A_sum_so_far, min=1)
-        O[n, g, r, i].div_(A_sum[..., None])
+        O_n_g_r_i.div_(A_sum[..., None])
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        O_n_g_r_i = O[n, g, r, i]
         Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
@@ -328,11 +336,11 @@ def self_attention_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i] if first else room(2, n, g, i, D))
+            O_tile = torch.matmul(A_exp, V[n, g, j], out=O_n_g_r_i if first else room(2, n, g, i, D))
             if not first:
-                O[n, g, r, i].add_(O_tile)
+                O_n_g_r_i.add_(O_tile)
         A_sum = or_one(A_sum_so_far)
-        O[n, g, r, i].div_(A_sum[..., None])
+        O_n_g_r_i.div_(A_sum[..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = float(
@@ -395,8 +403,11 @@ def self_attention_lean_backward(
 
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
+        Q_n_g_r_i = Q[n, g, r, i]
+        O_n_g_r_i = O[n, g, r, i]
+        dO_n_g_r_i = dO[n, g, r, i]
         j = slice(0, min(T, i.stop))
-        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
+        Z_part = torch.div(Q_n_g_r_i, math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
         Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
@@ -416,10 +427,10 @@ def self_attention_lean_backward(
         A_sum = torch.clamp(A_exp.sum(dim=-1), min=1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i])
-        O[n, g, r, i].div_(A_sum[..., None])
-        dO_divided = torch.div(dO[n, g, r, i], A_sum[..., None], out=room(0, n, g, i, D))
-        dZ_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=3) / A_sum
+        torch.matmul(A_exp, V[n, g, j], out=O_n_g_r_i)
+        O_n_g_r_i.div_(A_sum[..., None])
+        dO_divided = torch.div(dO_n_g_r_i, A_sum[..., None], out=room(0, n, g, i, D))
+        dZ_part = (O_n_g_r_i * dO_n_g_r_i).sum(dim=3) / A_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
@@ -430,7 +441,7 @@ def self_attention_lean_backward(
         #     by A = A_exp / A_sum, divided before the product
         dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
         dV[part, n, g, j].add_(dV_block)
-        dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
+        dK_part = torch.div(Q_n_g_r_i, math.sqrt(D), out=room(0, n, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
         dK_block = torch.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(1, n, g, j, D))
@@ -439,8 +450,11 @@ def self_attention_lean_backward(
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
+        Q_n_g_r_i = Q[n, g, r, i]
+        O_n_g_r_i = O[n, g, r, i]
+        dO_n_g_r_i = dO[n, g, r, i]
         j = slice(0, min(T, i.stop))
-        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
+        Z_part = torch.div(Q_n_g_r_i, math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
         Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
@@ -451,10 +465,10 @@ def self_attention_lean_backward(
         A_sum = or_one(A_exp.sum(dim=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[n, g, j], out=O[n, g, r, i])
-        O[n, g, r, i].div_(A_sum[..., None])
-        dO_divided = torch.div(dO[n, g, r, i], A_sum[..., None], out=room(0, n, g, i, D))
-        dZ_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=3) / A_sum
+        torch.matmul(A_exp, V[n, g, j], out=O_n_g_r_i)
+        O_n_g_r_i.div_(A_sum[..., None])
+        dO_divided = torch.div(dO_n_g_r_i, A_sum[..., None], out=room(0, n, g, i, D))
+        dZ_part = (O_n_g_r_i * dO_n_g_r_i).sum(dim=3) / A_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
@@ -465,7 +479,7 @@ def self_attention_lean_backward(
         #     by A = A_exp / A_sum, divided before the product
         dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
         dV[part, n, g, j].add_(dV_block)
-        dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
+        dK_part = torch.div(Q_n_g_r_i, math.sqrt(D), out=room(0, n, g, i, D))
         # dK[n,g,j,d] = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D)
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
         dK_block = torch.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(1, n, g, j, D))
@@ -520,7 +534,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="vfc332edd",
+    version="v1df5cdf1",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -583,7 +597,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="vff360484",
+    version="vf99002d3",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

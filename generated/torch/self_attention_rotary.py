@@ -83,6 +83,7 @@ def self_attention_rotary_forward(
 
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        turns_i = turns[i]
         # angle[i,a] = i/base**(a/A)
         angle = room(0, i, A)
         angle.copy_(
@@ -98,7 +99,7 @@ def self_attention_rotary_forward(
             torch.where(torch.arange(2, device=device) == 0, turns_part_3[..., None], turns_part[..., None])
         )
         # turns[i,a,e,f] = where(Eq(e, f), cos(angle[i,a]), where(Eq(e, 0), -sin(angle[i,a]), sin(angle[i,a])))
-        turns[i].copy_(
+        turns_i.copy_(
             torch.where(
                 torch.arange(2, device=device)[:, None] == torch.arange(2, device=device),
                 turns_part_2[..., None, None],
@@ -115,7 +116,7 @@ def self_attention_rotary_forward(
         # Q[n,g,r,i,a,e] = Sum_f(turns[i,a,e,f]*q[n,g,r,i,a,f])
         Q[:, :, :, i].copy_(
             (
-                q.permute(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns[i].swapaxes(-1, -2)
+                q.permute(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns_i.swapaxes(-1, -2)
             ).reshape((i.stop - i.start), A, N, G, R, 2).permute(2, 3, 4, 0, 1, 5)
         )
 
@@ -131,6 +132,8 @@ def self_attention_rotary_forward(
 
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g."""
+        P_sum_n_g_r_i_2 = P_sum[n, g, r, i_2]
+        O_n_g_r_i_2 = O[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
         Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -154,14 +157,15 @@ def self_attention_rotary_forward(
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         torch.sub(P_masked, P_exp_top[..., None], out=P_exp[n, g, r, i_2, j])
         torch.exp(P_exp[n, g, r, i_2, j], out=P_exp[n, g, r, i_2, j])
-        P_sum[n, g, r, i_2] = torch.clamp(P_exp[n, g, r, i_2, j].sum(dim=-1), min=1)
+        torch.clamp(P_exp[n, g, r, i_2, j].sum(dim=-1), min=1, out=P_sum_n_g_r_i_2)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        torch.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2].div_(P_sum[n, g, r, i_2][..., None])
+        torch.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O_n_g_r_i_2)
+        O_n_g_r_i_2.div_(P_sum_n_g_r_i_2[..., None])
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
+        O_n_g_r_i_2 = O[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
         Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -179,8 +183,8 @@ def self_attention_rotary_forward(
         P_sum[n, g, r, i_2] = or_one(P_exp[n, g, r, i_2, j].sum(dim=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        torch.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2].div_(P_sum[n, g, r, i_2][..., None])
+        torch.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O_n_g_r_i_2)
+        O_n_g_r_i_2.div_(P_sum[n, g, r, i_2][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
@@ -237,9 +241,11 @@ def self_attention_rotary_backward(
 
     def dQ_product_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
+        dO_n_g_r_i = dO[n, g, r, i]
+        P_sum_n_g_r_i = P_sum[n, g, r, i]
         j = slice(0, min(T, i.stop))
-        dO_divided = torch.div(dO[n, g, r, i], P_sum[n, g, r, i][..., None], out=room(0, n, g, i, D))
-        dZ_part = (O[n, g, r, i] * dO[n, g, r, i]).sum(dim=3) / P_sum[n, g, r, i]
+        dO_divided = torch.div(dO_n_g_r_i, P_sum_n_g_r_i[..., None], out=room(0, n, g, i, D))
+        dZ_part = (O[n, g, r, i] * dO_n_g_r_i).sum(dim=3) / P_sum_n_g_r_i
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
@@ -352,6 +358,7 @@ def self_attention_rotary_lean_forward(
 
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        turns_i = turns[i]
         # angle[i,a] = i/base**(a/A)
         angle = room(0, i, A)
         angle.copy_(
@@ -367,7 +374,7 @@ def self_attention_rotary_lean_forward(
             torch.where(torch.arange(2, device=device) == 0, turns_part_3[..., None], turns_part[..., None])
         )
         # turns[i,a,e,f] = where(Eq(e, f), cos(angle[i,a]), where(Eq(e, 0), -sin(angle[i,a]), sin(angle[i,a])))
-        turns[i].copy_(
+        turns_i.copy_(
             torch.where(
                 torch.arange(2, device=device)[:, None] == torch.arange(2, device=device),
                 turns_part_2[..., None, None],
@@ -384,7 +391,7 @@ def self_attention_rotary_lean_forward(
         # Q[n,g,r,i,a,e] = Sum_f(turns[i,a,e,f]*q[n,g,r,i,a,f])
         Q[:, :, :, i].copy_(
             (
-                q.permute(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns[i].swapaxes(-1, -2)
+                q.permute(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns_i.swapaxes(-1, -2)
             ).reshape((i.stop - i.start), A, N, G, R, 2).permute(2, 3, 4, 0, 1, 5)
         )
 
@@ -398,6 +405,7 @@ def self_attention_rotary_lean_forward(
 
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g."""
+        O_n_g_r_i_2 = O[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
         Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -424,11 +432,12 @@ def self_attention_rotary_lean_forward(
         P_sum = torch.clamp(P_exp.sum(dim=-1), min=1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        torch.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2].div_(P_sum[..., None])
+        torch.matmul(P_exp, V[n, g, j], out=O_n_g_r_i_2)
+        O_n_g_r_i_2.div_(P_sum[..., None])
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
+        O_n_g_r_i_2 = O[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
         Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -446,8 +455,8 @@ def self_attention_rotary_lean_forward(
         P_sum = or_one(P_exp.sum(dim=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        torch.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2].div_(P_sum[..., None])
+        torch.matmul(P_exp, V[n, g, j], out=O_n_g_r_i_2)
+        O_n_g_r_i_2.div_(P_sum[..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
@@ -505,6 +514,7 @@ def self_attention_rotary_lean_backward(
 
     def q_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        turns_i = turns[i]
         # angle[i,a] = i/base**(a/A)
         angle = room(0, i, A)
         angle.copy_(
@@ -520,7 +530,7 @@ def self_attention_rotary_lean_backward(
             torch.where(torch.arange(2, device=device) == 0, turns_part_3[..., None], turns_part[..., None])
         )
         # turns[i,a,e,f] = where(Eq(e, f), cos(angle[i,a]), where(Eq(e, 0), -sin(angle[i,a]), sin(angle[i,a])))
-        turns[i].copy_(
+        turns_i.copy_(
             torch.where(
                 torch.arange(2, device=device)[:, None] == torch.arange(2, device=device),
                 turns_part_2[..., None, None],
@@ -537,7 +547,7 @@ def self_attention_rotary_lean_backward(
         # Q[n,g,r,i,a,e] = Sum_f(turns[i,a,e,f]*q[n,g,r,i,a,f])
         Q[:, :, :, i].copy_(
             (
-                q.permute(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns[i].swapaxes(-1, -2)
+                q.permute(3, 4, 0, 1, 2, 5).reshape((i.stop - i.start), A, N * G * R, 2) @ turns_i.swapaxes(-1, -2)
             ).reshape((i.stop - i.start), A, N, G, R, 2).permute(2, 3, 4, 0, 1, 5)
         )
 
@@ -555,8 +565,11 @@ def self_attention_rotary_lean_backward(
 
     def dQ_product_block(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g."""
+        Q_n_g_r_i_2 = Q[n, g, r, i_2]
+        O_n_g_r_i_2 = O[n, g, r, i_2]
+        dO_n_g_r_i_2 = dO[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
-        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
+        Z_part = torch.mul(Q_n_g_r_i_2, 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
@@ -581,10 +594,10 @@ def self_attention_rotary_lean_backward(
         P_sum = torch.clamp(P_exp.sum(dim=-1), min=1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        torch.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2].div_(P_sum[..., None])
-        dO_divided = torch.div(dO[n, g, r, i_2], P_sum[..., None], out=room(0, n, g, i_2, D))
-        dZ_part = (O[n, g, r, i_2] * dO[n, g, r, i_2]).sum(dim=3) / P_sum
+        torch.matmul(P_exp, V[n, g, j], out=O_n_g_r_i_2)
+        O_n_g_r_i_2.div_(P_sum[..., None])
+        dO_divided = torch.div(dO_n_g_r_i_2, P_sum[..., None], out=room(0, n, g, i_2, D))
+        dZ_part = (O_n_g_r_i_2 * dO_n_g_r_i_2).sum(dim=3) / P_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
@@ -595,7 +608,7 @@ def self_attention_rotary_lean_backward(
         #     by P = P_exp / P_sum, divided before the product
         dV_block = torch.matmul(P_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
         dV[part, n, g, j].add_(dV_block)
-        dK_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
+        dK_part = torch.mul(Q_n_g_r_i_2, 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
@@ -616,8 +629,11 @@ def self_attention_rotary_lean_backward(
 
     def dQ_product_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
+        Q_n_g_r_i_2 = Q[n, g, r, i_2]
+        O_n_g_r_i_2 = O[n, g, r, i_2]
+        dO_n_g_r_i_2 = dO[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
-        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
+        Z_part = torch.mul(Q_n_g_r_i_2, 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
@@ -633,10 +649,10 @@ def self_attention_rotary_lean_backward(
         P_sum = or_one(P_exp.sum(dim=-1))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
-        torch.matmul(P_exp, V[n, g, j], out=O[n, g, r, i_2])
-        O[n, g, r, i_2].div_(P_sum[..., None])
-        dO_divided = torch.div(dO[n, g, r, i_2], P_sum[..., None], out=room(0, n, g, i_2, D))
-        dZ_part = (O[n, g, r, i_2] * dO[n, g, r, i_2]).sum(dim=3) / P_sum
+        torch.matmul(P_exp, V[n, g, j], out=O_n_g_r_i_2)
+        O_n_g_r_i_2.div_(P_sum[..., None])
+        dO_divided = torch.div(dO_n_g_r_i_2, P_sum[..., None], out=room(0, n, g, i_2, D))
+        dZ_part = (O_n_g_r_i_2 * dO_n_g_r_i_2).sum(dim=3) / P_sum
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
@@ -647,7 +663,7 @@ def self_attention_rotary_lean_backward(
         #     by P = P_exp / P_sum, divided before the product
         dV_block = torch.matmul(P_exp.swapaxes(-1, -2), dO_divided, out=room(3, n, g, j, D))
         dV[part, n, g, j].add_(dV_block)
-        dK_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
+        dK_part = torch.mul(Q_n_g_r_i_2, 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
@@ -722,7 +738,7 @@ _operator = Operator(
     "self_attention_rotary",
     self_attention_rotary_forward,
     self_attention_rotary_backward,
-    version="vafab61aa",
+    version="vaf6a7e15",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),
@@ -796,7 +812,7 @@ _lean_operator = Operator(
     "self_attention_rotary_lean",
     self_attention_rotary_lean_forward,
     self_attention_rotary_lean_backward,
-    version="v14241291",
+    version="v3a9c1026",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),

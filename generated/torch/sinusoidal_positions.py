@@ -45,10 +45,11 @@ def sinusoidal_positions_forward(
 
     def E_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        angle_n = angle[n]
         # angle[n,a] = position[n]*theta[a]
-        angle[n].copy_(position[n][..., None] * theta)
-        E_part = torch.sin(angle[n], out=room(0, n, A))
-        E_part_2 = torch.cos(angle[n], out=room(1, n, A))
+        angle_n.copy_(position[n][..., None] * theta)
+        E_part = torch.sin(angle_n, out=room(0, n, A))
+        E_part_2 = torch.cos(angle_n, out=room(1, n, A))
         # E[n,a,e] = where(Eq(e, 0), sin(angle[n,a]), cos(angle[n,a]))
         E[n].copy_(torch.where(torch.arange(2, device=device) == 0, E_part[..., None], E_part_2[..., None]))
 
@@ -81,28 +82,31 @@ def sinusoidal_positions_backward(
 
     def dangle_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dE_n = dE[n]
+        angle_n = angle[n]
+        dangle_n = dangle[n]
         dangle_masked = room(0, n, A, 2)
-        dangle_masked.copy_(dE[n])
+        dangle_masked.copy_(dE_n)
         dangle_masked.masked_fill_(torch.arange(2, device=device) != 0, 0)
         dangle_sum = room(1, n, A)
         dangle_sum.copy_(dangle_masked.sum(dim=-1))
         dangle_masked_2 = room(0, n, A, 2)
-        dangle_masked_2.copy_(dE[n])
+        dangle_masked_2.copy_(dE_n)
         dangle_masked_2.masked_fill_(torch.arange(2, device=device) == 0, 0)
         dangle_sum_2 = room(2, n, A)
         dangle_sum_2.copy_(dangle_masked_2.sum(dim=-1))
         # dangle[n,a] = Sum_e(dE[n,a,e]*[Eq(e, 0)])*cos(angle[n,a]) - Sum_e(dE[n,a,e]*[Ne(e, 0)])*sin(angle[n,a])
-        torch.cos(angle[n], out=dangle[n])
-        torch.mul(dangle_sum, dangle[n], out=dangle[n])
-        part_part = torch.sin(angle[n], out=room(3, n, A))
-        torch.mul(dangle_sum_2, part_part, out=part_part)
-        dangle[n].sub_(part_part)
+        torch.cos(angle_n, out=dangle_n)
+        dangle_n.mul_(dangle_sum)
+        part_part = torch.sin(angle_n, out=room(3, n, A))
+        part_part.mul_(dangle_sum_2)
+        dangle_n.sub_(part_part)
 
     workspace.sweep(dangle_block, N, rows, (), (), A * 2, dtype, device)
     # dposition[n] = Sum_a(theta[a]*dangle[n,a])   (N,)
-    dposition = torch.einsum("na,a->n", dangle, theta)
+    dposition = dangle @ theta
     # dtheta[a] = Sum_n(position[n]*dangle[n,a])   (A,)
-    dtheta = torch.einsum("na,n->a", dangle, position)
+    dtheta = dangle.T @ position
     return restore(dposition, leading, types["position"]), cast(dtheta, types["theta"])
 
 
@@ -110,7 +114,7 @@ _operator = Operator(
     "sinusoidal_positions",
     sinusoidal_positions_forward,
     sinusoidal_positions_backward,
-    version="va0722dd2",
+    version="v7905063a",
     arrays=("position: N...", "theta: A"),
     outputs=("E: N... A 2",),
     saved=("leading", "types", "A", "N", "position", "theta", "angle"),

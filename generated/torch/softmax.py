@@ -40,12 +40,14 @@ def softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) -> t
 
     def p_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        p_exp_top = largest(z[n], -1)
-        p_exp = p[n]
-        exp_difference(z[n], p_exp_top[..., None], out=p_exp)
+        z_n = z[n]
+        p_n = p[n]
+        p_exp_top = largest(z_n, -1)
+        p_exp = p_n
+        exp_difference(z_n, p_exp_top[..., None], out=p_exp)
         p_sum = wide_sum(p_exp, -1)
         # p[n,v] = softmax(z[n,v], over=v)
-        torch.div(p_exp, p_sum[..., None], out=p[n])
+        torch.div(p_exp, p_sum[..., None], out=p_n)
 
     workspace.sweep(p_exp_block, N, rows, (), (), V, dtype, device)
     saved = (leading, types, N, V, p)
@@ -75,10 +77,14 @@ def softmax_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        dz_sum = (dp[n] * p[n]).sum(dim=1)
+        dp_n = dp[n]
+        p_n = p[n]
+        dz_n = dz[n]
+        dz_part = torch.mul(dp_n, p_n, out=room(0, n, V))
+        dz_sum = dz_part.sum(dim=-1)
         # dz[n,v_1] = (-Sum_v(dp[n,v]*p[n,v]) + dp[n,v_1])*p[n,v_1]
-        torch.sub(dp[n], dz_sum[..., None], out=dz[n])
-        dz[n].mul_(p[n])
+        torch.sub(dp_n, dz_sum[..., None], out=dz_n)
+        dz_n.mul_(p_n)
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -88,7 +94,7 @@ _operator = Operator(
     "softmax",
     softmax_forward,
     softmax_backward,
-    version="v5ba0384b",
+    version="vb2a2a922",
     arrays=("z: N... V",),
     outputs=("p: N... V",),
     saved=("leading", "types", "N", "V", "p"),

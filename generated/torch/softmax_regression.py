@@ -57,22 +57,24 @@ def softmax_regression_forward(
 
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        u_i = u[i]
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        torch.mm(X[i], W.T, out=u[i])
+        torch.mm(X[i], W.T, out=u_i)
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
-        L_top[i] = u[i].amax(dim=-1)
-        L_log_exp = torch.sub(u[i], L_top[i][..., None], out=room(0, i, C))
+        L_top[i] = u_i.amax(dim=-1)
+        L_log_exp = torch.sub(u_i, L_top[i][..., None], out=room(0, i, C))
         torch.exp(L_log_exp, out=L_log_exp)
-        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[i])
 
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        u_i = u[i]
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        torch.mm(X[i], W.T, out=u[i])
+        torch.mm(X[i], W.T, out=u_i)
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
         L_top[i] = 0
-        L_log_exp = torch.exp(u[i], out=room(0, i, C))
-        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+        L_log_exp = torch.exp(u_i, out=room(0, i, C))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[i])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     u_bound = float(
@@ -114,7 +116,7 @@ def softmax_regression_backward(
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = torch.sub(u[i], L_top[i][..., None], out=room(0, i, C))
         torch.exp(du, out=du)
-        torch.mul((dL * torch.exp(-L_log[i]))[..., None], du, out=du)
+        du.mul_((dL * torch.exp(-L_log[i]))[..., None])
         du[torch.arange(i.stop - i.start, device=device), label[i]] -= dloss
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW[part].addmm_(du.T, X[i])
@@ -159,22 +161,24 @@ def softmax_regression_lean_forward(
 
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        u_i = u[i]
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        torch.mm(X[i], W.T, out=u[i])
+        torch.mm(X[i], W.T, out=u_i)
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
-        L_top[i] = u[i].amax(dim=-1)
-        L_log_exp = torch.sub(u[i], L_top[i][..., None], out=room(0, i, C))
+        L_top[i] = u_i.amax(dim=-1)
+        L_log_exp = torch.sub(u_i, L_top[i][..., None], out=room(0, i, C))
         torch.exp(L_log_exp, out=L_log_exp)
-        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[i])
 
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        u_i = u[i]
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        torch.mm(X[i], W.T, out=u[i])
+        torch.mm(X[i], W.T, out=u_i)
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
         L_top[i] = 0
-        L_log_exp = torch.exp(u[i], out=room(0, i, C))
-        L_log[i] = torch.log(L_log_exp.sum(dim=-1))
+        L_log_exp = torch.exp(u_i, out=room(0, i, C))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[i])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     u_bound = float(
@@ -213,15 +217,16 @@ def softmax_regression_lean_backward(
 
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        X_i = X[i]
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        u = torch.mm(X[i], W.T, out=room(0, i, C))
+        u = torch.mm(X_i, W.T, out=room(0, i, C))
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = torch.sub(u, L_top[i][..., None], out=room(0, i, C))
         torch.exp(du, out=du)
-        torch.mul((dL * torch.exp(-L_log[i]))[..., None], du, out=du)
+        du.mul_((dL * torch.exp(-L_log[i]))[..., None])
         du[torch.arange(i.stop - i.start, device=device), label[i]] -= dloss
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
-        dW[part].addmm_(du.T, X[i])
+        dW[part].addmm_(du.T, X_i)
 
     workspace.sweep(u_block, N, rows, (), (), C, dtype, device, parts=parts)
     dW = dW[0] if parts == 1 else dW.sum(dim=0)
@@ -266,32 +271,36 @@ def softmax_regression_value_and_gradient(
 
     def u_block(room: Room, part: int, i: slice) -> None:
         """The rows i of a block."""
+        X_i = X[i]
+        u_i = u[i]
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        torch.mm(X[i], W.T, out=u[i])
+        torch.mm(X_i, W.T, out=u_i)
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
-        L_top[i] = u[i].amax(dim=-1)
-        L_log_exp = torch.sub(u[i], L_top[i][..., None], out=room(0, i, C))
+        L_top[i] = u_i.amax(dim=-1)
+        L_log_exp = torch.sub(u_i, L_top[i][..., None], out=room(0, i, C))
         torch.exp(L_log_exp, out=L_log_exp)
         L_log_sum[i] = L_log_exp.sum(dim=-1)
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=room(0, i, C))
         du[torch.arange(i.stop - i.start, device=device), label[i]] += -1
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
-        dW[part].addmm_(du.T, X[i])
+        dW[part].addmm_(du.T, X_i)
 
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
+        X_i = X[i]
+        u_i = u[i]
         # u[i,c] = Sum_a(W[c,a]*X[i,a])
-        torch.mm(X[i], W.T, out=u[i])
+        torch.mm(X_i, W.T, out=u_i)
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
         L_top[i] = 0
-        L_log_exp = torch.exp(u[i], out=room(0, i, C))
+        L_log_exp = torch.exp(u_i, out=room(0, i, C))
         L_log_sum[i] = L_log_exp.sum(dim=-1)
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=room(0, i, C))
         du[torch.arange(i.stop - i.start, device=device), label[i]] += -1
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
-        dW[part].addmm_(du.T, X[i])
+        dW[part].addmm_(du.T, X_i)
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     u_bound = float(
@@ -311,7 +320,7 @@ _operator = Operator(
     "softmax_regression",
     softmax_regression_forward,
     softmax_regression_backward,
-    version="v2a66d315",
+    version="v1368493f",
     arrays=("X: N d", "label: N", "W: C d"),
     outputs=("loss:",),
     saved=("types", "C", "N", "d", "X", "label", "u", "L_top", "L_log"),
@@ -340,7 +349,7 @@ _lean_operator = Operator(
     "softmax_regression_lean",
     softmax_regression_lean_forward,
     softmax_regression_lean_backward,
-    version="vba663e62",
+    version="v84bca84f",
     arrays=("X: N d", "label: N", "W: C d"),
     outputs=("loss:",),
     saved=("types", "C", "N", "d", "X", "label", "W", "L_top", "L_log"),

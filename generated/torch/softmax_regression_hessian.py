@@ -44,23 +44,25 @@ def softmax_regression_hessian_forward(
 
     def u_block(room: Room, part: int, r: slice, i: slice) -> None:
         """The rows i of a block, for some r."""
+        mu_r_i = mu[r, i]
         # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
-        u = torch.bmm(X[r, i], W[r].swapaxes(-1, -2), out=mu[r, i])
+        u = torch.bmm(X[r, i], W[r].swapaxes(-1, -2), out=mu_r_i)
         mu_exp_top = largest(u, -1)
-        mu_exp = torch.sub(u, mu_exp_top[..., None], out=mu[r, i])
+        mu_exp = torch.sub(u, mu_exp_top[..., None], out=mu_r_i)
         torch.exp(mu_exp, out=mu_exp)
         mu_sum = mu_exp.sum(dim=-1)
         # mu[r,i,c] = softmax(u[r,i,c], over=c)
-        torch.div(mu_exp, mu_sum[..., None], out=mu[r, i])
+        torch.div(mu_exp, mu_sum[..., None], out=mu_r_i)
 
     def u_block_unshifted(room: Room, part: int, r: slice, i: slice) -> None:
         """The rows i of a block, for some r. No row maximum is needed."""
+        mu_r_i = mu[r, i]
         # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
-        u = torch.bmm(X[r, i], W[r].swapaxes(-1, -2), out=mu[r, i])
-        mu_exp = torch.exp(u, out=mu[r, i])
+        u = torch.bmm(X[r, i], W[r].swapaxes(-1, -2), out=mu_r_i)
+        mu_exp = torch.exp(u, out=mu_r_i)
         mu_sum = mu_exp.sum(dim=-1)
         # mu[r,i,c] = softmax(u[r,i,c], over=c)
-        torch.div(mu_exp, mu_sum[..., None], out=mu[r, i])
+        torch.div(mu_exp, mu_sum[..., None], out=mu_r_i)
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     u_bound = float(
@@ -84,17 +86,19 @@ def softmax_regression_hessian_forward(
 
     def H_block(room: Room, part: int, i_2: int, r_2: slice, c: slice) -> None:
         """The rows c of a block, for one i_2 and some r_2."""
+        mu_r_2_i_2_c = mu[r_2, i_2, c]
+        X_r_2_i_2 = X[r_2, i_2]
         # cov[r,i,c,e] = (-mu[r,i,e] + [c = e])*mu[r,i,c]
         cov = room(0, r_2, c, C)
-        cov.copy_(mu[r_2, i_2, c][..., None] * mu[r_2, i_2][:, None])
+        cov.copy_(mu_r_2_i_2_c[..., None] * mu[r_2, i_2][:, None])
         torch.neg(cov, out=cov)
         cov[
             torch.arange(r_2.stop - r_2.start, device=device)[:, None],
             torch.arange(c.stop - c.start, device=device),
             torch.arange(c.start, c.stop, device=device),
-        ] += mu[r_2, i_2, c]
+        ] += mu_r_2_i_2_c
         H_part = room(1, r_2, d, d)
-        H_part.copy_(X[r_2, i_2][..., None] * X[r_2, i_2][:, None])
+        H_part.copy_(X_r_2_i_2[..., None] * X_r_2_i_2[:, None])
         # H[r,c,a,e,b] = Sum_i(X[r,i,a]*X[r,i,b]*cov[r,i,c,e])
         H_block = room(2, r_2, c, d, C, d)
         H_block.copy_(cov[:, :, None, :, None] * H_part[:, None, :, None])
@@ -108,7 +112,7 @@ def softmax_regression_hessian_forward(
 _operator = Operator(
     "softmax_regression_hessian",
     softmax_regression_hessian_forward,
-    version="v6549ae81",
+    version="v91f70562",
     arrays=("X: B... N d", "W: B... C d"),
     outputs=("H: B... C d C d",),
     independent=(True, False),

@@ -32,7 +32,7 @@ def squared_error_sum_forward(y: torch.Tensor, t: torch.Tensor) -> tuple[torch.T
     types = bound.types
     total_part = y - t
     # total = Sum_n((-t[n] + y[n])**2)
-    total = (total_part * total_part).sum(dim=0)
+    total = total_part @ total_part
     saved = (leading, types, y, t)
     return cast(total, bound.type), saved
 
@@ -77,7 +77,7 @@ def squared_error_sum_value_and_gradient(
     leading = bound.leading
     total_part = y - t
     # total = Sum_n((-t[n] + y[n])**2)
-    total = (total_part * total_part).sum(dim=0)
+    total = total_part @ total_part
     dy_part = 2 * y
     dy_part_2 = 2 * t
     # dy[n] = 2*(-t[n] + y[n])*dtotal   (N,)
@@ -91,7 +91,7 @@ _operator = Operator(
     "squared_error_sum",
     squared_error_sum_forward,
     squared_error_sum_backward,
-    version="v9a341e51",
+    version="vc0ef1b71",
     arrays=("y: N...", "t: N..."),
     outputs=("total:",),
     saved=("leading", "types", "y", "t"),

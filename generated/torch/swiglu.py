@@ -59,16 +59,21 @@ def swiglu_forward(
 
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        x_n = x[n]
+        g_n = g[n]
+        u_n = u[n]
+        a_n = a[n]
+        h_n = h[n]
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
-        torch.mm(x[n], W_g.T, out=g[n])
+        torch.mm(x_n, W_g.T, out=g_n)
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
-        torch.mm(x[n], W_u.T, out=u[n])
+        torch.mm(x_n, W_u.T, out=u_n)
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
-        expit(g[n], times=g[n], out=a[n])
+        expit(g_n, times=g_n, out=a_n)
         # h[n,f] = a[n,f]*u[n,f]
-        torch.mul(a[n], u[n], out=h[n])
+        torch.mul(a_n, u_n, out=h_n)
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
-        torch.mm(h[n], W_d.T, out=y[n])
+        torch.mm(h_n, W_d.T, out=y[n])
 
     workspace.sweep(g_block, N, rows, (), (), F, dtype, device)
     saved = (leading, types, C, F, N, x, W_g, W_u, W_d, g, u, a, h)
@@ -105,30 +110,35 @@ def swiglu_backward(
 
     def dh_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dy_n = dy[n]
+        a_n = a[n]
+        g_n = g[n]
+        dx_n = dx[n]
+        x_n = x[n]
         # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])
-        dh = torch.mm(dy[n], W_d, out=room(0, n, F))
+        dh = torch.mm(dy_n, W_d, out=room(0, n, F))
         # du[n,f] = a[n,f]*dh[n,f]
-        du = torch.mul(a[n], dh, out=room(1, n, F))
+        du = torch.mul(a_n, dh, out=room(1, n, F))
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
         #     by da written in
-        dg = torch.neg(g[n], out=room(2, n, F))
+        dg = torch.neg(g_n, out=room(2, n, F))
         expit(dg, out=dg)
-        torch.mul(a[n], dg, out=dg)
+        dg.mul_(a_n)
         dg_part = room(3, n, F)
-        expit(g[n], out=dg_part)
+        expit(g_n, out=dg_part)
         dg.add_(dg_part)
         dg.mul_(dh)
         dg.mul_(u[n])
         # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
-        torch.mm(dg, W_g, out=dx[n])
+        torch.mm(dg, W_g, out=dx_n)
         part_part = torch.mm(du, W_u, out=room(4, n, C))
-        dx[n].add_(part_part)
+        dx_n.add_(part_part)
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
-        dW_g[part].addmm_(dg.T, x[n])
+        dW_g[part].addmm_(dg.T, x_n)
         # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
-        dW_u[part].addmm_(du.T, x[n])
+        dW_u[part].addmm_(du.T, x_n)
         # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_d[part].addmm_(dy[n].T, h[n])
+        dW_d[part].addmm_(dy_n.T, h[n])
 
     workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_g = dW_g[0] if parts == 1 else dW_g.sum(dim=0)
@@ -174,10 +184,11 @@ def swiglu_lean_forward(
 
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        x_n = x[n]
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
-        g = torch.mm(x[n], W_g.T, out=room(0, n, F))
+        g = torch.mm(x_n, W_g.T, out=room(0, n, F))
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
-        u = torch.mm(x[n], W_u.T, out=room(1, n, F))
+        u = torch.mm(x_n, W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
         a = room(2, n, F)
         expit(g, times=g, out=a)
@@ -221,39 +232,42 @@ def swiglu_lean_backward(
 
     def g_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        x_n = x[n]
+        dy_n = dy[n]
+        dx_n = dx[n]
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
-        g = torch.mm(x[n], W_g.T, out=room(0, n, F))
+        g = torch.mm(x_n, W_g.T, out=room(0, n, F))
         # u[n,f] = Sum_c(W_u[f,c]*x[n,c])
-        u = torch.mm(x[n], W_u.T, out=room(1, n, F))
+        u = torch.mm(x_n, W_u.T, out=room(1, n, F))
         # a[n,f] = g[n,f]/(1 + exp(-g[n,f]))
         a = room(2, n, F)
         expit(g, times=g, out=a)
         # h[n,f] = a[n,f]*u[n,f]
         h = torch.mul(a, u, out=room(3, n, F))
         # dh[n,f] = Sum_c(W_d[c,f]*dy[n,c])
-        dh = torch.mm(dy[n], W_d, out=room(4, n, F))
+        dh = torch.mm(dy_n, W_d, out=room(4, n, F))
         # du[n,f] = a[n,f]*dh[n,f]
         du = torch.mul(a, dh, out=room(5, n, F))
         # dg[n,f] = (1/(1 + exp(-g[n,f])) + a[n,f]*exp(-g[n,f])/(1 + exp(-g[n,f])))*dh[n,f]*u[n,f]
         #     by da written in
         dg = torch.neg(g, out=room(6, n, F))
         expit(dg, out=dg)
-        torch.mul(a, dg, out=dg)
+        dg.mul_(a)
         dg_part = room(7, n, F)
         expit(g, out=dg_part)
         dg.add_(dg_part)
         dg.mul_(dh)
         dg.mul_(u)
         # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
-        torch.mm(dg, W_g, out=dx[n])
+        torch.mm(dg, W_g, out=dx_n)
         part_part = torch.mm(du, W_u, out=room(8, n, C))
-        dx[n].add_(part_part)
+        dx_n.add_(part_part)
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
-        dW_g[part].addmm_(dg.T, x[n])
+        dW_g[part].addmm_(dg.T, x_n)
         # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
-        dW_u[part].addmm_(du.T, x[n])
+        dW_u[part].addmm_(du.T, x_n)
         # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
-        dW_d[part].addmm_(dy[n].T, h)
+        dW_d[part].addmm_(dy_n.T, h)
 
     workspace.sweep(g_block, N, rows, (), (), F, dtype, device, parts=parts)
     dW_g = dW_g[0] if parts == 1 else dW_g.sum(dim=0)
@@ -268,7 +282,7 @@ _operator = Operator(
     "swiglu",
     swiglu_forward,
     swiglu_backward,
-    version="vfc81bc2a",
+    version="v82cdac5e",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d", "g", "u", "a", "h"),
@@ -298,7 +312,7 @@ _lean_operator = Operator(
     "swiglu_lean",
     swiglu_lean_forward,
     swiglu_lean_backward,
-    version="vf0854e0b",
+    version="v281f94b7",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d"),

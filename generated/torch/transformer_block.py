@@ -110,6 +110,7 @@ def transformer_block_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
+    share_of_C = torch.full((C,), 1 / C, dtype=dtype, device=device)
     rows = workspace.rows(T, H * D, matrices=True)
     r_1 = workspace.empty((N, T), dtype, device)
     xhat_1 = workspace.empty((N, T, C), dtype, device)
@@ -118,23 +119,27 @@ def transformer_block_forward(
 
     def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        x_n_i = x[n, i]
+        xhat_1_n_i = xhat_1[n, i]
+        r_1_n_i = r_1[n, i]
+        z_1_n_i = z_1[n, i]
         # mu_1[n,i] = mean(x[n,i,c], over=c)
-        mu_1 = x[n, i].sum(dim=-1) / C
-        xc_1_part = torch.sub(x[n, i], mu_1[..., None], out=xhat_1[n, i])
-        xc_1_part_2 = xc_1_part.sum(dim=-1) / C
+        mu_1 = x_n_i @ share_of_C
+        xc_1_part = torch.sub(x_n_i, mu_1[..., None], out=xhat_1_n_i)
+        xc_1_sum = xc_1_part @ share_of_C
         # xc_1[n,i,c] = -mu_1[n,i] + x[n,i,c]
         #     by Sum_c(-mu_1[n,i] + x[n,i,c]) = 0, subtracted once more
-        xc_1 = torch.sub(xc_1_part, xc_1_part_2[..., None], out=xhat_1[n, i])
+        xc_1 = torch.sub(xc_1_part, xc_1_sum[..., None], out=xhat_1_n_i)
         # r_1[n,i] = 1/sqrt(mean(xc_1[n,i,c]**2, over=c) + eps)
-        r_1[n, i] = 1 / torch.sqrt((xc_1 * xc_1).sum(dim=2) / C + eps)
+        torch.rsqrt(torch.linalg.vector_norm(xc_1, dim=-1).square() / C + eps, out=r_1_n_i)
         # xhat_1[n,i,c] = r_1[n,i]*xc_1[n,i,c]
-        torch.mul(r_1[n, i][..., None], xc_1, out=xhat_1[n, i])
+        torch.mul(r_1_n_i[..., None], xc_1, out=xhat_1_n_i)
         # z_1[n,i,c] = gamma_1[c]*xhat_1[n,i,c] + beta_1[c]
-        torch.addcmul(beta_1, gamma_1, xhat_1[n, i], out=z_1[n, i])
+        torch.addcmul(beta_1, gamma_1, xhat_1_n_i, out=z_1_n_i)
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z_1[n,i,c])
         Q[n, :, i].copy_(
             (
-                z_1[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
+                z_1_n_i.reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).permute(0, 2, 1, 3)
         )
 
@@ -150,6 +155,8 @@ def transformer_block_forward(
 
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h."""
+        A_sum_n_2_h_i_2 = A_sum[n_2, h, i_2]
+        O_n_2_h_i_2 = O[n_2, h, i_2]
         j = slice(0, min(T, i_2.stop) if causal else T)
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
@@ -168,14 +175,15 @@ def transformer_block_forward(
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[n_2, h, i_2, j])
         torch.exp(A_exp[n_2, h, i_2, j], out=A_exp[n_2, h, i_2, j])
-        A_sum[n_2, h, i_2] = torch.clamp(A_exp[n_2, h, i_2, j].sum(dim=-1), min=1)
+        torch.clamp(A_exp[n_2, h, i_2, j].sum(dim=-1), min=1, out=A_sum_n_2_h_i_2)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2])
-        O[n_2, h, i_2].div_(A_sum[n_2, h, i_2][..., None])
+        torch.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O_n_2_h_i_2)
+        O_n_2_h_i_2.div_(A_sum_n_2_h_i_2[..., None])
 
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
+        O_n_2_h_i_2 = O[n_2, h, i_2]
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
@@ -190,12 +198,12 @@ def transformer_block_forward(
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = torch.matmul(
-                A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O[n_2, h, i_2] if first else room(1, n_2, h, i_2, D)
+                A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O_n_2_h_i_2 if first else room(1, n_2, h, i_2, D)
             )
             if not first:
-                O[n_2, h, i_2].add_(O_tile)
+                O_n_2_h_i_2.add_(O_tile)
         A_sum[n_2, h, i_2] = or_one(A_sum_so_far)
-        O[n_2, h, i_2].div_(A_sum[n_2, h, i_2][..., None])
+        O_n_2_h_i_2.div_(A_sum[n_2, h, i_2][..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -224,7 +232,14 @@ def transformer_block_forward(
 
     def u_product_block(room: Room, part: int, n_3: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3."""
-        u_product = y[n_3, i_3]
+        y_n_3_i_3 = y[n_3, i_3]
+        xhat_2_n_3_i_3 = xhat_2[n_3, i_3]
+        r_2_n_3_i_3 = r_2[n_3, i_3]
+        z_2_n_3_i_3 = z_2[n_3, i_3]
+        q_n_3_i_3 = q[n_3, i_3]
+        Phi_n_3_i_3 = Phi[n_3, i_3]
+        g_n_3_i_3 = g[n_3, i_3]
+        u_product = y_n_3_i_3
         u_product.copy_(
             (
                 O[n_3, :, i_3].permute(0, 2, 1, 3).reshape(
@@ -233,43 +248,43 @@ def transformer_block_forward(
             ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), C)
         )
         # u[n,i,c] = x[n,i,c] + Sum_h,a(W_O[c,h,a]*O[n,h,i,a])
-        u = torch.add(x[n_3, i_3], u_product, out=y[n_3, i_3])
+        u = torch.add(x[n_3, i_3], u_product, out=y_n_3_i_3)
         # mu_2[n,i] = mean(u[n,i,c], over=c)
-        mu_2 = u.sum(dim=-1) / C
-        xc_2_part = torch.sub(u, mu_2[..., None], out=xhat_2[n_3, i_3])
-        xc_2_part_2 = xc_2_part.sum(dim=-1) / C
+        mu_2 = u @ share_of_C
+        xc_2_part = torch.sub(u, mu_2[..., None], out=xhat_2_n_3_i_3)
+        xc_2_sum = xc_2_part @ share_of_C
         # xc_2[n,i,c] = -mu_2[n,i] + u[n,i,c]
         #     by Sum_c(-mu_2[n,i] + u[n,i,c]) = 0, subtracted once more
-        xc_2 = torch.sub(xc_2_part, xc_2_part_2[..., None], out=xhat_2[n_3, i_3])
+        xc_2 = torch.sub(xc_2_part, xc_2_sum[..., None], out=xhat_2_n_3_i_3)
         # r_2[n,i] = 1/sqrt(mean(xc_2[n,i,c]**2, over=c) + eps)
-        r_2[n_3, i_3] = 1 / torch.sqrt((xc_2 * xc_2).sum(dim=2) / C + eps)
+        torch.rsqrt(torch.linalg.vector_norm(xc_2, dim=-1).square() / C + eps, out=r_2_n_3_i_3)
         # xhat_2[n,i,c] = r_2[n,i]*xc_2[n,i,c]
-        torch.mul(r_2[n_3, i_3][..., None], xc_2, out=xhat_2[n_3, i_3])
+        torch.mul(r_2_n_3_i_3[..., None], xc_2, out=xhat_2_n_3_i_3)
         # z_2[n,i,c] = gamma_2[c]*xhat_2[n,i,c] + beta_2[c]
-        torch.addcmul(beta_2, gamma_2, xhat_2[n_3, i_3], out=z_2[n_3, i_3])
-        q_product = q[n_3, i_3]
+        torch.addcmul(beta_2, gamma_2, xhat_2_n_3_i_3, out=z_2_n_3_i_3)
+        q_product = q_n_3_i_3
         q_product.copy_(
             (
-                z_2[n_3, i_3].reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), C) @ W_1.T
+                z_2_n_3_i_3.reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), C) @ W_1.T
             ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), F)
         )
         # q[n,i,f] = b_1[f] + Sum_c(W_1[f,c]*z_2[n,i,c])
-        torch.add(q_product, b_1, out=q[n_3, i_3])
+        torch.add(q_product, b_1, out=q_n_3_i_3)
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
-        torch.mul(q[n_3, i_3], -math.sqrt(0.5), out=Phi[n_3, i_3])
-        torch.erfc(Phi[n_3, i_3], out=Phi[n_3, i_3])
-        Phi[n_3, i_3].mul_(0.5)
+        torch.mul(q_n_3_i_3, -math.sqrt(0.5), out=Phi_n_3_i_3)
+        torch.erfc(Phi_n_3_i_3, out=Phi_n_3_i_3)
+        Phi_n_3_i_3.mul_(0.5)
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
-        torch.mul(q[n_3, i_3], Phi[n_3, i_3], out=g[n_3, i_3])
+        torch.mul(q_n_3_i_3, Phi_n_3_i_3, out=g_n_3_i_3)
         y_product = room(0, n_3, i_3, C)
         y_product.copy_(
             (
-                g[n_3, i_3].reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), F) @ W_2.T
+                g_n_3_i_3.reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), F) @ W_2.T
             ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), C)
         )
         # y[n,i,c] = b_2[c] + u[n,i,c] + Sum_f(W_2[c,f]*g[n,i,f])
-        torch.add(u, y_product, out=y[n_3, i_3])
-        y[n_3, i_3].add_(b_2)
+        torch.add(u, y_product, out=y_n_3_i_3)
+        y_n_3_i_3.add_(b_2)
 
     workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, device, lots=(N,), matrices=True)
     saved = (
@@ -375,6 +390,8 @@ def transformer_block_backward(
     dtype = dy.dtype
     device = dy.device
     workspace = workspace or Workspace()
+    gamma_2_over_C = gamma_2 / C
+    gamma_1_over_C = gamma_1 / C
     # db_2[c] = Sum_n,i(dy[n,i,c])   (C,)
     db_2 = dy.sum(dim=(0, 1))
     rows = workspace.rows(T, F, matrices=True)
@@ -386,14 +403,16 @@ def transformer_block_backward(
 
     def dg_block(room: Room, part: int, n: int, i: slice) -> None:
         """The rows i of a block, for one n."""
+        dy_n_i = dy[n, i]
+        q_n_i = q[n, i]
         # dg[n,i,f] = Sum_c(W_2[c,f]*dy[n,i,c])
-        dg = torch.mm(dy[n, i], W_2, out=room(0, i, F))
-        dq_exp = torch.square(q[n, i], out=room(1, i, F))
+        dg = torch.mm(dy_n_i, W_2, out=room(0, i, F))
+        dq_exp = torch.square(q_n_i, out=room(1, i, F))
         dq_exp.mul_(-0.5)
         torch.exp(dq_exp, out=dq_exp)
         # dq[n,i,f] = (sqrt(2)*q[n,i,f]*exp(-q[n,i,f]**2/2)/(2*sqrt(pi)) + Phi[n,i,f])*dg[n,i,f]
         #     by dPhi written in
-        dq = torch.addcmul(Phi[n, i], dq_exp, q[n, i], value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=room(1, i, F))
+        dq = torch.addcmul(Phi[n, i], dq_exp, q_n_i, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=room(1, i, F))
         dq.mul_(dg)
         # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
         torch.mm(dq, W_1, out=dz_2[n, i])
@@ -402,7 +421,7 @@ def transformer_block_backward(
         # db_1[f] = Sum_n,i(dq[n,i,f])
         db_1[part].add_(dq.sum(dim=0))
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
-        dW_2[part].addmm_(dy[n, i].T, g[n, i])
+        dW_2[part].addmm_(dy_n_i.T, g[n, i])
 
     workspace.sweep(dg_block, T, rows, (), (N,), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -410,7 +429,7 @@ def transformer_block_backward(
     dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
     # dbeta_2[c] = Sum_n,i(dz_2[n,i,c])   (C,)
     #     by Sum_n,i(dz_2[n,i,c]) = Sum_f(db_1[f]*W_1[f,c])
-    dbeta_2 = torch.einsum("fc,f->c", W_1, db_1)
+    dbeta_2 = W_1.T @ db_1
     rows = workspace.rows(T, H * D, matrices=True)
     du = workspace.empty((N, T, C), dtype, device)
     dO = workspace.empty((N, H, T, D), dtype, device)
@@ -420,30 +439,31 @@ def transformer_block_backward(
 
     def dO_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
-        # dxhat_2[n,i,c] = gamma_2[c]*dz_2[n,i,c]
-        dxhat_2 = torch.mul(gamma_2, dz_2[n_2, i_2], out=room(0, i_2, C))
-        du_part = (dxhat_2 * xhat_2[n_2, i_2]).sum(dim=1) / C
-        du_part_2 = dxhat_2.sum(dim=-1) / C
+        dz_2_n_2_i_2 = dz_2[n_2, i_2]
+        xhat_2_n_2_i_2 = xhat_2[n_2, i_2]
+        du_n_2_i_2 = du[n_2, i_2]
+        dz_2_xhat_2 = torch.mul(dz_2_n_2_i_2, xhat_2_n_2_i_2, out=room(0, i_2, C))
+        du_sum = dz_2_xhat_2 @ gamma_2_over_C
+        du_sum_2 = dz_2_n_2_i_2 @ gamma_2_over_C
         # du[n,i,c] = (-Sum_c(dxhat_2[n,i,c])/C - xhat_2[n,i,c]*Sum_c_1(dxhat_2[n,i,c_1]*xhat_2[n,i,c_1])/C +
         #     dxhat_2[n,i,c])*r_2[n,i] + dy[n,i,c]
-        #     by dxc_2, dmu_2 written in
-        torch.mul(du_part[..., None], xhat_2[n_2, i_2], out=du[n_2, i_2])
-        torch.sub(dxhat_2, du[n_2, i_2], out=du[n_2, i_2])
-        du[n_2, i_2].sub_(du_part_2[..., None])
-        torch.mul(r_2[n_2, i_2][..., None], du[n_2, i_2], out=du[n_2, i_2])
-        du[n_2, i_2].add_(dy[n_2, i_2])
+        #     by dxc_2, dmu_2 written in; dxhat_2[n,i,c] = gamma_2[c]*dz_2[n,i,c] written in
+        torch.addcmul((-du_sum_2)[..., None], gamma_2, dz_2_n_2_i_2, out=du_n_2_i_2)
+        torch.addcmul(du_n_2_i_2, xhat_2_n_2_i_2, du_sum[..., None], value=-1, out=du_n_2_i_2)
+        du_n_2_i_2.mul_(r_2[n_2, i_2][..., None])
+        du_n_2_i_2.add_(dy[n_2, i_2])
         # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*du[n,i,c])
         dO[n_2, :, i_2].copy_(
-            (du[n_2, i_2] @ W_O.reshape(C, H * D)).reshape((i_2.stop - i_2.start), H, D).permute(1, 0, 2)
+            (du_n_2_i_2 @ W_O.reshape(C, H * D)).reshape((i_2.stop - i_2.start), H, D).permute(1, 0, 2)
         )
         # dW_O[c,h,a] = Sum_n,i(du[n,i,c]*O[n,h,i,a])
-        dW_O_block = room(0, C, H, D)
+        dW_O_block = room(1, C, H, D)
         dW_O_block.copy_(
-            (du[n_2, i_2].T @ O[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)).reshape(C, H, D)
+            (du_n_2_i_2.T @ O[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)).reshape(C, H, D)
         )
         dW_O[part].add_(dW_O_block)
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
-        dgamma_2[part].add_((dz_2[n_2, i_2] * xhat_2[n_2, i_2]).sum(dim=0))
+        dgamma_2[part].add_(dz_2_xhat_2.sum(dim=0))
 
     workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dW_O = dW_O[0] if parts == 1 else dW_O.sum(dim=0)
@@ -455,8 +475,11 @@ def transformer_block_backward(
 
     def dS_block(room: Room, part: int, n_3: slice, h: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3, h."""
-        dO_divided = torch.div(dO[n_3, h, i_3], A_sum[n_3, h, i_3][..., None], out=room(0, n_3, h, i_3, D))
-        dS_part = (O[n_3, h, i_3] * dO[n_3, h, i_3]).sum(dim=3) / A_sum[n_3, h, i_3]
+        dO_n_3_h_i_3 = dO[n_3, h, i_3]
+        A_sum_n_3_h_i_3 = A_sum[n_3, h, i_3]
+        dQ_n_3_h_i_3 = dQ[n_3, h, i_3]
+        dO_divided = torch.div(dO_n_3_h_i_3, A_sum_n_3_h_i_3[..., None], out=room(0, n_3, h, i_3, D))
+        dS_part = (O[n_3, h, i_3] * dO_n_3_h_i_3).sum(dim=3) / A_sum_n_3_h_i_3
         dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(1, n_3, h, i_3, D))
         for first, j in workspace.tiles(slice(0, min(T, i_3.stop) if causal else T), rows):
             # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
@@ -474,10 +497,10 @@ def transformer_block_backward(
             dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n_3, h, j, D))
             dK[part, n_3, h, j].add_(dK_block)
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-            dQ_tile = torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3] if first else room(3, n_3, h, i_3, D))
+            dQ_tile = torch.matmul(dS, K[n_3, h, j], out=dQ_n_3_h_i_3 if first else room(3, n_3, h, i_3, D))
             if not first:
-                dQ[n_3, h, i_3].add_(dQ_tile)
-        dQ[n_3, h, i_3].div_(math.sqrt(D))
+                dQ_n_3_h_i_3.add_(dQ_tile)
+        dQ_n_3_h_i_3.div_(math.sqrt(D))
 
     workspace.sweep(dS_block, T, rows, (), (), T, dtype, device, parts=parts, lots=(N, H), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
@@ -495,6 +518,8 @@ def transformer_block_backward(
 
     def dz_1_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
         """The rows i_4 of a block, for one n_4."""
+        xhat_1_n_4_i_4 = xhat_1[n_4, i_4]
+        dx_n_4_i_4 = dx[n_4, i_4]
         # dz_1[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
         dz_1 = torch.mm(
@@ -514,20 +539,18 @@ def transformer_block_backward(
             out=room(3, i_4, C),
         )
         dz_1.add_(dz_1_part_2)
-        # dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c]
-        dxhat_1 = torch.mul(gamma_1, dz_1, out=room(1, i_4, C))
-        dx_part = (dxhat_1 * xhat_1[n_4, i_4]).sum(dim=1) / C
-        dx_part_2 = dxhat_1.sum(dim=-1) / C
+        dz_1_xhat_1 = torch.mul(dz_1, xhat_1_n_4_i_4, out=room(1, i_4, C))
+        dx_sum = dz_1_xhat_1 @ gamma_1_over_C
+        dx_sum_2 = dz_1 @ gamma_1_over_C
         # dx[n,i,c] = (-Sum_c(dxhat_1[n,i,c])/C - xhat_1[n,i,c]*Sum_c_1(dxhat_1[n,i,c_1]*xhat_1[n,i,c_1])/C +
         #     dxhat_1[n,i,c])*r_1[n,i] + du[n,i,c]
-        #     by dxc_1, dmu_1 written in
-        torch.mul(dx_part[..., None], xhat_1[n_4, i_4], out=dx[n_4, i_4])
-        torch.sub(dxhat_1, dx[n_4, i_4], out=dx[n_4, i_4])
-        dx[n_4, i_4].sub_(dx_part_2[..., None])
-        torch.mul(r_1[n_4, i_4][..., None], dx[n_4, i_4], out=dx[n_4, i_4])
-        dx[n_4, i_4].add_(du[n_4, i_4])
+        #     by dxc_1, dmu_1 written in; dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c] written in
+        torch.addcmul((-dx_sum_2)[..., None], gamma_1, dz_1, out=dx_n_4_i_4)
+        torch.addcmul(dx_n_4_i_4, xhat_1_n_4_i_4, dx_sum[..., None], value=-1, out=dx_n_4_i_4)
+        dx_n_4_i_4.mul_(r_1[n_4, i_4][..., None])
+        dx_n_4_i_4.add_(du[n_4, i_4])
         # dgamma_1[c] = Sum_n,i(dz_1[n,i,c]*xhat_1[n,i,c])
-        dgamma_1[part].add_((dz_1 * xhat_1[n_4, i_4]).sum(dim=0))
+        dgamma_1[part].add_(dz_1_xhat_1.sum(dim=0))
         # dbeta_1[c] = Sum_n,i(dz_1[n,i,c])
         dbeta_1[part].add_(dz_1.sum(dim=0))
         # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
@@ -625,6 +648,7 @@ def transformer_block_lean_forward(
     dtype = x.dtype
     device = x.device
     workspace = workspace or Workspace()
+    share_of_C = torch.full((C,), 1 / C, dtype=dtype, device=device)
     rows = workspace.rows(T, H * D, matrices=True)
     r_1 = workspace.empty((N, T), dtype, device)
     xhat_1 = workspace.empty((N, T, C), dtype, device)
@@ -633,23 +657,27 @@ def transformer_block_lean_forward(
 
     def Q_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
+        x_n_i = x[n, i]
+        xhat_1_n_i = xhat_1[n, i]
+        r_1_n_i = r_1[n, i]
+        z_1_n_i = z_1[n, i]
         # mu_1[n,i] = mean(x[n,i,c], over=c)
-        mu_1 = x[n, i].sum(dim=-1) / C
-        xc_1_part = torch.sub(x[n, i], mu_1[..., None], out=xhat_1[n, i])
-        xc_1_part_2 = xc_1_part.sum(dim=-1) / C
+        mu_1 = x_n_i @ share_of_C
+        xc_1_part = torch.sub(x_n_i, mu_1[..., None], out=xhat_1_n_i)
+        xc_1_sum = xc_1_part @ share_of_C
         # xc_1[n,i,c] = -mu_1[n,i] + x[n,i,c]
         #     by Sum_c(-mu_1[n,i] + x[n,i,c]) = 0, subtracted once more
-        xc_1 = torch.sub(xc_1_part, xc_1_part_2[..., None], out=xhat_1[n, i])
+        xc_1 = torch.sub(xc_1_part, xc_1_sum[..., None], out=xhat_1_n_i)
         # r_1[n,i] = 1/sqrt(mean(xc_1[n,i,c]**2, over=c) + eps)
-        r_1[n, i] = 1 / torch.sqrt((xc_1 * xc_1).sum(dim=2) / C + eps)
+        torch.rsqrt(torch.linalg.vector_norm(xc_1, dim=-1).square() / C + eps, out=r_1_n_i)
         # xhat_1[n,i,c] = r_1[n,i]*xc_1[n,i,c]
-        torch.mul(r_1[n, i][..., None], xc_1, out=xhat_1[n, i])
+        torch.mul(r_1_n_i[..., None], xc_1, out=xhat_1_n_i)
         # z_1[n,i,c] = gamma_1[c]*xhat_1[n,i,c] + beta_1[c]
-        torch.addcmul(beta_1, gamma_1, xhat_1[n, i], out=z_1[n, i])
+        torch.addcmul(beta_1, gamma_1, xhat_1_n_i, out=z_1_n_i)
         # Q[n,h,i,a] = Sum_c(W_Q[h,a,c]*z_1[n,i,c])
         Q[n, :, i].copy_(
             (
-                z_1[n, i].reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
+                z_1_n_i.reshape((n.stop - n.start) * (i.stop - i.start), C) @ W_Q.reshape(H * D, C).T
             ).reshape((n.stop - n.start), (i.stop - i.start), H, D).permute(0, 2, 1, 3)
         )
 
@@ -663,6 +691,7 @@ def transformer_block_lean_forward(
 
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h."""
+        O_n_2_h_i_2 = O[n_2, h, i_2]
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         A_exp_top = torch.full((), -math.inf, dtype=dtype, device=device)
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
@@ -684,7 +713,7 @@ def transformer_block_lean_forward(
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
                 A_exp_top_factor = torch.exp(A_exp_top - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
-                O[n_2, h, i_2].mul_(A_exp_top_factor[..., None])
+                O_n_2_h_i_2.mul_(A_exp_top_factor[..., None])
             A_exp_top = A_exp_top_tile
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n_2, h, i_2, j))
@@ -692,14 +721,15 @@ def transformer_block_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
+            O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O_n_2_h_i_2 if first else room(2, n_2, h, i_2, D))
             if not first:
-                O[n_2, h, i_2].add_(O_tile)
+                O_n_2_h_i_2.add_(O_tile)
         A_sum = torch.clamp(A_sum_so_far, min=1)
-        O[n_2, h, i_2].div_(A_sum[..., None])
+        O_n_2_h_i_2.div_(A_sum[..., None])
 
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h. No row maximum is needed."""
+        O_n_2_h_i_2 = O[n_2, h, i_2]
         S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
@@ -713,11 +743,11 @@ def transformer_block_lean_forward(
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
-            O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O[n_2, h, i_2] if first else room(2, n_2, h, i_2, D))
+            O_tile = torch.matmul(A_exp, V[n_2, h, j], out=O_n_2_h_i_2 if first else room(2, n_2, h, i_2, D))
             if not first:
-                O[n_2, h, i_2].add_(O_tile)
+                O_n_2_h_i_2.add_(O_tile)
         A_sum = or_one(A_sum_so_far)
-        O[n_2, h, i_2].div_(A_sum[..., None])
+        O_n_2_h_i_2.div_(A_sum[..., None])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -743,7 +773,11 @@ def transformer_block_lean_forward(
 
     def u_product_block(room: Room, part: int, n_3: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3."""
-        u_product = y[n_3, i_3]
+        y_n_3_i_3 = y[n_3, i_3]
+        xhat_2_n_3_i_3 = xhat_2[n_3, i_3]
+        r_2_n_3_i_3 = r_2[n_3, i_3]
+        z_2_n_3_i_3 = z_2[n_3, i_3]
+        u_product = y_n_3_i_3
         u_product.copy_(
             (
                 O[n_3, :, i_3].permute(0, 2, 1, 3).reshape(
@@ -752,24 +786,24 @@ def transformer_block_lean_forward(
             ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), C)
         )
         # u[n,i,c] = x[n,i,c] + Sum_h,a(W_O[c,h,a]*O[n,h,i,a])
-        u = torch.add(x[n_3, i_3], u_product, out=y[n_3, i_3])
+        u = torch.add(x[n_3, i_3], u_product, out=y_n_3_i_3)
         # mu_2[n,i] = mean(u[n,i,c], over=c)
-        mu_2 = u.sum(dim=-1) / C
-        xc_2_part = torch.sub(u, mu_2[..., None], out=xhat_2[n_3, i_3])
-        xc_2_part_2 = xc_2_part.sum(dim=-1) / C
+        mu_2 = u @ share_of_C
+        xc_2_part = torch.sub(u, mu_2[..., None], out=xhat_2_n_3_i_3)
+        xc_2_sum = xc_2_part @ share_of_C
         # xc_2[n,i,c] = -mu_2[n,i] + u[n,i,c]
         #     by Sum_c(-mu_2[n,i] + u[n,i,c]) = 0, subtracted once more
-        xc_2 = torch.sub(xc_2_part, xc_2_part_2[..., None], out=xhat_2[n_3, i_3])
+        xc_2 = torch.sub(xc_2_part, xc_2_sum[..., None], out=xhat_2_n_3_i_3)
         # r_2[n,i] = 1/sqrt(mean(xc_2[n,i,c]**2, over=c) + eps)
-        r_2[n_3, i_3] = 1 / torch.sqrt((xc_2 * xc_2).sum(dim=2) / C + eps)
+        torch.rsqrt(torch.linalg.vector_norm(xc_2, dim=-1).square() / C + eps, out=r_2_n_3_i_3)
         # xhat_2[n,i,c] = r_2[n,i]*xc_2[n,i,c]
-        torch.mul(r_2[n_3, i_3][..., None], xc_2, out=xhat_2[n_3, i_3])
+        torch.mul(r_2_n_3_i_3[..., None], xc_2, out=xhat_2_n_3_i_3)
         # z_2[n,i,c] = gamma_2[c]*xhat_2[n,i,c] + beta_2[c]
-        torch.addcmul(beta_2, gamma_2, xhat_2[n_3, i_3], out=z_2[n_3, i_3])
+        torch.addcmul(beta_2, gamma_2, xhat_2_n_3_i_3, out=z_2_n_3_i_3)
         q_product = room(0, n_3, i_3, F)
         q_product.copy_(
             (
-                z_2[n_3, i_3].reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), C) @ W_1.T
+                z_2_n_3_i_3.reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), C) @ W_1.T
             ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), F)
         )
         # q[n,i,f] = b_1[f] + Sum_c(W_1[f,c]*z_2[n,i,c])
@@ -787,8 +821,8 @@ def transformer_block_lean_forward(
             ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), C)
         )
         # y[n,i,c] = b_2[c] + u[n,i,c] + Sum_f(W_2[c,f]*g[n,i,f])
-        torch.add(u, y_product, out=y[n_3, i_3])
-        y[n_3, i_3].add_(b_2)
+        torch.add(u, y_product, out=y_n_3_i_3)
+        y_n_3_i_3.add_(b_2)
 
     workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, device, lots=(N,), matrices=True)
     saved = (
@@ -882,6 +916,8 @@ def transformer_block_lean_backward(
     K = (z_1.reshape(N * T, C) @ W_K.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
     # V[n,h,j,a] = Sum_c(W_V[h,a,c]*z_1[n,j,c])   (N, H, T, D)
     V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).permute(0, 2, 1, 3).contiguous()
+    gamma_2_over_C = gamma_2 / C
+    gamma_1_over_C = gamma_1 / C
     # db_2[c] = Sum_n,i(dy[n,i,c])   (C,)
     db_2 = dy.sum(dim=(0, 1))
     rows = workspace.rows(T, F, matrices=True)
@@ -893,7 +929,9 @@ def transformer_block_lean_backward(
 
     def q_product_block(room: Room, part: int, n: int, i: slice) -> None:
         """The rows i of a block, for one n."""
-        q_product = torch.mm(z_2[n, i], W_1.T, out=room(0, i, F))
+        z_2_n_i = z_2[n, i]
+        dy_n_i = dy[n, i]
+        q_product = torch.mm(z_2_n_i, W_1.T, out=room(0, i, F))
         # q[n,i,f] = b_1[f] + Sum_c(W_1[f,c]*z_2[n,i,c])
         q = torch.add(q_product, b_1, out=room(0, i, F))
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
@@ -903,7 +941,7 @@ def transformer_block_lean_backward(
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
         g = torch.mul(q, Phi, out=room(2, i, F))
         # dg[n,i,f] = Sum_c(W_2[c,f]*dy[n,i,c])
-        dg = torch.mm(dy[n, i], W_2, out=room(3, i, F))
+        dg = torch.mm(dy_n_i, W_2, out=room(3, i, F))
         dq_exp = torch.square(q, out=room(4, i, F))
         dq_exp.mul_(-0.5)
         torch.exp(dq_exp, out=dq_exp)
@@ -914,11 +952,11 @@ def transformer_block_lean_backward(
         # dz_2[n,i,c] = Sum_f(W_1[f,c]*dq[n,i,f])
         torch.mm(dq, W_1, out=dz_2[n, i])
         # dW_1[f,c] = Sum_n,i(dq[n,i,f]*z_2[n,i,c])
-        dW_1[part].addmm_(dq.T, z_2[n, i])
+        dW_1[part].addmm_(dq.T, z_2_n_i)
         # db_1[f] = Sum_n,i(dq[n,i,f])
         db_1[part].add_(dq.sum(dim=0))
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
-        dW_2[part].addmm_(dy[n, i].T, g)
+        dW_2[part].addmm_(dy_n_i.T, g)
 
     workspace.sweep(q_product_block, T, rows, (), (N,), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -926,7 +964,7 @@ def transformer_block_lean_backward(
     dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
     # dbeta_2[c] = Sum_n,i(dz_2[n,i,c])   (C,)
     #     by Sum_n,i(dz_2[n,i,c]) = Sum_f(db_1[f]*W_1[f,c])
-    dbeta_2 = torch.einsum("fc,f->c", W_1, db_1)
+    dbeta_2 = W_1.T @ db_1
     rows = workspace.rows(T, H * D, matrices=True)
     du = workspace.empty((N, T, C), dtype, device)
     dO = workspace.empty((N, H, T, D), dtype, device)
@@ -935,24 +973,25 @@ def transformer_block_lean_backward(
 
     def dO_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
-        # dxhat_2[n,i,c] = gamma_2[c]*dz_2[n,i,c]
-        dxhat_2 = torch.mul(gamma_2, dz_2[n_2, i_2], out=room(0, i_2, C))
-        du_part = (dxhat_2 * xhat_2[n_2, i_2]).sum(dim=1) / C
-        du_part_2 = dxhat_2.sum(dim=-1) / C
+        dz_2_n_2_i_2 = dz_2[n_2, i_2]
+        xhat_2_n_2_i_2 = xhat_2[n_2, i_2]
+        du_n_2_i_2 = du[n_2, i_2]
+        dz_2_xhat_2 = torch.mul(dz_2_n_2_i_2, xhat_2_n_2_i_2, out=room(0, i_2, C))
+        du_sum = dz_2_xhat_2 @ gamma_2_over_C
+        du_sum_2 = dz_2_n_2_i_2 @ gamma_2_over_C
         # du[n,i,c] = (-Sum_c(dxhat_2[n,i,c])/C - xhat_2[n,i,c]*Sum_c_1(dxhat_2[n,i,c_1]*xhat_2[n,i,c_1])/C +
         #     dxhat_2[n,i,c])*r_2[n,i] + dy[n,i,c]
-        #     by dxc_2, dmu_2 written in
-        torch.mul(du_part[..., None], xhat_2[n_2, i_2], out=du[n_2, i_2])
-        torch.sub(dxhat_2, du[n_2, i_2], out=du[n_2, i_2])
-        du[n_2, i_2].sub_(du_part_2[..., None])
-        torch.mul(r_2[n_2, i_2][..., None], du[n_2, i_2], out=du[n_2, i_2])
-        du[n_2, i_2].add_(dy[n_2, i_2])
+        #     by dxc_2, dmu_2 written in; dxhat_2[n,i,c] = gamma_2[c]*dz_2[n,i,c] written in
+        torch.addcmul((-du_sum_2)[..., None], gamma_2, dz_2_n_2_i_2, out=du_n_2_i_2)
+        torch.addcmul(du_n_2_i_2, xhat_2_n_2_i_2, du_sum[..., None], value=-1, out=du_n_2_i_2)
+        du_n_2_i_2.mul_(r_2[n_2, i_2][..., None])
+        du_n_2_i_2.add_(dy[n_2, i_2])
         # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*du[n,i,c])
         dO[n_2, :, i_2].copy_(
-            (du[n_2, i_2] @ W_O.reshape(C, H * D)).reshape((i_2.stop - i_2.start), H, D).permute(1, 0, 2)
+            (du_n_2_i_2 @ W_O.reshape(C, H * D)).reshape((i_2.stop - i_2.start), H, D).permute(1, 0, 2)
         )
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
-        dgamma_2[part].add_((dz_2[n_2, i_2] * xhat_2[n_2, i_2]).sum(dim=0))
+        dgamma_2[part].add_(dz_2_xhat_2.sum(dim=0))
 
     workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(dim=0)
@@ -965,8 +1004,12 @@ def transformer_block_lean_backward(
 
     def S_block(room: Room, part: int, n_3: slice, h: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3, h."""
+        Q_n_3_h_i_3 = Q[n_3, h, i_3]
+        O_n_3_h_i_3 = O[n_3, h, i_3]
+        dO_n_3_h_i_3 = dO[n_3, h, i_3]
+        dQ_n_3_h_i_3 = dQ[n_3, h, i_3]
         j = slice(0, min(T, i_3.stop) if causal else T)
-        S_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
+        S_part = torch.div(Q_n_3_h_i_3, math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = torch.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, n_3, h, i_3, j))
@@ -986,10 +1029,10 @@ def transformer_block_lean_backward(
         A_sum = torch.clamp(A_exp.sum(dim=-1), min=1)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[n_3, h, j], out=O[n_3, h, i_3])
-        O[n_3, h, i_3].div_(A_sum[..., None])
-        dO_divided = torch.div(dO[n_3, h, i_3], A_sum[..., None], out=room(0, n_3, h, i_3, D))
-        dS_part = (O[n_3, h, i_3] * dO[n_3, h, i_3]).sum(dim=3) / A_sum
+        torch.matmul(A_exp, V[n_3, h, j], out=O_n_3_h_i_3)
+        O_n_3_h_i_3.div_(A_sum[..., None])
+        dO_divided = torch.div(dO_n_3_h_i_3, A_sum[..., None], out=room(0, n_3, h, i_3, D))
+        dS_part = (O_n_3_h_i_3 * dO_n_3_h_i_3).sum(dim=3) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
@@ -1000,19 +1043,23 @@ def transformer_block_lean_backward(
         #     by A = A_exp / A_sum, divided before the product
         dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n_3, h, j, D))
         dV[part, n_3, h, j].add_(dV_block)
-        dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
+        dK_part = torch.div(Q_n_3_h_i_3, math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
         dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, n_3, h, j, D))
         dK[part, n_3, h, j].add_(dK_block)
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
-        dQ[n_3, h, i_3].div_(math.sqrt(D))
+        torch.matmul(dS, K[n_3, h, j], out=dQ_n_3_h_i_3)
+        dQ_n_3_h_i_3.div_(math.sqrt(D))
 
     def S_block_unshifted(room: Room, part: int, n_3: slice, h: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3, h. No row maximum is needed."""
+        Q_n_3_h_i_3 = Q[n_3, h, i_3]
+        O_n_3_h_i_3 = O[n_3, h, i_3]
+        dO_n_3_h_i_3 = dO[n_3, h, i_3]
+        dQ_n_3_h_i_3 = dQ[n_3, h, i_3]
         j = slice(0, min(T, i_3.stop) if causal else T)
-        S_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
+        S_part = torch.div(Q_n_3_h_i_3, math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
         S = torch.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, n_3, h, i_3, j))
@@ -1023,10 +1070,10 @@ def transformer_block_lean_backward(
         A_sum = or_one(A_exp.sum(dim=-1))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
-        torch.matmul(A_exp, V[n_3, h, j], out=O[n_3, h, i_3])
-        O[n_3, h, i_3].div_(A_sum[..., None])
-        dO_divided = torch.div(dO[n_3, h, i_3], A_sum[..., None], out=room(0, n_3, h, i_3, D))
-        dS_part = (O[n_3, h, i_3] * dO[n_3, h, i_3]).sum(dim=3) / A_sum
+        torch.matmul(A_exp, V[n_3, h, j], out=O_n_3_h_i_3)
+        O_n_3_h_i_3.div_(A_sum[..., None])
+        dO_divided = torch.div(dO_n_3_h_i_3, A_sum[..., None], out=room(0, n_3, h, i_3, D))
+        dS_part = (O_n_3_h_i_3 * dO_n_3_h_i_3).sum(dim=3) / A_sum
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
@@ -1037,14 +1084,14 @@ def transformer_block_lean_backward(
         #     by A = A_exp / A_sum, divided before the product
         dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(3, n_3, h, j, D))
         dV[part, n_3, h, j].add_(dV_block)
-        dK_part = torch.div(Q[n_3, h, i_3], math.sqrt(D), out=room(0, n_3, h, i_3, D))
+        dK_part = torch.div(Q_n_3_h_i_3, math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # dK[n,h,j,a] = Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D)
         #     by Sum_i(Q[n,h,i,a]*dS[n,h,i,j])/sqrt(D) = Sum_i(Q[n,h,i,a]*dS[n,h,i,j]/sqrt(D))
         dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(1, n_3, h, j, D))
         dK[part, n_3, h, j].add_(dK_block)
         # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(D)
-        torch.matmul(dS, K[n_3, h, j], out=dQ[n_3, h, i_3])
-        dQ[n_3, h, i_3].div_(math.sqrt(D))
+        torch.matmul(dS, K[n_3, h, j], out=dQ_n_3_h_i_3)
+        dQ_n_3_h_i_3.div_(math.sqrt(D))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -1079,6 +1126,9 @@ def transformer_block_lean_backward(
 
     def dz_1_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
         """The rows i_4 of a block, for one n_4."""
+        xhat_1_n_4_i_4 = xhat_1[n_4, i_4]
+        dx_n_4_i_4 = dx[n_4, i_4]
+        du_n_4_i_4 = du[n_4, i_4]
         # dz_1[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
         #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
         dz_1 = torch.mm(
@@ -1098,20 +1148,18 @@ def transformer_block_lean_backward(
             out=room(3, i_4, C),
         )
         dz_1.add_(dz_1_part_2)
-        # dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c]
-        dxhat_1 = torch.mul(gamma_1, dz_1, out=room(1, i_4, C))
-        dx_part = (dxhat_1 * xhat_1[n_4, i_4]).sum(dim=1) / C
-        dx_part_2 = dxhat_1.sum(dim=-1) / C
+        dz_1_xhat_1 = torch.mul(dz_1, xhat_1_n_4_i_4, out=room(1, i_4, C))
+        dx_sum = dz_1_xhat_1 @ gamma_1_over_C
+        dx_sum_2 = dz_1 @ gamma_1_over_C
         # dx[n,i,c] = (-Sum_c(dxhat_1[n,i,c])/C - xhat_1[n,i,c]*Sum_c_1(dxhat_1[n,i,c_1]*xhat_1[n,i,c_1])/C +
         #     dxhat_1[n,i,c])*r_1[n,i] + du[n,i,c]
-        #     by dxc_1, dmu_1 written in
-        torch.mul(dx_part[..., None], xhat_1[n_4, i_4], out=dx[n_4, i_4])
-        torch.sub(dxhat_1, dx[n_4, i_4], out=dx[n_4, i_4])
-        dx[n_4, i_4].sub_(dx_part_2[..., None])
-        torch.mul(r_1[n_4, i_4][..., None], dx[n_4, i_4], out=dx[n_4, i_4])
-        dx[n_4, i_4].add_(du[n_4, i_4])
+        #     by dxc_1, dmu_1 written in; dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c] written in
+        torch.addcmul((-dx_sum_2)[..., None], gamma_1, dz_1, out=dx_n_4_i_4)
+        torch.addcmul(dx_n_4_i_4, xhat_1_n_4_i_4, dx_sum[..., None], value=-1, out=dx_n_4_i_4)
+        dx_n_4_i_4.mul_(r_1[n_4, i_4][..., None])
+        dx_n_4_i_4.add_(du_n_4_i_4)
         # dgamma_1[c] = Sum_n,i(dz_1[n,i,c]*xhat_1[n,i,c])
-        dgamma_1[part].add_((dz_1 * xhat_1[n_4, i_4]).sum(dim=0))
+        dgamma_1[part].add_(dz_1_xhat_1.sum(dim=0))
         # dbeta_1[c] = Sum_n,i(dz_1[n,i,c])
         dbeta_1[part].add_(dz_1.sum(dim=0))
         # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
@@ -1123,7 +1171,7 @@ def transformer_block_lean_backward(
         # dW_O[c,h,a] = Sum_n,i(du[n,i,c]*O[n,h,i,a])
         dW_O_block = room(0, C, H, D)
         dW_O_block.copy_(
-            (du[n_4, i_4].T @ O[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D)).reshape(C, H, D)
+            (du_n_4_i_4.T @ O[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D)).reshape(C, H, D)
         )
         dW_O[part].add_(dW_O_block)
 
@@ -1153,7 +1201,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="v6a7e0953",
+    version="vd4d0a98f",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1280,7 +1328,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="vacf31bf4",
+    version="v2da70169",
     arrays=(
         "x: N... T C",
         "gamma_1: C",

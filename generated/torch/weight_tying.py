@@ -71,22 +71,24 @@ def weight_tying_forward(
 
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        torch.mm(h[n], E.T, out=z[n])
+        torch.mm(h[n], E.T, out=z_n)
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].amax(dim=-1)
-        L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
+        L_top[n] = z_n.amax(dim=-1)
+        L_log_exp = torch.sub(z_n, L_top[n][..., None], out=room(0, n, V))
         torch.exp(L_log_exp, out=L_log_exp)
-        L_log[n] = torch.log(L_log_exp.sum(dim=-1))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[n])
 
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
         """The rows n of a block. No row maximum is needed."""
+        z_n = z[n]
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        torch.mm(h[n], E.T, out=z[n])
+        torch.mm(h[n], E.T, out=z_n)
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = 0
-        L_log_exp = torch.exp(z[n], out=room(0, n, V))
-        L_log[n] = torch.log(L_log_exp.sum(dim=-1))
+        L_log_exp = torch.exp(z_n, out=room(0, n, V))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[n])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     z_bound = float(
@@ -127,15 +129,17 @@ def weight_tying_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
+        dh_n = dh[n]
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
-        torch.sub(z[n], L_top[n][..., None], out=dz[n])
-        torch.exp(dz[n], out=dz[n])
-        torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        torch.sub(z[n], L_top[n][..., None], out=dz_n)
+        torch.exp(dz_n, out=dz_n)
+        dz_n.mul_((dL * torch.exp(-L_log[n]))[..., None])
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
-        torch.mm(dz[n], E, out=dh[n])
+        torch.mm(dz_n, E, out=dh_n)
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
-        torch.mm(dh[n], W.T, out=dx[n])
+        torch.mm(dh_n, W.T, out=dx[n])
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
@@ -192,22 +196,24 @@ def weight_tying_lean_forward(
 
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        torch.mm(h[n], E.T, out=z[n])
+        torch.mm(h[n], E.T, out=z_n)
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].amax(dim=-1)
-        L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
+        L_top[n] = z_n.amax(dim=-1)
+        L_log_exp = torch.sub(z_n, L_top[n][..., None], out=room(0, n, V))
         torch.exp(L_log_exp, out=L_log_exp)
-        L_log[n] = torch.log(L_log_exp.sum(dim=-1))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[n])
 
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
         """The rows n of a block. No row maximum is needed."""
+        z_n = z[n]
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        torch.mm(h[n], E.T, out=z[n])
+        torch.mm(h[n], E.T, out=z_n)
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = 0
-        L_log_exp = torch.exp(z[n], out=room(0, n, V))
-        L_log[n] = torch.log(L_log_exp.sum(dim=-1))
+        L_log_exp = torch.exp(z_n, out=room(0, n, V))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[n])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     z_bound = float(
@@ -252,17 +258,19 @@ def weight_tying_lean_backward(
 
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
+        dh_n = dh[n]
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        z = torch.mm(h[n], E.T, out=dz[n])
+        z = torch.mm(h[n], E.T, out=dz_n)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
-        torch.sub(z, L_top[n][..., None], out=dz[n])
-        torch.exp(dz[n], out=dz[n])
-        torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        torch.sub(z, L_top[n][..., None], out=dz_n)
+        torch.exp(dz_n, out=dz_n)
+        dz_n.mul_((dL * torch.exp(-L_log[n]))[..., None])
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
-        torch.mm(dz[n], E, out=dh[n])
+        torch.mm(dz_n, E, out=dh_n)
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
-        torch.mm(dh[n], W.T, out=dx[n])
+        torch.mm(dh_n, W.T, out=dx[n])
 
     workspace.sweep(z_block, N, rows, (), (), V, dtype, device)
     # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
@@ -324,36 +332,42 @@ def weight_tying_value_and_gradient(
 
     def z_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
+        dz_n = dz[n]
+        dh_n = dh[n]
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        torch.mm(h[n], E.T, out=z[n])
+        torch.mm(h[n], E.T, out=z_n)
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].amax(dim=-1)
-        L_log_exp = torch.sub(z[n], L_top[n][..., None], out=dz[n])
+        L_top[n] = z_n.amax(dim=-1)
+        L_log_exp = torch.sub(z_n, L_top[n][..., None], out=dz_n)
         torch.exp(L_log_exp, out=L_log_exp)
         L_log_sum[n] = L_log_exp.sum(dim=-1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
-        torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
-        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz_n)
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
-        torch.mm(dz[n], E, out=dh[n])
+        torch.mm(dz_n, E, out=dh_n)
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
-        torch.mm(dh[n], W.T, out=dx[n])
+        torch.mm(dh_n, W.T, out=dx[n])
 
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
         """The rows n of a block. No row maximum is needed."""
+        z_n = z[n]
+        dz_n = dz[n]
+        dh_n = dh[n]
         # z[n,v] = Sum_d(E[v,d]*h[n,d])
-        torch.mm(h[n], E.T, out=z[n])
+        torch.mm(h[n], E.T, out=z_n)
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = 0
-        L_log_exp = torch.exp(z[n], out=dz[n])
+        L_log_exp = torch.exp(z_n, out=dz_n)
         L_log_sum[n] = L_log_exp.sum(dim=-1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
-        torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz[n])
-        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz_n)
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
-        torch.mm(dz[n], E, out=dh[n])
+        torch.mm(dz_n, E, out=dh_n)
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
-        torch.mm(dh[n], W.T, out=dx[n])
+        torch.mm(dh_n, W.T, out=dx[n])
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     z_bound = float(
@@ -375,7 +389,7 @@ _operator = Operator(
     "weight_tying",
     weight_tying_forward,
     weight_tying_backward,
-    version="v5a9e9f62",
+    version="vace68448",
     arrays=("token: N...", "target: N...", "E: V C", "W: C C"),
     outputs=("loss:",),
     saved=("types", "C", "N", "V", "token", "target", "E", "W", "x", "h", "z", "L_top", "L_log"),
@@ -404,7 +418,7 @@ _lean_operator = Operator(
     "weight_tying_lean",
     weight_tying_lean_forward,
     weight_tying_lean_backward,
-    version="vee3cf5d8",
+    version="v4a81ae18",
     arrays=("token: N...", "target: N...", "E: V C", "W: C C"),
     outputs=("loss:",),
     saved=("types", "C", "N", "V", "token", "target", "E", "W", "L_top", "L_log"),

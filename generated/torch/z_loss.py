@@ -56,17 +56,18 @@ def z_loss_forward(
 
     def L_top_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        z_n = z[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
-        L_top[n] = z[n].amax(dim=-1)
-        L_log_exp = torch.sub(z[n], L_top[n][..., None], out=room(0, n, V))
+        L_top[n] = z_n.amax(dim=-1)
+        L_log_exp = torch.sub(z_n, L_top[n][..., None], out=room(0, n, V))
         torch.exp(L_log_exp, out=L_log_exp)
-        L_log[n] = torch.log(L_log_exp.sum(dim=-1))
+        torch.log(L_log_exp.sum(dim=-1), out=L_log[n])
 
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device)
     # L[n] = logsumexp(z[n,v], over=v)   (N,)
     L = L_top + L_log
     # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
-    loss = (scale * (L * L).sum(dim=0) + L.sum(dim=-1) - z[torch.arange(N, device=device), target].sum(dim=-1)) / N
+    loss = (scale * (L @ L) + L.sum(dim=-1) - z[torch.arange(N, device=device), target].sum(dim=-1)) / N
     saved = (leading, types, N, V, scale, z, target, L_top, L_log, L)
     return cast(loss, bound.type), saved
 
@@ -95,13 +96,14 @@ def z_loss_backward(
 
     def dz_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
+        dz_n = dz[n]
         # dL[n] = (1/N + 2*L[n]*scale/N)*dloss
         dL = dL_part * (2 * scale * L[n] + 1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
-        torch.sub(z[n], L_top[n][..., None], out=dz[n])
-        torch.exp(dz[n], out=dz[n])
-        torch.mul((dL * torch.exp(-L_log[n]))[..., None], dz[n], out=dz[n])
-        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= dL_part
+        torch.sub(z[n], L_top[n][..., None], out=dz_n)
+        torch.exp(dz_n, out=dz_n)
+        dz_n.mul_((dL * torch.exp(-L_log[n]))[..., None])
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL_part
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -140,8 +142,10 @@ def z_loss_value_and_gradient(
 
     def L_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        L_top = z[n].amax(dim=-1)
-        L_exp = torch.sub(z[n], L_top[..., None], out=dz[n])
+        z_n = z[n]
+        dz_n = dz[n]
+        L_top = z_n.amax(dim=-1)
+        L_exp = torch.sub(z_n, L_top[..., None], out=dz_n)
         torch.exp(L_exp, out=L_exp)
         L_sum = L_exp.sum(dim=-1)
         # L[n] = logsumexp(z[n,v], over=v)
@@ -149,12 +153,12 @@ def z_loss_value_and_gradient(
         # dL[n] = (1/N + 2*L[n]*scale/N)*dloss
         dL = (2 * scale * L[n] + 1) / N
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
-        torch.mul((dL / L_sum)[..., None], L_exp, out=dz[n])
-        dz[n][torch.arange(n.stop - n.start, device=device), target[n]] -= 1 / N
+        torch.mul((dL / L_sum)[..., None], L_exp, out=dz_n)
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= 1 / N
 
     workspace.sweep(L_exp_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
-    loss = (scale * (L * L).sum(dim=0) + L.sum(dim=-1) - z[torch.arange(N, device=device), target].sum(dim=-1)) / N
+    loss = (scale * (L @ L) + L.sum(dim=-1) - z[torch.arange(N, device=device), target].sum(dim=-1)) / N
     return cast(loss, bound.type), restore(dz, leading, bound.type)
 
 
@@ -162,7 +166,7 @@ _operator = Operator(
     "z_loss",
     z_loss_forward,
     z_loss_backward,
-    version="v2b051070",
+    version="v48adc555",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float scale",),
