@@ -45,7 +45,7 @@ def test_statement_is_the_example() -> None:
 
 
 def test_kernel_is_what_is_generated() -> None:
-    (block,) = re.findall(r"```python\n(S_part .*?)```", README, flags=re.DOTALL)
+    (block,) = re.findall(r"```python\n(O_i .*?)```", README, flags=re.DOTALL)
     text = kernel_file(load_file(EXAMPLE)[0], "numpy")
     lines = [line for line in block.strip().splitlines() if line and line != "# backward"]
     assert [line for line in lines if f"        {line}" not in text.splitlines()] == []
