@@ -88,6 +88,8 @@ class Trial:
 
         In an equation between values every index does: it is a statement about the inputs.
         """
+        if not self.claim.given:
+            return True
         if environment not in self._held:
             self._held[environment] = self._hold(environment, self._equations)
         environment.move(self.indices, place)
