@@ -124,9 +124,13 @@ REGIMES: tuple[Regime, ...] = (
 )
 
 
-@lru_cache(maxsize=64)
 def simple_fractions(low: Fraction, high: Fraction, count: int) -> tuple[Fraction, ...]:
     """The `count` simplest fractions from low to high, without 1, by the sum of numerator and denominator."""
+    return _at_least(low, high, 1 << count.bit_length())[:count]  # few lists for all the counts that are asked for
+
+
+@lru_cache(maxsize=64)
+def _at_least(low: Fraction, high: Fraction, count: int) -> tuple[Fraction, ...]:
     found: list[Fraction] = []
     total = 3
     while len(found) < count:
@@ -136,7 +140,7 @@ def simple_fractions(low: Fraction, high: Fraction, count: int) -> tuple[Fractio
             if gcd(total, below) == 1 and low <= Fraction(total - below, below) <= high
         ]
         total += 1
-    return tuple(found[:count])
+    return tuple(found)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
