@@ -7,7 +7,8 @@ where u is 0 too. Two rules, identities wherever the left side has a value:
     u^(p - 1)  =  (u^(p - 1) where u != 0, else 0)        0 < p < 1, for a root that some definition takes
     x / u      =  x / (u where x != 0, else 1)            for the logarithm of u that some definition takes
 
-The first gives the smallest of all subgradients, PyTorch's choice as well; the second the derivative of what the
+A root that has a name, s = u^p, is divided by under it: 1/s is taken as 0 where s is 0. The first gives the smallest of
+all subgradients, PyTorch's choice as well; the second the derivative of what the
 definition is by `codegen.guards`. A bracket that holds only where a root is positive says the same, and is left alone.
 """
 
@@ -21,6 +22,7 @@ import sympy
 from sympy import Expr, Indexed, Mul, Ne, Pow, S
 
 from codegen.guards import Weight
+from codegen.weights import not_zero, symbol_of
 from derive.binders import free_indices, map_children
 from derive.exceptional import is_positive, open_roots
 from derive.folding import unify
@@ -37,6 +39,7 @@ class Slopes:
 
     program: Program
     roots: bool
+    named: frozenset[Any]  # the symbols of definitions that are roots
     logarithms: tuple[Expr, ...]
 
     def settled(self, node: Any) -> Any:
@@ -65,21 +68,32 @@ class Slopes:
         return 1 / Where(Ne(Weight(Mul(*weights)), 0), factor.base, S.One) if weights else factor
 
     def _is_slope_of_root(self, node: Any) -> bool:
-        """Whether an expression is a power u^q with -1 < q < 0 of something that may be 0."""
-        return (
-            isinstance(node, Pow)
-            and bool(node.exp.is_Rational)
-            and bool(-1 < node.exp < 0)
-            and not node.base.is_number
-            and not is_positive(node.base, self.program)
-        )
+        """Whether an expression is a power u^q with -1 < q < 0 of something that may be 0, or 1/s for a root s."""
+        if not isinstance(node, Pow) or not node.exp.is_Rational or not node.exp.is_negative:
+            return False
+        if symbol_of(node.base) in self.named:
+            return True
+        return bool(node.exp > -1) and not node.base.is_number and not is_positive(node.base, self.program)
 
 
 def slopes(definitions: Sequence[Definition], program: Program) -> Slopes:
     """The slopes that may have no value, of the definitions that adjoints are taken of."""
     found = dict.fromkeys(known for definition in definitions for known in _logarithms(unfold(definition.body)))
     roots = any(True for definition in definitions for _ in open_roots(definition, program))
-    return Slopes(program, roots, tuple(found))
+    named = frozenset(known.symbol for known in definitions if _is_root(unfold(known.body), program))
+    return Slopes(program, roots, named, tuple(found))
+
+
+def _is_root(body: Expr, program: Program) -> bool:
+    """Whether a body is a power u^p with 0 < p < 1 of something that may be 0, or a number times that."""
+    factors = [factor for factor in Mul.make_args(body) if not factor.is_number]
+    root = factors[0] if len(factors) == 1 else None
+    return (
+        isinstance(root, Pow)
+        and bool(root.exp.is_Rational)
+        and bool(0 < root.exp < 1)
+        and not is_positive(root.base, program)
+    )
 
 
 def _logarithms(body: Expr) -> Iterator[Expr]:
@@ -102,6 +116,8 @@ def _is_weight(part: Expr, slope: Expr) -> bool:
 def _is_held(part: Expr, conditions: Iterable[Any]) -> bool:
     """Whether one of the conditions is about the same root."""
     return isinstance(part, Pow) and any(
-        root.base == part.base for condition in conditions for root in sympy.preorder_traversal(condition)
-        if isinstance(root, Pow)
+        part.base in not_zero(condition) or any(
+            root.base == part.base for root in sympy.preorder_traversal(condition) if isinstance(root, Pow)
+        )
+        for condition in conditions
     )  # fmt: skip

@@ -50,7 +50,7 @@ def divided(node: Any, known: frozenset[Any], safe: frozenset[Any] = frozenset()
     """
     if not known:
         return node
-    if isinstance(node, Pow) and node.exp.is_negative and _symbol(node.base) in known and node.base not in safe:
+    if isinstance(node, Pow) and node.exp.is_negative and symbol_of(node.base) in known and node.base not in safe:
         return Where(Ne(Weight(node.base), 0), node.base, S.One) ** node.exp
     if isinstance(node, Where):
         condition, yes, no = node.args
@@ -89,7 +89,7 @@ def _divides(other: Definition, total: Definition, weights: Sequence[Expr]) -> b
         return False
     for node in sympy.preorder_traversal(body):
         factors = Mul.make_args(node) if isinstance(node, Mul) else ()
-        if any(isinstance(f, Pow) and f.exp.is_negative and _symbol(f.base) == total.symbol for f in factors):
+        if any(isinstance(f, Pow) and f.exp.is_negative and symbol_of(f.base) == total.symbol for f in factors):
             shown = any(_is_instance(part, weight) for part in _numerators(factors) for weight in weights)
             return shown or not weights
     return False
@@ -106,5 +106,6 @@ def _is_instance(part: Expr, weight: Expr) -> bool:
     return bool(free_indices(part)) and any(True for _ in unify(weight, part, {}))
 
 
-def _symbol(node: Any) -> Any:
+def symbol_of(node: Any) -> Any:
+    """The name that an expression reads, or None."""
     return node.base if isinstance(node, Indexed) else node if isinstance(node, Scalar) else None

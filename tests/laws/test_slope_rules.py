@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sympy import Ne, Rational, log, sqrt
+from sympy import Ne, Rational, S, log, sqrt
 
 from codegen.guards import Weight
 from codegen.slopes import slopes
@@ -52,6 +52,19 @@ def test_a_slope_changes_only_where_it_has_no_value(forward: Any, adjoint: Any, 
         check = Program("check")
         claim = check.claim("same", unweighted(settled), adjoint, given=[given])
         assert prove(claim).status == PROVED
+
+
+@pytest.mark.parametrize("body", [sqrt(square), 2 * sqrt(square), square ** Rational(1, 3)])
+def test_a_root_that_has_a_name_is_not_divided_by_where_it_is_zero(body: Any) -> None:
+    program = Program("named")
+    root = program.define("r", [n], body)[n]
+    adjoint = y[n, i] * (1 / root + root)
+    settled = slopes(program.definitions, program).settled(adjoint)
+    assert settled.has(Where)
+    assert settled.xreplace({root: S.Zero}) == 0
+    assert prove(Program("check").claim("same", settled, adjoint, given=[Ne(root, 0)])).status == PROVED
+    held = y[n, i] * iverson(root > 0) / root
+    assert slopes(program.definitions, program).settled(held) == held
 
 
 @pytest.mark.parametrize(

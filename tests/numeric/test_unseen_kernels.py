@@ -1,7 +1,7 @@
 """Kernels of derivations that no file of the library has, each of a kind that was once compiled wrongly.
 
 A condition that compares a sum without a name; two conditions over different indices; a choice between two numbers of
-the caller's; a named sum of masked weights that divides, where nothing is kept.
+the caller's; a named sum of masked weights that divides, where nothing is kept; a named root of 0.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sympy import And, Max, exp
+from sympy import And, Max, exp, sqrt
 
 from codegen.array_library import array_library
 from codegen.checks import check_kernels
@@ -151,3 +151,26 @@ def test_the_slope_of_a_named_logistic_function_does_not_overflow(target: str, t
     _, *slopes = run(gated(), target, tmp_path, far, np.eye(3))
     assert all(np.isfinite(slope).all() for slope in slopes)
     np.testing.assert_allclose(slopes[0], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.5]], atol=1e-300)
+
+
+def distances(power: int) -> Program:
+    """Distances under a name: in a hinge, or with a power of theirs, so that the slope is a sum."""
+    near, far, anchor = tensor("near", N, C), tensor("far", N, C), tensor("anchor", N, C)
+    program = Program("distances", "distances with a margin", [anchor, near, far])
+    a = program.define("a", [n], sqrt(Sum((anchor[n, c] - near[n, c]) ** 2, c)))
+    b = program.define("b", [n], 2 * sqrt(Sum((anchor[n, c] - far[n, c]) ** 2, c)))
+    program.kernel(program.define("L", [n], Max(a[n] ** power + a[n] - b[n] + 1, 0)), wrt=[anchor, near, far])
+    return program
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("power", [1, 3])
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_the_slope_of_a_named_root_is_zero_at_zero(target: str, power: int, tmp_path: Path) -> None:
+    anchor = np.array([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]])
+    other = np.array([[1.0, 2.0], [1.5, 2.0], [1.0, 2.0]])
+    far = np.array([[1.0, 2.0], [1.0, 2.0], [1.1, 2.0]])
+    loss, _, near_slope, far_slope = run(distances(power), target, tmp_path, anchor, other, far)
+    np.testing.assert_allclose(loss, [1.0, 1.5 + 0.5**power, 0.8])
+    np.testing.assert_allclose(near_slope, [[0, 0], [1 + power * 0.5 ** (power - 1), 0], [0, 0]])
+    np.testing.assert_allclose(far_slope, [[0, 0], [0, 0], [-2, 0]])
