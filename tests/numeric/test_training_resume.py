@@ -30,7 +30,7 @@ NANO = TrainingConfig(
     layers=1, width=8, context=6, batch=2, steps=40, dropout=0.1, checkpoint_every=7, evaluate_every=10,
     sample_every=15, sample_length=9, evaluation_windows=4,
 )  # fmt: skip
-KILLS = int(os.environ.get("GRADPROOF_KILLS", "10"))
+KILLS = int(os.environ.get("GRADPROOF_KILLS", "20"))
 TIMES = ("elapsed_s", "tokens_per_s")
 
 
