@@ -137,7 +137,7 @@ def delta(left: Expr, right: Expr) -> Expr:
     if not are_comparable(left, right):
         raise StatementError(
             f"delta({left}, {right}): size mismatch: {left} runs over {extent_of(left)} but {right} runs over "
-            f"{extent_of(right)}"
+            f"{extent_of(right)}; where that is meant, iverson(Eq({left}, {right})) is 1 where they are equal"
         )
     return KroneckerDelta(left, right)
 
