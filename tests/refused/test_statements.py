@@ -104,7 +104,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "an entry of numbers as a position": (lambda: x[y[i]], ("x[y[i]]", "axis 0")),
     "a look-up into another size": (lambda: x[token[i]], ("x[token[i]]", "extent T", "runs over d")),
     "a ragged range of another row": (lambda: R[m, t], ("R[m, t]", "axis 1", "L[m]", "L[n]")),
-    "a delta between two ranges": (lambda: delta(i, a), ("delta(i, a)", "i runs over T", "a runs over d", "iverson(Eq(i, a))")),
+    "a delta between two ranges": (
+        lambda: delta(i, a),
+        ("delta(i, a)", "i runs over T", "a runs over d", "iverson(Eq(i, a))"),
+    ),
     "SymPy's delta between two ranges": (
         lambda: defined(("o", [i, a], KroneckerDelta(i, a))),
         ("definition o[i, a]", "size mismatch"),
