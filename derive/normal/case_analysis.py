@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 
-from derive.normal import comparisons, positivity, products, ranges, renaming, rewriting, splitting
+from derive.normal import comparisons, positivity, products, ranges, renaming, rewriting, splitting, vanishing
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
@@ -44,7 +43,6 @@ from derive.normal.terms import (
 
 MOST_BRACKETS = 8  # that are taken to hold and not to hold
 MOST_ROWS = 200  # inequalities that are kept while one quantity after another is eliminated
-MOST_DIVISIONS = 50
 
 
 @dataclass(frozen=True)
@@ -201,29 +199,10 @@ def _is_multiple(ledger: Ledger, polynomial: Polynomial, facts: tuple[Fact, ...]
         if fact.strict or not is_contradictory(ledger, (*others, Fact(fact.form, strict=True))):
             continue
         ledger.use("pieces meet where both sides of a comparison are equal")
-        polynomial = _remainder(ledger, polynomial, fact.form)
+        polynomial = vanishing.remainder(ledger, polynomial, fact.form)
         if polynomial.is_zero:
             return True
     return False
-
-
-def _remainder(ledger: Ledger, polynomial: Polynomial, divisor: Polynomial) -> Polynomial:
-    """What is left of a polynomial when the divisor is 0, by its leading term."""
-    lead, c = products.leading_term(divisor)
-    if lead == UNIT:
-        return polynomial
-    rest = Polynomial({m: ratio(-d, c) for m, d in divisor.terms.items() if m != lead})
-    for _ in range(MOST_DIVISIONS):
-        for monomial, coefficient in polynomial.ordered():
-            have = dict(monomial)
-            if all(have.get(atom, 0) >= power for atom, power in lead):
-                others = products.normal_monomial(ledger, coefficient, (*monomial, *((a, -e) for a, e in lead)))
-                gone = Polynomial({monomial: -coefficient})
-                polynomial = total((polynomial, gone, products.product(ledger, [others, rest])))
-                break
-        else:
-            break
-    return polynomial
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -233,14 +212,8 @@ def _remainder(ledger: Ledger, polynomial: Polynomial, divisor: Polynomial) -> P
 def _is_apart(ledger: Ledger, polynomial: Polynomial) -> bool:
     """Whether a polynomial is assumed not to be 0, because a comparison of its parts has no tie."""
     keys = {polynomial.key, polynomial.scaled(-ONE).key}
-    parts = {part for m in polynomial.terms for atom, _ in m for part in rewriting.index_atoms(atom)}
     for apart in ledger.apart():
-        choices = [
-            sorted((part for part in parts if rewriting.runs_over(part, var.extent)), key=lambda part: part.key)
-            for var in apart.variables
-        ]
-        for chosen in product(*choices):
-            names = {var.name: part for var, part in zip(apart.variables, chosen, strict=True)}
+        for names in rewriting.instances(apart.variables, rewriting.parts_in(polynomial)):
             if renaming.renamed(ledger, apart.form, names).key in keys:
                 ledger.use("almost everywhere: a comparison has no tie")
                 ledger.assume("!= 0", polynomial)
@@ -253,12 +226,7 @@ def apart_of(ledger: Ledger, difference: Polynomial) -> tuple[Apart, ...]:
     """What is not 0 where a comparison has no tie, from the difference of its sides."""
     brackets = {atom for m in comparisons.bracket(ledger, difference).terms for atom, _ in m}
     forms = sorted((atom.inside for atom in brackets if isinstance(atom, Bracket)), key=lambda form: form.key)
-    found = []
-    for form in forms:
-        inner = {part for m in form.terms for atom, _ in m for part in rewriting.index_atoms(atom)}
-        free = (part for part in inner if isinstance(part, Var) and part.name in form.free)
-        found.append(Apart(form, tuple(sorted(free, key=lambda part: part.key))))
-    return tuple(found)
+    return tuple(Apart(form, rewriting.variables_in(rewriting.parts_in(form), form.free)) for form in forms)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """Equational hypotheses that no rewrite expresses: what is zero by them, and what follows from that.
 
 Beside `derive.normal.rewriting`. Of x[i]^2 + u[i]^2 = 1 no term stands alone, so that nothing can be put in its place;
-but whatever is a combination of such differences is zero as well. Polynomial division finds it: the leading term is
-cancelled by a multiple of what is zero, as long as one can be made. Every step subtracts a product with zero, so that
-an unlucky order of terms can miss a combination and cannot make one up.
+but whatever is a combination of such differences is zero as well. Polynomial division finds it: a term that the leading
+one goes into is cancelled by a multiple of what is zero. Every step subtracts a product with zero, so that an unlucky
+order of terms can miss a combination and cannot make one up.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from derive.normal import products, renaming
 from derive.normal.ledger import Ledger
 from derive.normal.rewriting import instances, parts_in, resting, variables_in
-from derive.normal.terms import UNIT, Monomial, Polynomial, Var, ratio
+from derive.normal.terms import UNIT, Polynomial, Var, ratio, total
 
-MOST_STEPS = 50
+MOST_DIVISIONS = 50  # of one polynomial by another
+MOST_ROUNDS = 6  # through all that is zero
 
 
 @dataclass(frozen=True)
@@ -36,43 +37,39 @@ def vanishing(difference: Polynomial, text: str) -> Vanishing:
 def follows(ledger: Ledger, polynomial: Polynomial, zeros: Sequence[Vanishing]) -> bool:
     """Whether division by what is zero leaves nothing of a polynomial."""
     used: dict[str, None] = {}
-    for _ in range(MOST_STEPS if zeros else 0):
+    for _ in range(MOST_ROUNDS):
+        before = polynomial
+        for zero in zeros:
+            for names in instances(zero.variables, parts_in(polynomial)):
+                with resting(ledger):
+                    instance = renaming.renamed(ledger, zero.difference, names)
+                rest = remainder(ledger, polynomial, instance)
+                if rest is not polynomial:
+                    used[zero.text] = None
+                    polynomial = rest
         if polynomial.is_zero:
             for text in used:
                 ledger.use(f"hypothesis {text}")
             return True
-        step = _without_leading_term(ledger, polynomial, zeros)
-        if step is None:
-            return False
-        polynomial = step[0]
-        used[step[1]] = None
+        if polynomial is before:
+            break
     return False
 
 
-def _without_leading_term(
-    ledger: Ledger, polynomial: Polynomial, zeros: Sequence[Vanishing]
-) -> tuple[Polynomial, str] | None:
-    """The polynomial less a multiple of what is zero, and by which hypothesis it is; None where none cancels."""
-    lead, c = products.leading_term(polynomial)
+def remainder(ledger: Ledger, polynomial: Polynomial, divisor: Polynomial) -> Polynomial:
+    """What is left of a polynomial when the divisor is 0, by its leading term."""
+    lead, c = products.leading_term(divisor)
     if lead == UNIT:
-        return None
-    for zero in zeros:
-        for names in instances(zero.variables, parts_in(polynomial)):
-            with resting(ledger):
-                instance = renaming.renamed(ledger, zero.difference, names)
-            head, d = products.leading_term(instance)
-            rest = _divided(lead, head) if head != UNIT else None
-            if rest is not None:
-                multiple = products.normal_monomial(ledger, ratio(c, d), rest)
-                return polynomial - products.product(ledger, [multiple, instance]), zero.text
-    return None
-
-
-def _divided(monomial: Monomial, by: Monomial) -> Monomial | None:
-    """The quotient of monomials, None where it would divide by a factor that is not there."""
-    powers = dict(monomial)
-    for atom, power in by:
-        if atom not in powers or not 0 < power <= powers[atom]:
-            return None
-        powers[atom] -= power
-    return tuple((atom, power) for atom, power in powers.items() if power)
+        return polynomial
+    rest = Polynomial({m: ratio(-d, c) for m, d in divisor.terms.items() if m != lead})
+    for _ in range(MOST_DIVISIONS):
+        for monomial, coefficient in polynomial.ordered():
+            have = dict(monomial)
+            if all(have.get(atom, 0) >= power for atom, power in lead):
+                others = products.normal_monomial(ledger, coefficient, (*monomial, *((a, -e) for a, e in lead)))
+                gone = Polynomial({monomial: -coefficient})
+                polynomial = total((polynomial, gone, products.product(ledger, [others, rest])))
+                break
+        else:
+            break
+    return polynomial

@@ -31,7 +31,7 @@ def is_zero(ledger: Ledger, polynomial: Polynomial) -> bool:
 
 def _is_zero_everywhere(ledger: Ledger, polynomial: Polynomial) -> bool:
     """Whether a polynomial is zero at each position of a free index with a short range; False without such an index."""
-    atoms = {atom for monomial in polynomial.terms for factor, _ in monomial for atom in rewriting.index_atoms(factor)}
+    atoms = set(rewriting.parts_in(polynomial))
     short = [atom for atom in atoms if isinstance(atom, Var) and products.is_short(atom.extent)]
     index = min((atom for atom in short if atom.name in polynomial.free), key=lambda atom: atom.key, default=None)
     if index is None:
