@@ -403,23 +403,23 @@ def _with_one_name(statements: Sequence[Statement]) -> list[Statement]:
             for own, used in pairs:
                 # Of two definitions that call it differently, the one whose name it has already decides.
                 if used in node.over and own not in indices_of(node) and (used, used) not in pairs:
-                    return renamed(with_index(node, used, own))
+                    return renamed(with_indices(node, {used: own}))
         return with_children(node, [renamed(child) for child in node.children])
 
     return [replace(statement, node=renamed(statement.node)) for statement in statements]
 
 
-def with_index(node: Node, old: Index, new: Index) -> Node:
-    """The node with one index in the place of another, which does not occur in it."""
+def with_indices(node: Node, places: Mapping[Index, Index]) -> Node:
+    """The node with other indices in the places of some, all at once; the new ones are none that it keeps."""
 
     def moved(axes: Axes) -> Axes:
-        return tuple(new if index == old else index for index in axes)
+        return tuple(places.get(index, index) for index in axes)
 
     if isinstance(node, Read):
         return Read(node.name, moved(node.where))
     if isinstance(node, Position):
-        return Position(new) if node.index == old else node
-    children = [with_index(child, old, new) for child in node.children]
+        return Position(places.get(node.index, node.index))
+    children = [with_indices(child, places) for child in node.children]
     if isinstance(node, Reduce):
         return Reduce(node.operation, children[0], moved(node.over))
     if isinstance(node, Contract):

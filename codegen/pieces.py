@@ -89,12 +89,10 @@ def apart(setting: Setting, taken: set[str], *, products_first: bool = False) ->
 def _multiplied_first(node: Node) -> Node:
     """The node with sums of products entry by entry as sums of what is multiplied before; sums of squares are norms."""
     node = with_children(node, [_multiplied_first(child) for child in node.children])
-    is_square = isinstance(node, Contract) and node.left == node.right and isinstance(node.left, LEAVES)
-    if isinstance(node, Contract) and set(node.left.axes) == set(node.right.axes) and len(node.left.axes) > 1:
-        if is_square:
-            return node
-        return Reduce("sum", Map("mul", node.children), node.over)
-    return node
+    if not isinstance(node, Contract) or set(node.left.axes) != set(node.right.axes) or len(node.left.axes) < 2:
+        return node
+    is_square = node.left == node.right and isinstance(node.left, LEAVES)
+    return node if is_square else Reduce("sum", Map("mul", node.children), node.over)
 
 
 def _pieces(statement: Statement, setting: Setting, taken: set[str]) -> list[Statement]:

@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from codegen.context import ONE
-from codegen.loops import with_index
+from codegen.loops import with_indices
 from codegen.nodes import Axes, Contract, Map, Node, Read, Reduce, Size, with_children
 from codegen.sharing import Statement, fresh_name, reads
 
@@ -31,7 +31,7 @@ def weighted(statements: Sequence[Statement], taken: Collection[str]) -> list[St
         """The vector under a name; its index is called as in the definition of the matrix."""
         if stem not in made:
             own = axes.get(matrix.name, matrix.axes)[-1:] if isinstance(matrix, Read) else matrix.axes[-1:]
-            made[stem] = Statement(fresh_name(stem, used), with_index(vector, matrix.axes[-1], own[0]), own)
+            made[stem] = Statement(fresh_name(stem, used), with_indices(vector, {matrix.axes[-1]: own[0]}), own)
             result.append(made[stem])
         return Read(made[stem].name, matrix.axes[-1:])
 

@@ -7,9 +7,9 @@ where u is 0 too. Two rules, identities wherever the left side has a value:
     u^(p - 1)  =  (u^(p - 1) where u != 0, else 0)        0 < p < 1, for a root that some definition takes
     x / u      =  x / (u where x != 0, else 1)            for the logarithm of u that some definition takes
 
-A root that has a name, s = u^p, is divided by under it: 1/s is taken as 0 where s is 0. The first gives the smallest of
-all subgradients, PyTorch's choice as well; the second the derivative of what the
-definition is by `codegen.guards`. A bracket that holds only where a root is positive says the same, and is left alone.
+A root that has a name, s = u^p, is divided by under it: 1/s is taken as 0 where s is 0. The first gives the smallest
+of all subgradients, PyTorch's choice as well; the second the derivative of what the definition is by
+`codegen.guards`. A bracket that holds only where a root is positive says the same, and is left alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sympy import Expr, Indexed, Mul, Ne, Pow, S
 from codegen.guards import Weight
 from codegen.weights import not_zero, symbol_of
 from derive.binders import free_indices, map_children
-from derive.exceptional import is_positive, open_roots
+from derive.exceptional import is_positive, is_root, open_roots
 from derive.folding import unify
 from derive.functions import unfold
 from derive.language import Where, is_bracket
@@ -87,13 +87,7 @@ def slopes(definitions: Sequence[Definition], program: Program) -> Slopes:
 def _is_root(body: Expr, program: Program) -> bool:
     """Whether a body is a power u^p with 0 < p < 1 of something that may be 0, or a number times that."""
     factors = [factor for factor in Mul.make_args(body) if not factor.is_number]
-    root = factors[0] if len(factors) == 1 else None
-    return (
-        isinstance(root, Pow)
-        and bool(root.exp.is_Rational)
-        and bool(0 < root.exp < 1)
-        and not is_positive(root.base, program)
-    )
+    return len(factors) == 1 and is_root(factors[0]) and not is_positive(factors[0].base, program)
 
 
 def _logarithms(body: Expr) -> Iterator[Expr]:

@@ -17,9 +17,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from codegen.factors import factors_of
+from codegen.loops import with_indices
 from codegen.nodes import Axes, Contract, Map, Node, Read, Reduce, walk, with_children
 from codegen.sharing import Statement, fresh_name
-from derive.language import Index
 
 Pair = frozenset[str]
 
@@ -47,7 +47,8 @@ def without_vectors(statements: Sequence[Statement], kept: Collection[str]) -> l
     """The statements with vectors taken out of sums, and products that are written in or shared."""
     products = {s.name: s for s in statements if s.name not in kept and _is_scaled(s.node)}
     found = {summed.node: summed for s in statements for summed in _sums(s.node, products)}
-    chosen = {node: summed for node, summed in found.items() if _is_worth_it(summed, found.values(), statements)}
+    readers = _readers(statements)
+    chosen = {node: summed for node, summed in found.items() if _is_worth_it(summed, found.values(), readers)}
     if not chosen:
         return list(statements)
     shared = {summed.pair for summed in chosen.values() if summed.pair}
@@ -98,7 +99,7 @@ def _opened(factors: Sequence[Node], over: Axes, products: Mapping[str, Statemen
             found.append(factor)
             continue
         places = dict(zip(known.axes, factor.where, strict=True))
-        parts = [_moved(part, places) for part in factors_of(known.node)[0]]
+        parts = [with_indices(part, places) for part in factors_of(known.node)[0]]
         if len(over) == 1 and any(part.axes == over for part in parts):
             through = known.name
             found += parts
@@ -107,14 +108,7 @@ def _opened(factors: Sequence[Node], over: Axes, products: Mapping[str, Statemen
     return found, through
 
 
-def _moved(node: Node, places: Mapping[Index, Index]) -> Node:
-    """The node with other indices in the places of its own."""
-    if isinstance(node, Read):
-        return Read(node.name, tuple(places.get(index, index) for index in node.where))
-    return with_children(node, [_moved(child, places) for child in node.children])
-
-
-def _is_worth_it(summed: Summed, sums: Collection[Summed], statements: Sequence[Statement]) -> bool:
+def _is_worth_it(summed: Summed, sums: Collection[Summed], readers: Mapping[str, int]) -> bool:
     """Whether the sum costs less as a product of a matrix and the vector."""
     if summed.vector is None or not isinstance(summed.vector, Read):
         return False
@@ -122,7 +116,7 @@ def _is_worth_it(summed: Summed, sums: Collection[Summed], statements: Sequence[
         return bool(summed.through)
     if any(other.pair == summed.pair and other.over != summed.over and other.vector is None for other in sums):
         return True
-    return not summed.through or _readers(statements)[summed.through] == 1
+    return not summed.through or readers[summed.through] == 1
 
 
 def _readers(statements: Sequence[Statement]) -> Counter[str]:
@@ -173,7 +167,7 @@ def _written_in(
     def opened(node: Node) -> Node:
         if isinstance(node, Read) and node.name in once:
             known = products[node.name]
-            return _moved(known.node, dict(zip(known.axes, node.where, strict=True)))
+            return with_indices(known.node, dict(zip(known.axes, node.where, strict=True)))
         return with_children(node, [opened(child) for child in node.children])
 
     result = []
