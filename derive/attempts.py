@@ -178,9 +178,11 @@ def attempts_at(claim: Claim, deadline: float) -> Iterator[tuple[Any, Any]]:
     stated = defined & symbols_of(sympy.Tuple(*claim.given))
     # A hypothesis about a name is used as it stands, before the name is written in.
     for kept in (stated, frozenset()) if stated else (frozenset(),):
+        before = sides
         while lone := (mentioned(sides[0]) ^ mentioned(sides[1])) - kept:
             sides = written_in(sides, frozenset({max(lone, key=order.index)}))
-        yield sides
+        if not kept or sides != before:
+            yield sides
     level = claim.left, claim.right
     for _ in range(LEVELS):
         names = mentioned(level[0]) | mentioned(level[1])

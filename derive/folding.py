@@ -115,7 +115,7 @@ def _as_powers(term: Expr) -> tuple[Expr, Powers]:
 @lru_cache(maxsize=20_000)
 def _is_number(factor: Expr) -> bool:
     # Asked of a sum, SymPy rebuilds it in full: first see whether it can be one.
-    return all(isinstance(leaf, Index) for leaf in leaves_of(factor)) and bool(factor.is_number)
+    return not _fixed_leaves(factor) and bool(factor.is_number)
 
 
 def _from_powers(number: Expr, powers: Powers) -> Expr:

@@ -10,15 +10,7 @@ from __future__ import annotations
 
 from derive.normal import products, splitting
 from derive.normal.ledger import Ledger
-from derive.normal.terms import (
-    ONE,
-    UNITY,
-    ZERO,
-    Apply,
-    Polynomial,
-    from_atom,
-    ratio,
-)
+from derive.normal.terms import ONE, UNITY, ZERO, Apply, Polynomial, from_atom, ratio
 
 ODD = frozenset({"erf", "sin", "atan"})
 EVEN = frozenset({"cos"})

@@ -139,7 +139,7 @@ class Polynomial:
 
     def scaled(self, factor: Rational) -> Polynomial:
         """The polynomial times a rational number."""
-        if factor is ONE or factor == 1:
+        if factor == 1:
             return self
         return Polynomial({m: c * factor for m, c in self.terms.items()} if factor else {})
 

@@ -77,7 +77,7 @@ def _times(ledger: Ledger, left: Polynomial, right: Polynomial) -> Polynomial:
     parts: list[Polynomial] = []
     for m, c in left.terms.items():
         for n, d in right.terms.items():
-            parts.append(normal_monomial(ledger, d if c is ONE else c if d is ONE else c * d, (*m, *n)))
+            parts.append(normal_monomial(ledger, c * d, (*m, *n)))
     return total(parts)
 
 

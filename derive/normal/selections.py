@@ -18,15 +18,7 @@ from derive.functions import unfold
 from derive.language import Flag, Index, extent_of
 from derive.normal import comparisons, form, products
 from derive.normal.ledger import Ledger
-from derive.normal.terms import (
-    ONE,
-    UNITY,
-    ZERO,
-    Entry,
-    Polynomial,
-    from_atom,
-    ratio,
-)
+from derive.normal.terms import ONE, UNITY, ZERO, Entry, Polynomial, from_atom, ratio
 
 
 def condition_form(ledger: Ledger, condition: Any) -> Polynomial:

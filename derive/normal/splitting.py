@@ -11,17 +11,7 @@ from collections.abc import Callable
 
 from derive.normal import positivity, products
 from derive.normal.ledger import Ledger, UndefinedError
-from derive.normal.terms import (
-    UNITY,
-    Atom,
-    Bracket,
-    Delta,
-    NoValue,
-    Polynomial,
-    from_atom,
-    is_idempotent,
-    total,
-)
+from derive.normal.terms import UNITY, Atom, Bracket, Delta, NoValue, Polynomial, from_atom, is_idempotent, total
 
 NOWHERE = from_atom(NoValue())
 
