@@ -1,16 +1,23 @@
-"""What both kernels take of a row is taken once: small values that cost a reduction are saved by the forward kernel.
+"""What the forward kernel keeps for the backward one: small values that cost a reduction, and factors instead of parts.
 
-Between lowering and `codegen.schedule`'s sharing of values. A loss whose formula has a logsumexp inside has a gradient
-with the softmax of the same row in it; lowered, both contain the maximum of the row and the sum of its exponentials.
-These are one number for each row. With names they are saved, and the backward kernel passes over the row once.
+Between lowering and `codegen.schedule`'s sharing of values.
+
+*Rows.* A loss whose formula has a logsumexp inside has a gradient with the softmax of the same row in it; lowered, both
+contain the maximum of the row and the sum of its exponentials. These are one number for each row. With names they are
+saved, and the backward kernel passes over the row once.
+
+*Factors.* The adjoint of u, where h = f(u), is f'(u) dh. What f'(u) is made of, u and perhaps values on the way to h,
+would be saved for this one factor; if they are several arrays of its size, the forward kernel computes the factor
+while it has them at hand, and saves one array in their place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import reduce
 
-from codegen.nodes import Node, Read, Reduce, descendants, with_children
+from codegen.nodes import Axes, Map, Node, Read, Reduce, Select, descendants, walk, with_children
 from codegen.sharing import Statement, fresh_name, label, reads
 
 
@@ -56,3 +63,68 @@ def _read(node: Node, names: dict[Node, Read], *, itself: bool = True) -> Node:
     if itself and node in names:
         return names[node]
     return with_children(node, [_read(child, names) for child in node.children])
+
+
+def with_factors_kept(
+    forward: Sequence[Statement], backward: Sequence[Statement], wanted: str, inputs: Collection[str],
+    taken: Collection[str],
+) -> tuple[list[Statement], list[Statement]]:  # fmt: skip
+    """The statements of both routines, factors computed in the first where that saves several arrays for one.
+
+    `wanted` is what the forward routine returns. That and the inputs are there in any case.
+    """
+    made = frozenset(statement.name for statement in forward)
+    used = {*taken, *made, *inputs}.union(*({s.name, *reads(s.node)} for s in backward))
+    first, second = list(forward), list(backward)
+    for place, statement in enumerate(second):
+        factor, others = _known_part(statement.node, made.union(inputs))
+        if factor is None or not all(isinstance(other, Read) for other in others):
+            continue
+        elsewhere = frozenset().union(*(reads(s.node) for s in second if s is not statement))
+        kept = {
+            read.name for read in walk(factor) if isinstance(read, Read) and set(read.axes) == set(statement.axes)
+        } & (made - elsewhere - {wanted})  # fmt: skip
+        if len(kept) < 2:
+            continue
+        read = Read(fresh_name(f"{statement.name}_factor", used), statement.axes)
+        after = max(number for number, s in enumerate(first) if s.name in reads(factor))
+        first.insert(after + 1, Statement(read.name, factor, read.axes, _quotient(read, statement, others)))
+        second[place] = replace(statement, node=_product([read, *others]))
+    return first, second
+
+
+def _known_part(node: Node, known: Collection[str]) -> tuple[Node | None, list[Node]]:
+    """The product of the factors that are computed entry by entry from known arrays, and the other factors."""
+    factors = _factors(node)
+    others = [factor for factor in factors if not _is_known(factor, known)]
+    if not any(set(other.axes) == set(node.axes) for other in others):
+        return None, others  # nothing is left to do for each entry: it would be the adjoint itself
+    mine = [factor for factor in factors if factor not in others]
+    return (_product(mine), others) if mine else (None, others)
+
+
+def _factors(node: Node) -> list[Node]:
+    if isinstance(node, Map) and node.operation == "mul":
+        return [factor for child in node.operands for factor in _factors(child)]
+    return [node]
+
+
+def _product(factors: Sequence[Node]) -> Node:
+    return reduce(lambda left, right: Map("mul", (left, right)), factors)
+
+
+def _is_known(node: Node, known: Collection[str]) -> bool:
+    if isinstance(node, Read):
+        return node.name in known
+    return node.is_host or (isinstance(node, (Map, Select)) and all(_is_known(c, known) for c in node.children))
+
+
+def _quotient(read: Read, statement: Statement, others: Sequence[Node]) -> str:
+    """What the factor is, as a formula."""
+    below = "*".join(_entry(other.name, other.axes) for other in others if isinstance(other, Read))
+    below = below if len(others) == 1 else f"({below})"
+    return f"{_entry(read.name, read.axes)} = {_entry(statement.name, statement.axes)}/{below}"
+
+
+def _entry(name: str, axes: Axes) -> str:
+    return f"{name}[{','.join(index.name for index in axes)}]"

@@ -21,7 +21,7 @@ from codegen.costs import typical_sizes
 from codegen.deferring import deferred
 from codegen.errors import KernelError
 from codegen.factors import gathered
-from codegen.keeping import with_rows_kept
+from codegen.keeping import with_factors_kept, with_rows_kept
 from codegen.least_sizes import Needs, least_sizes
 from codegen.lowering import logsumexp_parts
 from codegen.nodes import (
@@ -141,7 +141,11 @@ def _planned(asked: Asked) -> Kernel:
     adjoint_comments = told(trace.backward)
     adjoint_nodes = _lowered(gradient, adjoints, stated, options, parts, adjoint_comments)
     adjoint_nodes = unshifted(adjoint_nodes, [logarithm for _, logarithm in parts.values()])
-    stated_nodes, adjoint_nodes = with_rows_kept(nodes, adjoint_nodes, [*map(_name, inputs), *RESERVED])
+    given_names = frozenset(map(_name, inputs))
+    stated_nodes, adjoint_nodes = with_rows_kept(nodes, adjoint_nodes, given_names | RESERVED)
+    stated_nodes, adjoint_nodes = with_factors_kept(
+        stated_nodes, adjoint_nodes, outputs[0], given_names, RESERVED | options
+    )
     backward_statements = hoisted(shrunk(read_later(adjoint_nodes, wanted), wanted))
     upstream = gradient.upstream
     computed = {statement.name for statement in backward_statements}

@@ -252,7 +252,7 @@ ERFC_TERMS = {
 ERFC_TOP = {"float32": 11.0, "float64": 28.0}  # it is 0 from there on
 # The type of a number's binary digits, and the digits that half of it keeps: its square is exact.
 HALVES = {"float32": (np.int32, -1 << 12), "float64": (np.int64, -1 << 27)}
-BLOCK = 32768  # entries of a block that stays in the cache
+BLOCK = 131072  # entries of a block: of smaller ones, threads that call at the same time wait for each other
 
 
 def erf(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Passes over nodes about values with few axes: kept for the backward kernel, taken out of exponentials, met early."""
+"""Passes over nodes about what is kept for the backward kernel, and about values with few axes elsewhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from codegen.context import ZERO
 from codegen.factors import gathered
-from codegen.keeping import with_rows_kept
+from codegen.keeping import with_factors_kept, with_rows_kept
 from codegen.nodes import Map, Node, Read, Reduce, Select
 from codegen.sharing import Statement
 from codegen.shifts import unshifted
@@ -62,6 +62,57 @@ def test_large_values_are_not_saved() -> None:
     forward = [Statement("y", Map("mul", (e, z)), (n, v))]
     backward = [Statement("dz", Map("mul", (e, e)), (n, v))]
     assert with_rows_kept(forward, backward, ["z"]) == (forward, backward)
+
+
+def adjoint(*factors: Node) -> list[Statement]:
+    """dz as a product, and what reads z or p besides."""
+    first, *others = factors
+    for factor in others:
+        first = Map("mul", (first, factor))
+    return [Statement("dz", first, (n, v))]
+
+
+U, P = Read("u", (n, v)), Read("p", (n, v))
+FORWARD = [Statement("u", exp(z), (n, v)), Statement("p", Map("tanh", (U,)), (n, v)), Statement("y", P, (n, v))]
+DY = Read("dy", (n, v))
+
+
+def kept(backward: list[Statement], wanted: str = "y") -> tuple[list[Statement], list[Statement]]:
+    """Both routines, with z as the input and y as the result."""
+    return with_factors_kept(FORWARD, backward, wanted, ["z"], [])
+
+
+def test_a_factor_is_kept_in_place_of_two_arrays() -> None:
+    first, second = kept(adjoint(U, DY, P))
+    assert [statement.name for statement in first] == ["u", "p", "dz_factor", "y"]
+    assert first[2] == Statement("dz_factor", Map("mul", (U, P)), (n, v), "dz_factor[n,v] = dz[n,v]/dy[n,v]")
+    assert second == [Statement("dz", Map("mul", (Read("dz_factor", (n, v)), DY)), (n, v))]
+
+
+def test_a_factor_comes_after_all_that_it_reads() -> None:
+    forward = [*FORWARD[:2], Statement("q", Map("tanh", (P,)), (n, v)), FORWARD[2]]
+    q = Read("q", (n, v))
+    backward = [*adjoint(U, P, q, DY), Statement("dx", Map("mul", (q, DY)), (n, v))]
+    first, _ = with_factors_kept(forward, backward, "y", ["z"], [])
+    assert [statement.name for statement in first] == ["u", "p", "q", "dz_factor", "y"]
+
+
+@pytest.mark.parametrize(
+    "backward",
+    [
+        pytest.param(adjoint(U, DY), id="one array in place of one"),
+        pytest.param(adjoint(U, z, DY), id="the input is there in any case"),
+        pytest.param([*adjoint(U, P, DY), Statement("dx", Map("mul", (U, DY)), (n, v))], id="read elsewhere as well"),
+        pytest.param(adjoint(U, P, Read("dloss", ())), id="the adjoint itself, but for a number"),
+        pytest.param(adjoint(U, P, exp(DY)), id="beside what has no name"),
+    ],
+)
+def test_a_factor_is_not_kept(backward: list[Statement]) -> None:
+    assert kept(backward) == (FORWARD, backward)
+
+
+def test_what_is_returned_does_not_count_as_kept() -> None:
+    assert kept(adjoint(U, P, DY), wanted="p") == (FORWARD, adjoint(U, P, DY))
 
 
 def test_narrow_factors_meet_inside_a_selection() -> None:
