@@ -21,11 +21,13 @@ from dataclasses import dataclass, replace
 from codegen.backends.tables import MUL, TERNARY
 from codegen.calls import Calls, Target
 from codegen.errors import KernelError
+from codegen.lookups import scattered
 from codegen.loops import Loop
 from codegen.memory import Memory, allocated
 from codegen.nodes import Axes, Contract, Literal, Map, Node, Read, Scatter, View, with_children
 from codegen.pieces import Setting, apart
 from codegen.printer import Printer, fused
+from codegen.products import matrices
 from codegen.sharing import Statement, fresh_name
 from codegen.spans import visited
 from codegen.supports import End
@@ -180,7 +182,7 @@ class BlockPrinter:
             return ""
         turned = Contract(node.right, node.left, node.over)
         node = node if node.axes == axes else turned
-        factors = self.printer.matrices(node) if node.axes == axes else None
+        factors = matrices(self.printer, node) if node.axes == axes else None
         return call.format(*(factor.text for factor in factors), out=whole, beta=beta) if factors is not None else ""
 
     def _maximum(self, statement: Statement, top: Top) -> None:
@@ -258,5 +260,5 @@ class BlockPrinter:
             raise KernelError(f"{statement.name}: two scatters into one block")
         self.calls.compute(base, statement.axes, target)
         self.calls.bind(target)
-        for line in self.printer.scattered(target.text, node, relative=self.setting.blocked):
+        for line in scattered(self.printer, target.text, node, relative=self.setting.blocked):
             self.calls.line(line)

@@ -14,10 +14,12 @@ from codegen.backends.tables import ATOM, TERNARY, Library
 from codegen.context import ZERO
 from codegen.nodes import Axes, Contract, Map, Node, Read, Select, flagged
 from codegen.pieces import Setting
-from codegen.printer import Printer, Text
+from codegen.printer import Printer
+from codegen.products import matrices
 from codegen.sharing import fresh_name
 from codegen.spans import cut, diagonal, negated
 from codegen.supports import End, conjuncts, ends
+from codegen.text import Text
 from derive.language import Index
 
 
@@ -117,7 +119,7 @@ class Calls:
         call = self.library.starts_products.get(len(axes))
         for product, other in (node.operands, node.operands[::-1]) if call is not None else ():
             fits = isinstance(product, Contract) and product.axes == axes and set(other.axes) < set(axes)
-            factors = self.printer.matrices(product) if isinstance(product, Contract) and fits else None
+            factors = matrices(self.printer, product) if isinstance(product, Contract) and fits else None
             if call is None or factors is None or other.is_host or not self.setting.is_text(other):
                 continue
             added = self.printer.aligned(other, axes)
@@ -236,7 +238,7 @@ class Calls:
     def _contract(self, node: Contract, axes: Axes, target: Target) -> None:
         if node.axes != axes and Contract(node.right, node.left, node.over).axes == axes:
             node = Contract(node.right, node.left, node.over)
-        factors = self.printer.matrices(node) if node.axes == axes else None
+        factors = matrices(self.printer, node) if node.axes == axes else None
         if factors is None:
             self._call(self.library.copy, [self.printer.aligned(node, axes).text], target)
         else:

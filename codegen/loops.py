@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from codegen.backends.tables import PASSES
 from codegen.costs import Sizes, entries
+from codegen.insides import with_masks_inside, with_one_name, with_products_inside, with_sides_named
 from codegen.nodes import (
     Axes,
     Contract,
-    Counter,
     Gather,
     Identity,
     Map,
@@ -39,12 +39,10 @@ from codegen.nodes import (
     indices_of,
     sum_of_products,
     walk,
-    with_children,
 )
-from codegen.sharing import COMPARISONS, Statement, fresh_name, label, read_later, reads
+from codegen.sharing import Statement, read_later, reads
 from derive.language import Dim, Index
 
-TRUTHS = frozenset({*COMPARISONS, "and", "or", "not"})
 FEWEST_PASSES = 2  # over arrays of the widest shape: with fewer a loop has nothing to keep in the cache
 
 
@@ -114,9 +112,9 @@ def looped(
     """
     count = _passes_but_sums if adds_products else _all_passes
     if adds_products:
-        statements = _with_products_inside(statements, kept)
-    opened = _with_sides_named(statements)
-    inside = read_later(_with_one_name(_with_masks_inside(opened)), kept)
+        statements = with_products_inside(statements, kept)
+    opened = with_sides_named(statements)
+    inside = read_later(with_one_name(with_masks_inside(opened)), kept)
     for domain in _domains(inside, kept, sizes, count):
         for row in _rows(domain, inside):
             found = _loop(inside, domain, row, kept, count)
@@ -321,142 +319,3 @@ def accumulates(node: Node, over: frozenset[Index]) -> bool:
         is_numerator = node.operation == "mul" or (bool(sides) and sides[0] is node.operands[0])
         return len(sides) == 1 and is_numerator and accumulates(sides[0], over)
     return False
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# What a statement looks like inside.
-
-
-def _with_sides_named(statements: Sequence[Statement]) -> list[Statement]:
-    """The statements with the sums that a condition compares under names of their own.
-
-    What is left of the condition is computed entry by entry, and can be written where it is used: on a block it has no
-    memory of its own, where truth values would lie as numbers.
-    """
-    taken = {statement.name for statement in statements}
-    result: list[Statement] = []
-    for statement in statements:
-
-        def named(node: Node, statement: Statement = statement) -> Node:
-            if node.is_host or isinstance(node, (Read, View, Position)):
-                return node
-            if isinstance(node, Map):
-                return with_children(node, [named(child) for child in node.children])
-            side = Statement(fresh_name(f"{statement.name}_{label(node)}", taken), node, node.axes)
-            result.append(side)
-            return Read(side.name, side.axes)
-
-        node = statement.node
-        if isinstance(node, Map) and node.operation in TRUTHS and not is_condition(node):
-            statement = replace(statement, node=named(node))
-        result.append(statement)
-    return result
-
-
-def _with_masks_inside(statements: Sequence[Statement]) -> list[Statement]:
-    """The statements with conditions written where they are used: on a block they are small."""
-    masks: dict[str, tuple[Axes, Node]] = {}
-
-    def opened(node: Node) -> Node:
-        if isinstance(node, Read) and node.name in masks and masks[node.name][0] == node.where:
-            return masks[node.name][1]
-        return with_children(node, [opened(child) for child in node.children])
-
-    result = []
-    for statement in statements:
-        statement = replace(statement, node=opened(statement.node))
-        if is_condition(statement.node) and not statement.formula:
-            masks[statement.name] = statement.axes, statement.node
-        result.append(statement)
-    return result
-
-
-def _with_products_inside(statements: Sequence[Statement], kept: Sequence[str]) -> list[Statement]:
-    """The statements with products of matrices written where they are added up, if they are read nowhere else."""
-    read = collections.Counter(n.name for s in statements for n in walk(s.node) if isinstance(n, (Read, View, Gather)))
-    products = {
-        s.name: s for s in statements if read[s.name] == 1 and s.name not in kept and len(sum_of_products(s.node)) == 1
-    }
-
-    def opened(node: Node) -> Node:
-        if isinstance(node, Read) and node.name in products and products[node.name].axes == node.where:
-            return products[node.name].node
-        if isinstance(node, Map) and node.operation == "add":
-            return with_children(node, [opened(child) for child in node.children])
-        return node
-
-    found = {s.name: node for s in statements if len(sum_of_products(node := opened(s.node))) > 1}
-    gone = {
-        n.name for s in statements if s.name in found for n in walk(s.node) if isinstance(n, Read)
-    } & products.keys()
-    return [replace(s, node=found.get(s.name, s.node)) for s in statements if s.name not in gone]
-
-
-def _with_one_name(statements: Sequence[Statement]) -> list[Statement]:
-    """The statements with a summed index named as in the definition of what is summed, so that both are one range."""
-    axes = {statement.name: statement.axes for statement in statements}
-
-    def renamed(node: Node) -> Node:
-        if isinstance(node, (Reduce, Contract)):
-            known = [n for n in walk(node) if isinstance(n, Read) and n.name in axes]
-            pairs = [pair for read in known for pair in zip(axes[read.name], read.where, strict=True)]
-            for own, used in pairs:
-                # Of two definitions that call it differently, the one whose name it has already decides.
-                if used in node.over and own not in indices_of(node) and (used, used) not in pairs:
-                    return renamed(with_indices(node, {used: own}))
-        return with_children(node, [renamed(child) for child in node.children])
-
-    return [replace(statement, node=renamed(statement.node)) for statement in statements]
-
-
-def with_indices(node: Node, places: Mapping[Index, Index]) -> Node:
-    """The node with other indices in the places of some, all at once; the new ones are none that it keeps."""
-
-    def moved(axes: Axes) -> Axes:
-        return tuple(places.get(index, index) for index in axes)
-
-    if isinstance(node, Read):
-        return Read(node.name, moved(node.where))
-    if isinstance(node, Position):
-        return Position(places.get(node.index, node.index))
-    children = [with_indices(child, places) for child in node.children]
-    if isinstance(node, Reduce):
-        return Reduce(node.operation, children[0], moved(node.over))
-    if isinstance(node, Contract):
-        return Contract(children[0], children[1], moved(node.over))
-    return with_children(node, children)
-
-
-def is_condition(node: Node) -> bool:
-    """Whether the node is an array of truth values that is computed entry by entry."""
-    if not isinstance(node, Map) or node.operation not in TRUTHS:
-        return False
-    return all(n.is_host or isinstance(n, (Map, Position, Read, View)) for n in walk(node))
-
-
-def peeled(node: Node, outer: frozenset[Index], local: frozenset[str]) -> Node:
-    """The node inside a loop, where each outer index has one value and `local` names hold the block at hand."""
-    if isinstance(node, Read):
-        if node.name in local:
-            return Read(node.name, tuple(index for index in node.where if index not in outer))
-        return View(node.name, node.where, tuple(index for index in node.where if index in outer))
-    if isinstance(node, Position) and node.index in outer:
-        return Counter(node.index)
-    children = [peeled(child, outer, local) for child in node.children]
-    if isinstance(node, Reduce):
-        over = tuple(index for index in node.over if index not in outer)
-        return Reduce(node.operation, children[0], over) if over else children[0]
-    if isinstance(node, Contract):
-        over = tuple(index for index in node.over if index not in outer)
-        return Contract(children[0], children[1], over) if over else Map("mul", tuple(children))
-    if isinstance(node, Scatter):
-        count = len(node.targets)
-        kept = [place for place, target in enumerate(node.targets) if target not in outer]
-        base = None if node.base is None else children[-1]
-        return Scatter(
-            tuple(node.targets[place] for place in kept),
-            tuple(children[place] for place in kept),
-            children[count],
-            base,
-        )
-    return with_children(node, children)

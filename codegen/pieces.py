@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from codegen.loops import Loop, is_condition, peeled
+from codegen.insides import is_condition, peeled
+from codegen.loops import Loop
 from codegen.nodes import (
     Axes,
     Contract,

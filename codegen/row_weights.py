@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from codegen.context import ONE
-from codegen.loops import with_indices
+from codegen.insides import with_indices
 from codegen.nodes import Axes, Contract, Map, Node, Read, Reduce, Size, with_children
 from codegen.sharing import Statement, fresh_name, reads
 

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from codegen.factors import factors_of
-from codegen.loops import with_indices
+from codegen.insides import with_indices
 from codegen.nodes import Axes, Contract, Map, Node, Read, Reduce, walk, with_children
 from codegen.sharing import Statement, fresh_name
 

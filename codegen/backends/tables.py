@@ -292,6 +292,7 @@ LIBRARIES: dict[str, Library] = {
             "kind": "dtype",
             "dtype_type": "np.dtype",
             "memory": "memory_numpy.py.jinja",
+            "block": "2**18",
             "tile": "2**17",
             "lowest": "64",
             "flat": "2048",
@@ -381,6 +382,7 @@ LIBRARIES: dict[str, Library] = {
             "kind": "(dtype, device)",
             "dtype_type": "torch.dtype",
             "memory": "memory_torch.py.jinja",
+            "block": "2**19",  # a call costs more than with NumPy
             "tile": "2**18",  # products of low matrices are slower than with NumPy, sums of them cost no pass
             "lowest": "128",
             "flat": "1024",

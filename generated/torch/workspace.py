@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-BLOCK = 2**18  # entries of a block: a few of them fit in the cache
+BLOCK = 2**19  # entries of a block: a few of them fit in the cache
 STACK = 2**16  # likewise, of a stack of blocks between products of matrices, or a low one of them
 ROWS = 1, 2048  # rows of a block, at least and at most, however short they are
 MATRIX = 128, 512  # likewise, of one that is a factor of matrix products, which are slow if they are low
