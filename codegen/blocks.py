@@ -27,7 +27,6 @@ from codegen.memory import Memory, allocated
 from codegen.nodes import Axes, Contract, Literal, Map, Node, Read, Scatter, View, with_children
 from codegen.pieces import Setting, apart
 from codegen.printer import Printer, fused
-from codegen.products import matrices
 from codegen.sharing import Statement, fresh_name
 from codegen.spans import visited
 from codegen.supports import End
@@ -180,9 +179,7 @@ class BlockPrinter:
         call = self.library.adds_products.get(len(axes))
         if call is None or not isinstance(node, Contract):
             return ""
-        turned = Contract(node.right, node.left, node.over)
-        node = node if node.axes == axes else turned
-        factors = matrices(self.printer, node) if node.axes == axes else None
+        factors = self.calls.factors(node, axes)
         return call.format(*(factor.text for factor in factors), out=whole, beta=beta) if factors is not None else ""
 
     def _maximum(self, statement: Statement, top: Top) -> None:
@@ -237,7 +234,7 @@ class BlockPrinter:
         while shown[-1] == ":":
             shown.pop()
         whole = f"{statement.name}[{', '.join(shown)}]"
-        if not memory:
+        if not memory or (isinstance(node, Contract) and self.calls.factors(node, order) is None):
             self.calls.line(self._add(whole, self.printer.laid_out(node, order).text))
             return
         adding = self._adding(node, order, whole)

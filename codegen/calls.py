@@ -235,10 +235,14 @@ class Calls:
             self.line(f"{target.variable} = {target.memory}")
             target.is_bound = True
 
+    def factors(self, node: Contract, axes: Axes) -> tuple[Text, Text] | None:
+        """The factors of a contraction that is one product of matrices with these axes; None for any other."""
+        turned = Contract(node.right, node.left, node.over)
+        found = next((side for side in (node, turned) if side.axes == axes), None)
+        return matrices(self.printer, found) if found is not None else None
+
     def _contract(self, node: Contract, axes: Axes, target: Target) -> None:
-        if node.axes != axes and Contract(node.right, node.left, node.over).axes == axes:
-            node = Contract(node.right, node.left, node.over)
-        factors = matrices(self.printer, node) if node.axes == axes else None
+        factors = self.factors(node, axes)
         if factors is None:
             self._call(self.library.copy, [self.printer.aligned(node, axes).text], target)
         else:

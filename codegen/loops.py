@@ -17,7 +17,7 @@ the row at hand, and no accumulated value is read before the end. Nothing is kno
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codegen.backends.tables import PASSES
@@ -102,32 +102,23 @@ class Loop:
         return tuple(i for i in self.outer if i not in self.own)
 
 
-def looped(
-    statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes, *, adds_products: bool = False
-) -> list[Statement | Loop]:
+def looped(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes) -> list[Statement | Loop]:
     """The statements with those that are best computed block by block gathered in loops.
 
-    The names in `kept` are wanted whole; `sizes` are typical ones, which decide what is large. Where the library
-    `adds_products` of matrices to each other as it computes them, no pass over memory is spent on that.
+    The names in `kept` are wanted whole; `sizes` are typical ones, which decide what is large.
     """
-    count = _passes_but_sums if adds_products else _all_passes
-    if adds_products:
-        statements = with_products_inside(statements, kept)
+    statements = with_products_inside(statements, kept)
     opened = with_sides_named(statements)
     inside = read_later(with_one_name(with_masks_inside(opened)), kept)
-    for domain in _domains(inside, kept, sizes, count):
+    for domain in _domains(inside, kept, sizes):
         for row in _rows(domain, inside):
-            found = _loop(inside, domain, row, kept, count)
+            found = _loop(inside, domain, row, kept)
             if found is not None:
                 loop, after = found
                 wanted = [*kept, *sorted(_read(loop.body) | _read(after))]
                 computed = {statement.name for statement in (*loop.body, *after)}
                 before = read_later([s for s in opened if s.name not in computed], wanted)
-                more = [
-                    looped(rest, names, sizes, adds_products=adds_products)
-                    for rest, names in ((before, wanted), (after, kept))
-                ]
-                return [*more[0], loop, *more[1]]
+                return [*looped(before, wanted, sizes), loop, *looped(after, kept, sizes)]
     return list(statements)
 
 
@@ -139,20 +130,17 @@ def _read(statements: Iterable[Statement]) -> set[str]:
 # Where a loop may be.
 
 
-Count = Callable[[Node], int]
+def _count(node: Node) -> int:
+    """How many passes over memory the root of the node takes, at the size of its axes.
+
+    What adds up products of matrices counts for nothing beside these.
+    """
+    if not isinstance(node, (Map, Select)) or sum_of_products(node):
+        return 0
+    return PASSES.get(getattr(node, "operation", ""), 1)
 
 
-def _all_passes(node: Node) -> int:
-    """How many passes over memory the root of the node takes, at the size of its axes."""
-    return PASSES.get(getattr(node, "operation", ""), 1) if isinstance(node, (Map, Select)) else 0
-
-
-def _passes_but_sums(node: Node) -> int:
-    """The same where products of matrices are added up as they are computed."""
-    return 0 if sum_of_products(node) else _all_passes(node)
-
-
-def _domains(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes, count: Count) -> list[Axes]:
+def _domains(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes) -> list[Axes]:
     """The shapes that are worth a loop: the largest one first, of several the one with most local values."""
     passes: dict[frozenset[Index], int] = {}
     layout: dict[frozenset[Index], Axes] = {}
@@ -161,7 +149,7 @@ def _domains(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes,
         if sum(isinstance(index.extent, Dim) for index in axes) >= 2:
             layout.setdefault(frozenset(axes), axes)
             if isinstance(node, (Map, Select)):
-                passes[frozenset(axes)] = passes.get(frozenset(axes), 0) + count(node)
+                passes[frozenset(axes)] = passes.get(frozenset(axes), 0) + _count(node)
     local = collections.Counter(frozenset(statement.axes) for statement in statements if statement.name not in kept)
     for statement in statements:  # the order in which a value is laid out counts, not the one in which it is made
         layout[frozenset(statement.axes)] = statement.axes
@@ -186,7 +174,7 @@ def _wide(statements: Sequence[Statement], domain: Axes) -> list[Statement]:
 
 
 def _loop(
-    statements: Sequence[Statement], domain: Axes, row: Index, kept: Sequence[str], count: Count
+    statements: Sequence[Statement], domain: Axes, row: Index, kept: Sequence[str]
 ) -> tuple[Loop, list[Statement]] | None:
     """The loop and what comes after it; None where the row index may not be cut."""
     body = _seeds(statements, domain)
@@ -199,7 +187,7 @@ def _loop(
             if any(statement.name in reads(other.node) for other in body):
                 return None
             body.remove(statement)
-    if sum(_passes(statement, domain, count) for statement in body) < FEWEST_PASSES:
+    if sum(_passes(statement, domain) for statement in body) < FEWEST_PASSES:
         return None
     body = _with_neighbours(statements, body, indices, kept)
     names = {statement.name for statement in body}
@@ -215,9 +203,9 @@ def _loop(
     return Loop(domain, outer, row, tuple(body), stored, accumulated), rest
 
 
-def _passes(statement: Statement, domain: Axes, count: Count) -> int:
+def _passes(statement: Statement, domain: Axes) -> int:
     """How many elementwise operations on values of the shape are more than none."""
-    return sum(set(node.axes) == set(domain) and count(node) > 0 for node in walk(statement.node))
+    return sum(set(node.axes) == set(domain) and _count(node) > 0 for node in walk(statement.node))
 
 
 def _seeds(statements: Sequence[Statement], domain: Axes) -> list[Statement]:

@@ -91,7 +91,7 @@ def _matrix(printer: Printer, node: Node, shared: Axes, rows: Axes, columns: Axe
     wanted, turned = (*shared, *rows, *columns), (*shared, *columns, *rows)
     if len(rows) == 1 and len(columns) == 1:
         return printer.laid_out(node, wanted)
-    if printer.library.contiguous and not isinstance(node, Contract) and node.axes and node.axes[-1] == rows[-1]:
+    if not isinstance(node, Contract) and node.axes and node.axes[-1] == rows[-1]:
         # A copy in the order that the entries lie in is cheaper, and a product takes a turned factor as it is.
         flat = _flattened(printer, printer.laid_out(node, turned), shared, columns, rows)
         return Text(f"{flat}{'.T' if not shared else '.swapaxes(-1, -2)'}", POSTFIX)

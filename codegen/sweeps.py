@@ -77,7 +77,7 @@ def steps(kernel: Kernel, library: Library) -> tuple[list[Step], list[Step]]:
         return list(forward.statements), list(backward.statements) if backward is not None else []
     sizes = typical_sizes(kernel.program)
     names = _words(kernel)
-    planned = functools.partial(looped, sizes=sizes, adds_products=bool(library.adds_products))
+    planned = functools.partial(looped, sizes=sizes)
     first = _sweeps(planned(forward.statements, [*returned, *kernel.saved]), {}, names, sizes)
     if backward is None:
         return first, []

@@ -260,9 +260,9 @@ def attention_block_backward(
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dW_K[h,a,c] = Sum_n,j(z[n,j,c]*dK[n,h,j,a])   (H, D, C)
-    dW_K = (dK.transpose(1, 3, 0, 2).reshape(H * D, N * T) @ z.reshape(N * T, C)).reshape(H, D, C)
+    dW_K = (dK.transpose(0, 2, 1, 3).reshape(N * T, H * D).T @ z.reshape(N * T, C)).reshape(H, D, C)
     # dW_V[h,a,c] = Sum_n,j(z[n,j,c]*dV[n,h,j,a])   (H, D, C)
-    dW_V = (dV.transpose(1, 3, 0, 2).reshape(H * D, N * T) @ z.reshape(N * T, C)).reshape(H, D, C)
+    dW_V = (dV.transpose(0, 2, 1, 3).reshape(N * T, H * D).T @ z.reshape(N * T, C)).reshape(H, D, C)
     rows = workspace.rows(T, H * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype)
     parts = workspace.parts(T, rows, (), (N,))
@@ -270,29 +270,29 @@ def attention_block_backward(
     dbeta = np.zeros((parts, C), dtype)
     dW_Q = np.zeros((parts, H, D, C), dtype)
 
-    def dz_product_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
+    def dz_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
         xhat_n_2_i_2 = xhat[n_2, i_2]
         dx_n_2_i_2 = dx[n_2, i_2]
-        dz_product = np.matmul(
+        # dz[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
+        #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
+        dz = np.matmul(
             dK[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
             W_K.reshape(H * D, C),
             out=room(0, i_2, C),
         )
-        dz_product_2 = np.matmul(
+        dz_part = np.matmul(
             dQ[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
             W_Q.reshape(H * D, C),
-            out=room(1, i_2, C),
-        )
-        dz_product_3 = np.matmul(
-            dV[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
-            W_V.reshape(H * D, C),
             out=room(2, i_2, C),
         )
-        # dz[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
-        #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
-        dz = np.add(dz_product, dz_product_2, out=room(0, i_2, C))
-        dz += dz_product_3
+        dz += dz_part
+        dz_part_2 = np.matmul(
+            dV[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
+            W_V.reshape(H * D, C),
+            out=room(3, i_2, C),
+        )
+        dz += dz_part_2
         dz_xhat = np.multiply(dz, xhat_n_2_i_2, out=room(1, i_2, C))
         dx_sum = np.dot(dz_xhat, gamma_over_C)
         dx_sum_2 = np.dot(dz, gamma_over_C)
@@ -300,7 +300,7 @@ def attention_block_backward(
         #     dxhat[n,i,c])*r[n,i] + dy[n,i,c]
         #     by dxc, dmu written in; dxhat[n,i,c] = gamma[c]*dz[n,i,c] written in
         np.multiply(gamma, dz, out=dx_n_2_i_2)
-        part_part = np.multiply(dx_sum[..., None], xhat_n_2_i_2, out=room(3, i_2, C))
+        part_part = np.multiply(dx_sum[..., None], xhat_n_2_i_2, out=room(4, i_2, C))
         dx_n_2_i_2 -= part_part
         dx_n_2_i_2 -= dx_sum_2[..., None]
         dx_n_2_i_2 *= r[n_2, i_2][..., None]
@@ -310,14 +310,11 @@ def attention_block_backward(
         # dbeta[c] = Sum_n,i(dz[n,i,c])
         dbeta[part] += add_rows(dz)
         # dW_Q[h,a,c] = Sum_n,i(z[n,i,c]*dQ[n,h,i,a])
-        dW_Q_block = room(0, H, D, C)
-        np.copyto(
-            dW_Q_block,
-            (dQ[n_2, :, i_2].swapaxes(-1, -2).reshape(H * D, (i_2.stop - i_2.start)) @ z[n_2, i_2]).reshape(H, D, C),
-        )
-        dW_Q[part] += dW_Q_block
+        dW_Q[part] += (
+            dQ[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D).T @ z[n_2, i_2]
+        ).reshape(H, D, C)
 
-    workspace.sweep(dz_product_block, T, rows, (), (N,), H * D, dtype, parts=parts)
+    workspace.sweep(dz_block, T, rows, (), (N,), H * D, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)
     dW_Q = dW_Q[0] if parts == 1 else dW_Q.sum(axis=0)
@@ -650,9 +647,9 @@ def attention_block_lean_backward(
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dW_K[h,a,c] = Sum_n,j(z[n,j,c]*dK[n,h,j,a])   (H, D, C)
-    dW_K = (dK.transpose(1, 3, 0, 2).reshape(H * D, N * T) @ z.reshape(N * T, C)).reshape(H, D, C)
+    dW_K = (dK.transpose(0, 2, 1, 3).reshape(N * T, H * D).T @ z.reshape(N * T, C)).reshape(H, D, C)
     # dW_V[h,a,c] = Sum_n,j(z[n,j,c]*dV[n,h,j,a])   (H, D, C)
-    dW_V = (dV.transpose(1, 3, 0, 2).reshape(H * D, N * T) @ z.reshape(N * T, C)).reshape(H, D, C)
+    dW_V = (dV.transpose(0, 2, 1, 3).reshape(N * T, H * D).T @ z.reshape(N * T, C)).reshape(H, D, C)
     rows = workspace.rows(T, H * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype)
     parts = workspace.parts(T, rows, (), (N,))
@@ -661,30 +658,30 @@ def attention_block_lean_backward(
     dW_Q = np.zeros((parts, H, D, C), dtype)
     dW_O = np.zeros((parts, C, H, D), dtype)
 
-    def dz_product_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
+    def dz_block(room: Room, part: int, n_2: int, i_2: slice) -> None:
         """The rows i_2 of a block, for one n_2."""
         xhat_n_2_i_2 = xhat[n_2, i_2]
         dx_n_2_i_2 = dx[n_2, i_2]
         dy_n_2_i_2 = dy[n_2, i_2]
-        dz_product = np.matmul(
+        # dz[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
+        #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
+        dz = np.matmul(
             dK[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
             W_K.reshape(H * D, C),
             out=room(0, i_2, C),
         )
-        dz_product_2 = np.matmul(
+        dz_part = np.matmul(
             dQ[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
             W_Q.reshape(H * D, C),
-            out=room(1, i_2, C),
-        )
-        dz_product_3 = np.matmul(
-            dV[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
-            W_V.reshape(H * D, C),
             out=room(2, i_2, C),
         )
-        # dz[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
-        #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
-        dz = np.add(dz_product, dz_product_2, out=room(0, i_2, C))
-        dz += dz_product_3
+        dz += dz_part
+        dz_part_2 = np.matmul(
+            dV[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D),
+            W_V.reshape(H * D, C),
+            out=room(3, i_2, C),
+        )
+        dz += dz_part_2
         dz_xhat = np.multiply(dz, xhat_n_2_i_2, out=room(1, i_2, C))
         dx_sum = np.dot(dz_xhat, gamma_over_C)
         dx_sum_2 = np.dot(dz, gamma_over_C)
@@ -692,7 +689,7 @@ def attention_block_lean_backward(
         #     dxhat[n,i,c])*r[n,i] + dy[n,i,c]
         #     by dxc, dmu written in; dxhat[n,i,c] = gamma[c]*dz[n,i,c] written in
         np.multiply(gamma, dz, out=dx_n_2_i_2)
-        part_part = np.multiply(dx_sum[..., None], xhat_n_2_i_2, out=room(3, i_2, C))
+        part_part = np.multiply(dx_sum[..., None], xhat_n_2_i_2, out=room(4, i_2, C))
         dx_n_2_i_2 -= part_part
         dx_n_2_i_2 -= dx_sum_2[..., None]
         dx_n_2_i_2 *= r[n_2, i_2][..., None]
@@ -702,21 +699,15 @@ def attention_block_lean_backward(
         # dbeta[c] = Sum_n,i(dz[n,i,c])
         dbeta[part] += add_rows(dz)
         # dW_Q[h,a,c] = Sum_n,i(z[n,i,c]*dQ[n,h,i,a])
-        dW_Q_block = room(0, H, D, C)
-        np.copyto(
-            dW_Q_block,
-            (dQ[n_2, :, i_2].swapaxes(-1, -2).reshape(H * D, (i_2.stop - i_2.start)) @ z[n_2, i_2]).reshape(H, D, C),
-        )
-        dW_Q[part] += dW_Q_block
+        dW_Q[part] += (
+            dQ[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D).T @ z[n_2, i_2]
+        ).reshape(H, D, C)
         # dW_O[c,h,a] = Sum_n,i(dy[n,i,c]*O[n,h,i,a])
-        dW_O_block = room(0, C, H, D)
-        np.copyto(
-            dW_O_block,
-            (dy_n_2_i_2.T @ O[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)).reshape(C, H, D),
-        )
-        dW_O[part] += dW_O_block
+        dW_O[part] += (
+            dy_n_2_i_2.T @ O[n_2, :, i_2].transpose(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)
+        ).reshape(C, H, D)
 
-    workspace.sweep(dz_product_block, T, rows, (), (N,), H * D, dtype, parts=parts)
+    workspace.sweep(dz_block, T, rows, (), (N,), H * D, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)
     dW_Q = dW_Q[0] if parts == 1 else dW_Q.sum(axis=0)

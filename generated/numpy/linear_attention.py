@@ -137,9 +137,7 @@ def linear_attention_backward(
         # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
         dnorm = -(dot_rows(O[n, i], dO_n_i) / norm_n_i)
         # dz[n,a] = Sum_i(dnorm[n,i]*phi_q[n,i,a])
-        dz_block = room(0, n, d_k)
-        np.copyto(dz_block, np.einsum("nia,ni->na", phi_q_n_i, dnorm))
-        dz[part, n] += dz_block
+        dz[part, n] += np.einsum("nia,ni->na", phi_q_n_i, dnorm)
         dS_part = np.multiply((1 / norm_n_i)[..., None], dO_n_i, out=room(0, n, i, d_v))
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
         dS_block = np.matmul(phi_q_n_i.swapaxes(-1, -2), dS_part, out=room(1, n, d_k, d_v))
@@ -303,9 +301,7 @@ def linear_attention_lean_backward(
         # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
         dnorm = -(dot_rows(O[n, i], dO_n_i) / norm_n_i)
         # dz[n,a] = Sum_i(dnorm[n,i]*phi_q[n,i,a])
-        dz_block = room(0, n, d_k)
-        np.copyto(dz_block, np.einsum("nia,ni->na", phi_q_n_i, dnorm))
-        dz[part, n] += dz_block
+        dz[part, n] += np.einsum("nia,ni->na", phi_q_n_i, dnorm)
         dS_part = np.multiply((1 / norm_n_i)[..., None], dO_n_i, out=room(0, n, i, d_v))
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
         dS_block = np.matmul(phi_q_n_i.swapaxes(-1, -2), dS_part, out=room(1, n, d_k, d_v))

@@ -209,55 +209,19 @@ def self_attention_backward(
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)   (N, G, R, T, D)
     dQ = dQ_product / math.sqrt(D)
+    # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
+    #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])   (N, T, C)
+    dx = (
+        (dK.transpose(0, 2, 1, 3).reshape(N * T, G * D) @ W_K.reshape(G * D, C)).reshape(N, T, C)
+        + (dV.transpose(0, 2, 1, 3).reshape(N * T, G * D) @ W_V.reshape(G * D, C)).reshape(N, T, C)
+        + (dQ.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_Q.reshape(G * R * D, C)).reshape(N, T, C)
+    )
     # dW_Q[g,r,d,c] = Sum_n,i(x[n,i,c]*dQ[n,g,r,i,d])   (G, R, D, C)
-    dW_Q = (dQ.transpose(1, 2, 4, 0, 3).reshape(G * R * D, N * T) @ x.reshape(N * T, C)).reshape(G, R, D, C)
-    rows = workspace.rows(T, G * R * D, matrices=True)
-    dx = workspace.empty((N, T, C), dtype)
-    parts = workspace.parts(T, rows, (), (N,))
-    dW_K = np.zeros((parts, G, D, C), dtype)
-    dW_V = np.zeros((parts, G, D, C), dtype)
-
-    def dx_product_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
-        """The rows j_2 of a block, for one n_2."""
-        dx_n_2_j_2 = dx[n_2, j_2]
-        x_n_2_j_2 = x[n_2, j_2]
-        dx_product = np.matmul(
-            dK[n_2, :, j_2].transpose(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
-            W_K.reshape(G * D, C),
-            out=dx_n_2_j_2,
-        )
-        dx_product_2 = np.matmul(
-            dV[n_2, :, j_2].transpose(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
-            W_V.reshape(G * D, C),
-            out=room(0, j_2, C),
-        )
-        dx_product_3 = np.matmul(
-            dQ[n_2, :, :, j_2].transpose(2, 0, 1, 3).reshape((j_2.stop - j_2.start), G * R * D),
-            W_Q.reshape(G * R * D, C),
-            out=room(1, j_2, C),
-        )
-        # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
-        #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])
-        np.add(dx_product, dx_product_2, out=dx_n_2_j_2)
-        dx_n_2_j_2 += dx_product_3
-        # dW_K[g,d,c] = Sum_n,j(x[n,j,c]*dK[n,g,j,d])
-        dW_K_block = room(0, G, D, C)
-        np.copyto(
-            dW_K_block,
-            (dK[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x_n_2_j_2).reshape(G, D, C),
-        )
-        dW_K[part] += dW_K_block
-        # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])
-        dW_V_block = room(0, G, D, C)
-        np.copyto(
-            dW_V_block,
-            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x_n_2_j_2).reshape(G, D, C),
-        )
-        dW_V[part] += dW_V_block
-
-    workspace.sweep(dx_product_block, T, rows, (), (N,), G * R * D, dtype, parts=parts)
-    dW_K = dW_K[0] if parts == 1 else dW_K.sum(axis=0)
-    dW_V = dW_V[0] if parts == 1 else dW_V.sum(axis=0)
+    dW_Q = (dQ.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D).T @ x.reshape(N * T, C)).reshape(G, R, D, C)
+    # dW_K[g,d,c] = Sum_n,j(x[n,j,c]*dK[n,g,j,d])   (G, D, C)
+    dW_K = (dK.transpose(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
+    # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])   (G, D, C)
+    dW_V = (dV.transpose(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),
@@ -540,57 +504,21 @@ def self_attention_lean_backward(
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)   (N, G, R, T, D)
     dQ = dQ_product / math.sqrt(D)
+    # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
+    #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])   (N, T, C)
+    dx = (
+        (dK.transpose(0, 2, 1, 3).reshape(N * T, G * D) @ W_K.reshape(G * D, C)).reshape(N, T, C)
+        + (dV.transpose(0, 2, 1, 3).reshape(N * T, G * D) @ W_V.reshape(G * D, C)).reshape(N, T, C)
+        + (dQ.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D) @ W_Q.reshape(G * R * D, C)).reshape(N, T, C)
+    )
     # dW_Q[g,r,d,c] = Sum_n,i(x[n,i,c]*dQ[n,g,r,i,d])   (G, R, D, C)
-    dW_Q = (dQ.transpose(1, 2, 4, 0, 3).reshape(G * R * D, N * T) @ x.reshape(N * T, C)).reshape(G, R, D, C)
+    dW_Q = (dQ.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D).T @ x.reshape(N * T, C)).reshape(G, R, D, C)
+    # dW_K[g,d,c] = Sum_n,j(x[n,j,c]*dK[n,g,j,d])   (G, D, C)
+    dW_K = (dK.transpose(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
+    # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])   (G, D, C)
+    dW_V = (dV.transpose(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
-    rows = workspace.rows(T, G * R * D, matrices=True)
-    dx = workspace.empty((N, T, C), dtype)
-    parts = workspace.parts(T, rows, (), (N,))
-    dW_K = np.zeros((parts, G, D, C), dtype)
-    dW_V = np.zeros((parts, G, D, C), dtype)
-
-    def dx_product_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
-        """The rows j_2 of a block, for one n_2."""
-        dx_n_2_j_2 = dx[n_2, j_2]
-        x_n_2_j_2 = x[n_2, j_2]
-        dx_product = np.matmul(
-            dK[n_2, :, j_2].transpose(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
-            W_K.reshape(G * D, C),
-            out=dx_n_2_j_2,
-        )
-        dx_product_2 = np.matmul(
-            dV[n_2, :, j_2].transpose(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
-            W_V.reshape(G * D, C),
-            out=room(0, j_2, C),
-        )
-        dx_product_3 = np.matmul(
-            dQ[n_2, :, :, j_2].transpose(2, 0, 1, 3).reshape((j_2.stop - j_2.start), G * R * D),
-            W_Q.reshape(G * R * D, C),
-            out=room(1, j_2, C),
-        )
-        # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
-        #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])
-        np.add(dx_product, dx_product_2, out=dx_n_2_j_2)
-        dx_n_2_j_2 += dx_product_3
-        # dW_K[g,d,c] = Sum_n,j(x[n,j,c]*dK[n,g,j,d])
-        dW_K_block = room(0, G, D, C)
-        np.copyto(
-            dW_K_block,
-            (dK[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x_n_2_j_2).reshape(G, D, C),
-        )
-        dW_K[part] += dW_K_block
-        # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])
-        dW_V_block = room(0, G, D, C)
-        np.copyto(
-            dW_V_block,
-            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x_n_2_j_2).reshape(G, D, C),
-        )
-        dW_V[part] += dW_V_block
-
-    workspace.sweep(dx_product_block, T, rows, (), (N,), G * R * D, dtype, parts=parts)
-    dW_K = dW_K[0] if parts == 1 else dW_K.sum(axis=0)
-    dW_V = dW_V[0] if parts == 1 else dW_V.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),

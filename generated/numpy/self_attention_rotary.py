@@ -252,14 +252,9 @@ def self_attention_rotary_backward(
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        dK_block = room(2, n, g, j, A, 2)
-        np.copyto(
-            dK_block,
-            (
-                dZ.swapaxes(-1, -2) @ dK_part.reshape((n.stop - n.start), (g.stop - g.start), (i.stop - i.start), A * 2)
-            ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2),
-        )
-        dK[part, n, g, j] += dK_block
+        dK[part, n, g, j] += (
+            dZ.swapaxes(-1, -2) @ dK_part.reshape((n.stop - n.start), (g.stop - g.start), (i.stop - i.start), A * 2)
+        ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
         np.copyto(
             dQ_product[n, g, r, i],
             (
@@ -278,57 +273,21 @@ def self_attention_rotary_backward(
     dq = (
         dQ.transpose(3, 4, 0, 1, 2, 5).reshape(T, A, N * G * R, 2) @ turns
     ).reshape(T, A, N, G, R, 2).transpose(2, 3, 4, 0, 1, 5)
+    # dx[n,j,c] = Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) + Sum_g,a,f(W_K[g,a,f,c]*dh[n,g,j,a,f]) +
+    #     Sum_g,r,a,f(W_Q[g,r,a,f,c]*dq[n,g,r,j,a,f])   (N, T, C)
+    dx = (
+        (dV.transpose(0, 2, 1, 3).reshape(N * T, G * D) @ W_V.reshape(G * D, C)).reshape(N, T, C)
+        + (dh.transpose(0, 2, 1, 3, 4).reshape(N * T, G * A * 2) @ W_K.reshape(G * A * 2, C)).reshape(N, T, C)
+        + (
+            dq.transpose(0, 3, 1, 2, 4, 5).reshape(N * T, G * R * A * 2) @ W_Q.reshape(G * R * A * 2, C)
+        ).reshape(N, T, C)
+    )
     # dW_Q[g,r,a,f,c] = Sum_n,i(x[n,i,c]*dq[n,g,r,i,a,f])   (G, R, A, 2, C)
-    dW_Q = (dq.transpose(1, 2, 4, 5, 0, 3).reshape(G * R * A * 2, N * T) @ x.reshape(N * T, C)).reshape(G, R, A, 2, C)
-    rows = workspace.rows(T, G * R * A * 2, matrices=True)
-    dx = workspace.empty((N, T, C), dtype)
-    parts = workspace.parts(T, rows, (), (N,))
-    dW_K = np.zeros((parts, G, A, 2, C), dtype)
-    dW_V = np.zeros((parts, G, D, C), dtype)
-
-    def dW_K_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
-        """The rows j_2 of a block, for one n_2."""
-        dx_n_2_j_2 = dx[n_2, j_2]
-        x_n_2_j_2 = x[n_2, j_2]
-        dx_product = np.matmul(
-            dV[n_2, :, j_2].transpose(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
-            W_V.reshape(G * D, C),
-            out=dx_n_2_j_2,
-        )
-        dx_product_2 = np.matmul(
-            dh[n_2, :, j_2].transpose(1, 0, 2, 3).reshape((j_2.stop - j_2.start), G * A * 2),
-            W_K.reshape(G * A * 2, C),
-            out=room(0, j_2, C),
-        )
-        dx_product_3 = np.matmul(
-            dq[n_2, :, :, j_2].transpose(2, 0, 1, 3, 4).reshape((j_2.stop - j_2.start), G * R * A * 2),
-            W_Q.reshape(G * R * A * 2, C),
-            out=room(1, j_2, C),
-        )
-        # dx[n,j,c] = Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) + Sum_g,a,f(W_K[g,a,f,c]*dh[n,g,j,a,f]) +
-        #     Sum_g,r,a,f(W_Q[g,r,a,f,c]*dq[n,g,r,j,a,f])
-        np.add(dx_product, dx_product_2, out=dx_n_2_j_2)
-        dx_n_2_j_2 += dx_product_3
-        # dW_K[g,a,f,c] = Sum_n,j(x[n,j,c]*dh[n,g,j,a,f])
-        dW_K_block = room(0, G, A, 2, C)
-        np.copyto(
-            dW_K_block,
-            (
-                dh[n_2, :, j_2].transpose(0, 2, 3, 1).reshape(G * A * 2, (j_2.stop - j_2.start)) @ x_n_2_j_2
-            ).reshape(G, A, 2, C),
-        )
-        dW_K[part] += dW_K_block
-        # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])
-        dW_V_block = room(0, G, D, C)
-        np.copyto(
-            dW_V_block,
-            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x_n_2_j_2).reshape(G, D, C),
-        )
-        dW_V[part] += dW_V_block
-
-    workspace.sweep(dW_K_block, T, rows, (), (N,), G * R * A * 2, dtype, parts=parts)
-    dW_K = dW_K[0] if parts == 1 else dW_K.sum(axis=0)
-    dW_V = dW_V[0] if parts == 1 else dW_V.sum(axis=0)
+    dW_Q = (dq.transpose(0, 3, 1, 2, 4, 5).reshape(N * T, G * R * A * 2).T @ x.reshape(N * T, C)).reshape(G, R, A, 2, C)
+    # dW_K[g,a,f,c] = Sum_n,j(x[n,j,c]*dh[n,g,j,a,f])   (G, A, 2, C)
+    dW_K = (dh.transpose(0, 2, 1, 3, 4).reshape(N * T, G * A * 2).T @ x.reshape(N * T, C)).reshape(G, A, 2, C)
+    # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])   (G, D, C)
+    dW_V = (dV.transpose(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),
@@ -632,16 +591,9 @@ def self_attention_rotary_lean_backward(
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        dK_block = room(1, n, g, j, A, 2)
-        np.copyto(
-            dK_block,
-            (
-                dZ.swapaxes(-1, -2) @ dK_part.reshape(
-                    (n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2
-                )
-            ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2),
-        )
-        dK[part, n, g, j] += dK_block
+        dK[part, n, g, j] += (
+            dZ.swapaxes(-1, -2) @ dK_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2)
+        ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
         np.copyto(
             dQ_product[n, g, r, i_2],
             (
@@ -691,16 +643,9 @@ def self_attention_rotary_lean_backward(
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        dK_block = room(1, n, g, j, A, 2)
-        np.copyto(
-            dK_block,
-            (
-                dZ.swapaxes(-1, -2) @ dK_part.reshape(
-                    (n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2
-                )
-            ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2),
-        )
-        dK[part, n, g, j] += dK_block
+        dK[part, n, g, j] += (
+            dZ.swapaxes(-1, -2) @ dK_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2)
+        ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
         np.copyto(
             dQ_product[n, g, r, i_2],
             (
@@ -734,59 +679,23 @@ def self_attention_rotary_lean_backward(
     dq = (
         dQ.transpose(3, 4, 0, 1, 2, 5).reshape(T, A, N * G * R, 2) @ turns
     ).reshape(T, A, N, G, R, 2).transpose(2, 3, 4, 0, 1, 5)
+    # dx[n,j,c] = Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) + Sum_g,a,f(W_K[g,a,f,c]*dh[n,g,j,a,f]) +
+    #     Sum_g,r,a,f(W_Q[g,r,a,f,c]*dq[n,g,r,j,a,f])   (N, T, C)
+    dx = (
+        (dV.transpose(0, 2, 1, 3).reshape(N * T, G * D) @ W_V.reshape(G * D, C)).reshape(N, T, C)
+        + (dh.transpose(0, 2, 1, 3, 4).reshape(N * T, G * A * 2) @ W_K.reshape(G * A * 2, C)).reshape(N, T, C)
+        + (
+            dq.transpose(0, 3, 1, 2, 4, 5).reshape(N * T, G * R * A * 2) @ W_Q.reshape(G * R * A * 2, C)
+        ).reshape(N, T, C)
+    )
     # dW_Q[g,r,a,f,c] = Sum_n,i(x[n,i,c]*dq[n,g,r,i,a,f])   (G, R, A, 2, C)
-    dW_Q = (dq.transpose(1, 2, 4, 5, 0, 3).reshape(G * R * A * 2, N * T) @ x.reshape(N * T, C)).reshape(G, R, A, 2, C)
+    dW_Q = (dq.transpose(0, 3, 1, 2, 4, 5).reshape(N * T, G * R * A * 2).T @ x.reshape(N * T, C)).reshape(G, R, A, 2, C)
+    # dW_K[g,a,f,c] = Sum_n,j(x[n,j,c]*dh[n,g,j,a,f])   (G, A, 2, C)
+    dW_K = (dh.transpose(0, 2, 1, 3, 4).reshape(N * T, G * A * 2).T @ x.reshape(N * T, C)).reshape(G, A, 2, C)
+    # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])   (G, D, C)
+    dW_V = (dV.transpose(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
-    rows = workspace.rows(T, G * R * A * 2, matrices=True)
-    dx = workspace.empty((N, T, C), dtype)
-    parts = workspace.parts(T, rows, (), (N,))
-    dW_K = np.zeros((parts, G, A, 2, C), dtype)
-    dW_V = np.zeros((parts, G, D, C), dtype)
-
-    def dW_K_block(room: Room, part: int, n_2: int, j_2: slice) -> None:
-        """The rows j_2 of a block, for one n_2."""
-        dx_n_2_j_2 = dx[n_2, j_2]
-        x_n_2_j_2 = x[n_2, j_2]
-        dx_product = np.matmul(
-            dV[n_2, :, j_2].transpose(1, 0, 2).reshape((j_2.stop - j_2.start), G * D),
-            W_V.reshape(G * D, C),
-            out=dx_n_2_j_2,
-        )
-        dx_product_2 = np.matmul(
-            dh[n_2, :, j_2].transpose(1, 0, 2, 3).reshape((j_2.stop - j_2.start), G * A * 2),
-            W_K.reshape(G * A * 2, C),
-            out=room(0, j_2, C),
-        )
-        dx_product_3 = np.matmul(
-            dq[n_2, :, :, j_2].transpose(2, 0, 1, 3, 4).reshape((j_2.stop - j_2.start), G * R * A * 2),
-            W_Q.reshape(G * R * A * 2, C),
-            out=room(1, j_2, C),
-        )
-        # dx[n,j,c] = Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) + Sum_g,a,f(W_K[g,a,f,c]*dh[n,g,j,a,f]) +
-        #     Sum_g,r,a,f(W_Q[g,r,a,f,c]*dq[n,g,r,j,a,f])
-        np.add(dx_product, dx_product_2, out=dx_n_2_j_2)
-        dx_n_2_j_2 += dx_product_3
-        # dW_K[g,a,f,c] = Sum_n,j(x[n,j,c]*dh[n,g,j,a,f])
-        dW_K_block = room(0, G, A, 2, C)
-        np.copyto(
-            dW_K_block,
-            (
-                dh[n_2, :, j_2].transpose(0, 2, 3, 1).reshape(G * A * 2, (j_2.stop - j_2.start)) @ x_n_2_j_2
-            ).reshape(G, A, 2, C),
-        )
-        dW_K[part] += dW_K_block
-        # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])
-        dW_V_block = room(0, G, D, C)
-        np.copyto(
-            dW_V_block,
-            (dV[n_2, :, j_2].swapaxes(-1, -2).reshape(G * D, (j_2.stop - j_2.start)) @ x_n_2_j_2).reshape(G, D, C),
-        )
-        dW_V[part] += dW_V_block
-
-    workspace.sweep(dW_K_block, T, rows, (), (N,), G * R * A * 2, dtype, parts=parts)
-    dW_K = dW_K[0] if parts == 1 else dW_K.sum(axis=0)
-    dW_V = dW_V[0] if parts == 1 else dW_V.sum(axis=0)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),

@@ -437,11 +437,7 @@ def transformer_block_backward(
         # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*du[n,i,c])
         np.copyto(dO[n, :, i], (du_n_i @ W_O.reshape(C, H * D)).reshape((i.stop - i.start), H, D).transpose(1, 0, 2))
         # dW_O[c,h,a] = Sum_n,i(du[n,i,c]*O[n,h,i,a])
-        dW_O_block = room(1, C, H, D)
-        np.copyto(
-            dW_O_block, (du_n_i.T @ O[n, :, i].transpose(1, 0, 2).reshape((i.stop - i.start), H * D)).reshape(C, H, D)
-        )
-        dW_O[part] += dW_O_block
+        dW_O[part] += (du_n_i.T @ O[n, :, i].transpose(1, 0, 2).reshape((i.stop - i.start), H * D)).reshape(C, H, D)
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
         dgamma_2[part] += add_rows(dz_2_xhat_2)
         # dW_1[f,c] = Sum_n,i(dq[n,i,f]*z_2[n,i,c])
@@ -502,9 +498,9 @@ def transformer_block_backward(
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dW_K[h,a,c] = Sum_n,j(z_1[n,j,c]*dK[n,h,j,a])   (H, D, C)
-    dW_K = (dK.transpose(1, 3, 0, 2).reshape(H * D, N * T) @ z_1.reshape(N * T, C)).reshape(H, D, C)
+    dW_K = (dK.transpose(0, 2, 1, 3).reshape(N * T, H * D).T @ z_1.reshape(N * T, C)).reshape(H, D, C)
     # dW_V[h,a,c] = Sum_n,j(z_1[n,j,c]*dV[n,h,j,a])   (H, D, C)
-    dW_V = (dV.transpose(1, 3, 0, 2).reshape(H * D, N * T) @ z_1.reshape(N * T, C)).reshape(H, D, C)
+    dW_V = (dV.transpose(0, 2, 1, 3).reshape(N * T, H * D).T @ z_1.reshape(N * T, C)).reshape(H, D, C)
     rows = workspace.rows(T, H * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype)
     parts = workspace.parts(T, rows, (), (N,))
@@ -512,29 +508,29 @@ def transformer_block_backward(
     dbeta_1 = np.zeros((parts, C), dtype)
     dW_Q = np.zeros((parts, H, D, C), dtype)
 
-    def dz_1_product_block(room: Room, part: int, n_3: int, i_3: slice) -> None:
+    def dz_1_block(room: Room, part: int, n_3: int, i_3: slice) -> None:
         """The rows i_3 of a block, for one n_3."""
         xhat_1_n_3_i_3 = xhat_1[n_3, i_3]
         dx_n_3_i_3 = dx[n_3, i_3]
-        dz_1_product = np.matmul(
+        # dz_1[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
+        #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
+        dz_1 = np.matmul(
             dK[n_3, :, i_3].transpose(1, 0, 2).reshape((i_3.stop - i_3.start), H * D),
             W_K.reshape(H * D, C),
             out=room(0, i_3, C),
         )
-        dz_1_product_2 = np.matmul(
+        dz_1_part = np.matmul(
             dQ[n_3, :, i_3].transpose(1, 0, 2).reshape((i_3.stop - i_3.start), H * D),
             W_Q.reshape(H * D, C),
-            out=room(1, i_3, C),
-        )
-        dz_1_product_3 = np.matmul(
-            dV[n_3, :, i_3].transpose(1, 0, 2).reshape((i_3.stop - i_3.start), H * D),
-            W_V.reshape(H * D, C),
             out=room(2, i_3, C),
         )
-        # dz_1[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
-        #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
-        dz_1 = np.add(dz_1_product, dz_1_product_2, out=room(0, i_3, C))
-        dz_1 += dz_1_product_3
+        dz_1 += dz_1_part
+        dz_1_part_2 = np.matmul(
+            dV[n_3, :, i_3].transpose(1, 0, 2).reshape((i_3.stop - i_3.start), H * D),
+            W_V.reshape(H * D, C),
+            out=room(3, i_3, C),
+        )
+        dz_1 += dz_1_part_2
         dz_1_xhat_1 = np.multiply(dz_1, xhat_1_n_3_i_3, out=room(1, i_3, C))
         dx_sum = np.dot(dz_1_xhat_1, gamma_1_over_C)
         dx_sum_2 = np.dot(dz_1, gamma_1_over_C)
@@ -542,7 +538,7 @@ def transformer_block_backward(
         #     dxhat_1[n,i,c])*r_1[n,i] + du[n,i,c]
         #     by dxc_1, dmu_1 written in; dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c] written in
         np.multiply(gamma_1, dz_1, out=dx_n_3_i_3)
-        part_part = np.multiply(dx_sum[..., None], xhat_1_n_3_i_3, out=room(3, i_3, C))
+        part_part = np.multiply(dx_sum[..., None], xhat_1_n_3_i_3, out=room(4, i_3, C))
         dx_n_3_i_3 -= part_part
         dx_n_3_i_3 -= dx_sum_2[..., None]
         dx_n_3_i_3 *= r_1[n_3, i_3][..., None]
@@ -552,14 +548,11 @@ def transformer_block_backward(
         # dbeta_1[c] = Sum_n,i(dz_1[n,i,c])
         dbeta_1[part] += add_rows(dz_1)
         # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
-        dW_Q_block = room(0, H, D, C)
-        np.copyto(
-            dW_Q_block,
-            (dQ[n_3, :, i_3].swapaxes(-1, -2).reshape(H * D, (i_3.stop - i_3.start)) @ z_1[n_3, i_3]).reshape(H, D, C),
-        )
-        dW_Q[part] += dW_Q_block
+        dW_Q[part] += (
+            dQ[n_3, :, i_3].transpose(1, 0, 2).reshape((i_3.stop - i_3.start), H * D).T @ z_1[n_3, i_3]
+        ).reshape(H, D, C)
 
-    workspace.sweep(dz_1_product_block, T, rows, (), (N,), H * D, dtype, parts=parts)
+    workspace.sweep(dz_1_block, T, rows, (), (N,), H * D, dtype, parts=parts)
     dgamma_1 = dgamma_1[0] if parts == 1 else dgamma_1.sum(axis=0)
     dbeta_1 = dbeta_1[0] if parts == 1 else dbeta_1.sum(axis=0)
     dW_Q = dW_Q[0] if parts == 1 else dW_Q.sum(axis=0)
@@ -1115,9 +1108,9 @@ def transformer_block_lean_backward(
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     # dW_K[h,a,c] = Sum_n,j(z_1[n,j,c]*dK[n,h,j,a])   (H, D, C)
-    dW_K = (dK.transpose(1, 3, 0, 2).reshape(H * D, N * T) @ z_1.reshape(N * T, C)).reshape(H, D, C)
+    dW_K = (dK.transpose(0, 2, 1, 3).reshape(N * T, H * D).T @ z_1.reshape(N * T, C)).reshape(H, D, C)
     # dW_V[h,a,c] = Sum_n,j(z_1[n,j,c]*dV[n,h,j,a])   (H, D, C)
-    dW_V = (dV.transpose(1, 3, 0, 2).reshape(H * D, N * T) @ z_1.reshape(N * T, C)).reshape(H, D, C)
+    dW_V = (dV.transpose(0, 2, 1, 3).reshape(N * T, H * D).T @ z_1.reshape(N * T, C)).reshape(H, D, C)
     rows = workspace.rows(T, H * D, matrices=True)
     dx = workspace.empty((N, T, C), dtype)
     parts = workspace.parts(T, rows, (), (N,))
@@ -1126,30 +1119,30 @@ def transformer_block_lean_backward(
     dW_Q = np.zeros((parts, H, D, C), dtype)
     dW_O = np.zeros((parts, C, H, D), dtype)
 
-    def dz_1_product_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
+    def dz_1_block(room: Room, part: int, n_4: int, i_4: slice) -> None:
         """The rows i_4 of a block, for one n_4."""
         xhat_1_n_4_i_4 = xhat_1[n_4, i_4]
         dx_n_4_i_4 = dx[n_4, i_4]
         du_n_4_i_4 = du[n_4, i_4]
-        dz_1_product = np.matmul(
+        # dz_1[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
+        #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
+        dz_1 = np.matmul(
             dK[n_4, :, i_4].transpose(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
             W_K.reshape(H * D, C),
             out=room(0, i_4, C),
         )
-        dz_1_product_2 = np.matmul(
+        dz_1_part = np.matmul(
             dQ[n_4, :, i_4].transpose(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
             W_Q.reshape(H * D, C),
-            out=room(1, i_4, C),
-        )
-        dz_1_product_3 = np.matmul(
-            dV[n_4, :, i_4].transpose(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
-            W_V.reshape(H * D, C),
             out=room(2, i_4, C),
         )
-        # dz_1[n,i,c] = Sum_h,a(W_K[h,a,c]*dK[n,h,i,a]) + Sum_h,a(W_Q[h,a,c]*dQ[n,h,i,a]) +
-        #     Sum_h,a(W_V[h,a,c]*dV[n,h,i,a])
-        dz_1 = np.add(dz_1_product, dz_1_product_2, out=room(0, i_4, C))
-        dz_1 += dz_1_product_3
+        dz_1 += dz_1_part
+        dz_1_part_2 = np.matmul(
+            dV[n_4, :, i_4].transpose(1, 0, 2).reshape((i_4.stop - i_4.start), H * D),
+            W_V.reshape(H * D, C),
+            out=room(3, i_4, C),
+        )
+        dz_1 += dz_1_part_2
         dz_1_xhat_1 = np.multiply(dz_1, xhat_1_n_4_i_4, out=room(1, i_4, C))
         dx_sum = np.dot(dz_1_xhat_1, gamma_1_over_C)
         dx_sum_2 = np.dot(dz_1, gamma_1_over_C)
@@ -1157,7 +1150,7 @@ def transformer_block_lean_backward(
         #     dxhat_1[n,i,c])*r_1[n,i] + du[n,i,c]
         #     by dxc_1, dmu_1 written in; dxhat_1[n,i,c] = gamma_1[c]*dz_1[n,i,c] written in
         np.multiply(gamma_1, dz_1, out=dx_n_4_i_4)
-        part_part = np.multiply(dx_sum[..., None], xhat_1_n_4_i_4, out=room(3, i_4, C))
+        part_part = np.multiply(dx_sum[..., None], xhat_1_n_4_i_4, out=room(4, i_4, C))
         dx_n_4_i_4 -= part_part
         dx_n_4_i_4 -= dx_sum_2[..., None]
         dx_n_4_i_4 *= r_1[n_4, i_4][..., None]
@@ -1167,21 +1160,15 @@ def transformer_block_lean_backward(
         # dbeta_1[c] = Sum_n,i(dz_1[n,i,c])
         dbeta_1[part] += add_rows(dz_1)
         # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
-        dW_Q_block = room(0, H, D, C)
-        np.copyto(
-            dW_Q_block,
-            (dQ[n_4, :, i_4].swapaxes(-1, -2).reshape(H * D, (i_4.stop - i_4.start)) @ z_1[n_4, i_4]).reshape(H, D, C),
-        )
-        dW_Q[part] += dW_Q_block
+        dW_Q[part] += (
+            dQ[n_4, :, i_4].transpose(1, 0, 2).reshape((i_4.stop - i_4.start), H * D).T @ z_1[n_4, i_4]
+        ).reshape(H, D, C)
         # dW_O[c,h,a] = Sum_n,i(du[n,i,c]*O[n,h,i,a])
-        dW_O_block = room(0, C, H, D)
-        np.copyto(
-            dW_O_block,
-            (du_n_4_i_4.T @ O[n_4, :, i_4].transpose(1, 0, 2).reshape((i_4.stop - i_4.start), H * D)).reshape(C, H, D),
-        )
-        dW_O[part] += dW_O_block
+        dW_O[part] += (
+            du_n_4_i_4.T @ O[n_4, :, i_4].transpose(1, 0, 2).reshape((i_4.stop - i_4.start), H * D)
+        ).reshape(C, H, D)
 
-    workspace.sweep(dz_1_product_block, T, rows, (), (N,), H * D, dtype, parts=parts)
+    workspace.sweep(dz_1_block, T, rows, (), (N,), H * D, dtype, parts=parts)
     dgamma_1 = dgamma_1[0] if parts == 1 else dgamma_1.sum(axis=0)
     dbeta_1 = dbeta_1[0] if parts == 1 else dbeta_1.sum(axis=0)
     dW_Q = dW_Q[0] if parts == 1 else dW_Q.sum(axis=0)

@@ -319,11 +319,9 @@ def attention_block_backward(
         # dbeta[c] = Sum_n,i(dz[n,i,c])
         dbeta[part].add_(dz.sum(dim=0))
         # dW_Q[h,a,c] = Sum_n,i(z[n,i,c]*dQ[n,h,i,a])
-        dW_Q_block = room(0, H, D, C)
-        dW_Q_block.copy_(
+        dW_Q[part].add_(
             (dQ[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D).T @ z[n_2, i_2]).reshape(H, D, C)
         )
-        dW_Q[part].add_(dW_Q_block)
 
     workspace.sweep(dz_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
@@ -715,17 +713,13 @@ def attention_block_lean_backward(
         # dbeta[c] = Sum_n,i(dz[n,i,c])
         dbeta[part].add_(dz.sum(dim=0))
         # dW_Q[h,a,c] = Sum_n,i(z[n,i,c]*dQ[n,h,i,a])
-        dW_Q_block = room(0, H, D, C)
-        dW_Q_block.copy_(
+        dW_Q[part].add_(
             (dQ[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D).T @ z[n_2, i_2]).reshape(H, D, C)
         )
-        dW_Q[part].add_(dW_Q_block)
         # dW_O[c,h,a] = Sum_n,i(dy[n,i,c]*O[n,h,i,a])
-        dW_O_block = room(0, C, H, D)
-        dW_O_block.copy_(
+        dW_O[part].add_(
             (dy_n_2_i_2.T @ O[n_2, :, i_2].permute(1, 0, 2).reshape((i_2.stop - i_2.start), H * D)).reshape(C, H, D)
         )
-        dW_O[part].add_(dW_O_block)
 
     workspace.sweep(dz_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
@@ -747,7 +741,7 @@ _operator = Operator(
     "attention_block",
     attention_block_forward,
     attention_block_backward,
-    version="vafb00b91",
+    version="v8626a76f",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),
@@ -830,7 +824,7 @@ _lean_operator = Operator(
     "attention_block_lean",
     attention_block_lean_forward,
     attention_block_lean_backward,
-    version="v74bebe77",
+    version="v656a7302",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),

@@ -139,9 +139,7 @@ def linear_attention_backward(
         # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
         dnorm = -((O[n, i] * dO_n_i).sum(dim=2) / norm_n_i)
         # dz[n,a] = Sum_i(dnorm[n,i]*phi_q[n,i,a])
-        dz_block = room(0, n, d_k)
-        dz_block.copy_(torch.einsum("nia,ni->na", phi_q_n_i, dnorm))
-        dz[part, n].add_(dz_block)
+        dz[part, n].add_(torch.einsum("nia,ni->na", phi_q_n_i, dnorm))
         dS_part = torch.mul((1 / norm_n_i)[..., None], dO_n_i, out=room(0, n, i, d_v))
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
         dS[part, n].baddbmm_(phi_q_n_i.swapaxes(-1, -2), dS_part)
@@ -303,9 +301,7 @@ def linear_attention_lean_backward(
         # dnorm[n,i] = -Sum_c(O[n,i,c]*dO[n,i,c])/norm[n,i]
         dnorm = -((O[n, i] * dO_n_i).sum(dim=2) / norm_n_i)
         # dz[n,a] = Sum_i(dnorm[n,i]*phi_q[n,i,a])
-        dz_block = room(0, n, d_k)
-        dz_block.copy_(torch.einsum("nia,ni->na", phi_q_n_i, dnorm))
-        dz[part, n].add_(dz_block)
+        dz[part, n].add_(torch.einsum("nia,ni->na", phi_q_n_i, dnorm))
         dS_part = torch.mul((1 / norm_n_i)[..., None], dO_n_i, out=room(0, n, i, d_v))
         # dS[n,a,c] = Sum_i(dO[n,i,c]*phi_q[n,i,a]/norm[n,i])
         dS[part, n].baddbmm_(phi_q_n_i.swapaxes(-1, -2), dS_part)
@@ -359,7 +355,7 @@ _operator = Operator(
     "linear_attention",
     linear_attention_forward,
     linear_attention_backward,
-    version="v83aaa7bc",
+    version="ve04c7735",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "S", "z", "norm", "O"),
@@ -388,7 +384,7 @@ _lean_operator = Operator(
     "linear_attention_lean",
     linear_attention_lean_forward,
     linear_attention_lean_backward,
-    version="v7c435b0d",
+    version="v14123e7b",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "z", "norm", "O"),

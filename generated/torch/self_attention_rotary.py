@@ -260,13 +260,11 @@ def self_attention_rotary_backward(
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        dK_block = room(2, n, g, j, A, 2)
-        dK_block.copy_(
+        dK[part, n, g, j].add_(
             (
                 dZ.swapaxes(-1, -2) @ dK_part.reshape((n.stop - n.start), (g.stop - g.start), (i.stop - i.start), A * 2)
             ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
         )
-        dK[part, n, g, j].add_(dK_block)
         dQ_product[n, g, r, i].copy_(
             (
                 dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
@@ -612,15 +610,13 @@ def self_attention_rotary_lean_backward(
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        dK_block = room(1, n, g, j, A, 2)
-        dK_block.copy_(
+        dK[part, n, g, j].add_(
             (
                 dZ.swapaxes(-1, -2) @ dK_part.reshape(
                     (n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2
                 )
             ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
         )
-        dK[part, n, g, j].add_(dK_block)
         dQ_product[n, g, r, i_2].copy_(
             (
                 dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
@@ -667,15 +663,13 @@ def self_attention_rotary_lean_backward(
         # dK[n,g,j,a,e] = sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_r,i(dZ[n,g,r,i,j]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
         #     Sum_r,i(sqrt(2)*dZ[n,g,r,i,j]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
-        dK_block = room(1, n, g, j, A, 2)
-        dK_block.copy_(
+        dK[part, n, g, j].add_(
             (
                 dZ.swapaxes(-1, -2) @ dK_part.reshape(
                     (n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2
                 )
             ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
         )
-        dK[part, n, g, j].add_(dK_block)
         dQ_product[n, g, r, i_2].copy_(
             (
                 dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
@@ -738,7 +732,7 @@ _operator = Operator(
     "self_attention_rotary",
     self_attention_rotary_forward,
     self_attention_rotary_backward,
-    version="vaf6a7e15",
+    version="ved898dbe",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),
@@ -812,7 +806,7 @@ _lean_operator = Operator(
     "self_attention_rotary_lean",
     self_attention_rotary_lean_forward,
     self_attention_rotary_lean_backward,
-    version="v3a9c1026",
+    version="ve439f20f",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),

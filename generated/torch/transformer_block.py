@@ -442,9 +442,7 @@ def transformer_block_backward(
         # dO[n,h,i,a] = Sum_c(W_O[c,h,a]*du[n,i,c])
         dO[n, :, i].copy_((du_n_i @ W_O.reshape(C, H * D)).reshape((i.stop - i.start), H, D).permute(1, 0, 2))
         # dW_O[c,h,a] = Sum_n,i(du[n,i,c]*O[n,h,i,a])
-        dW_O_block = room(1, C, H, D)
-        dW_O_block.copy_((du_n_i.T @ O[n, :, i].permute(1, 0, 2).reshape((i.stop - i.start), H * D)).reshape(C, H, D))
-        dW_O[part].add_(dW_O_block)
+        dW_O[part].add_((du_n_i.T @ O[n, :, i].permute(1, 0, 2).reshape((i.stop - i.start), H * D)).reshape(C, H, D))
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
         dgamma_2[part].add_(dz_2_xhat_2.sum(dim=0))
         # dW_1[f,c] = Sum_n,i(dq[n,i,f]*z_2[n,i,c])
@@ -551,11 +549,9 @@ def transformer_block_backward(
         # dbeta_1[c] = Sum_n,i(dz_1[n,i,c])
         dbeta_1[part].add_(dz_1.sum(dim=0))
         # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
-        dW_Q_block = room(0, H, D, C)
-        dW_Q_block.copy_(
+        dW_Q[part].add_(
             (dQ[n_3, :, i_3].permute(1, 0, 2).reshape((i_3.stop - i_3.start), H * D).T @ z_1[n_3, i_3]).reshape(H, D, C)
         )
-        dW_Q[part].add_(dW_Q_block)
 
     workspace.sweep(dz_1_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma_1 = dgamma_1[0] if parts == 1 else dgamma_1.sum(dim=0)
@@ -1163,17 +1159,13 @@ def transformer_block_lean_backward(
         # dbeta_1[c] = Sum_n,i(dz_1[n,i,c])
         dbeta_1[part].add_(dz_1.sum(dim=0))
         # dW_Q[h,a,c] = Sum_n,i(z_1[n,i,c]*dQ[n,h,i,a])
-        dW_Q_block = room(0, H, D, C)
-        dW_Q_block.copy_(
+        dW_Q[part].add_(
             (dQ[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D).T @ z_1[n_4, i_4]).reshape(H, D, C)
         )
-        dW_Q[part].add_(dW_Q_block)
         # dW_O[c,h,a] = Sum_n,i(du[n,i,c]*O[n,h,i,a])
-        dW_O_block = room(0, C, H, D)
-        dW_O_block.copy_(
+        dW_O[part].add_(
             (du_n_4_i_4.T @ O[n_4, :, i_4].permute(1, 0, 2).reshape((i_4.stop - i_4.start), H * D)).reshape(C, H, D)
         )
-        dW_O[part].add_(dW_O_block)
 
     workspace.sweep(dz_1_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
     dgamma_1 = dgamma_1[0] if parts == 1 else dgamma_1.sum(dim=0)
@@ -1201,7 +1193,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="v5c5d5f60",
+    version="v16c9e069",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1326,7 +1318,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="vb58a6477",
+    version="v30e93598",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
