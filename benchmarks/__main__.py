@@ -19,6 +19,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from gradproof import symbolic_cache
+
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -138,5 +140,5 @@ if __name__ == "__main__":
     # Before NumPy is imported and OpenBLAS reads it: with a core type that was set by hand, products of NumPy run on
     # another processor's code, which no peer has to bear.
     os.environ.pop("OPENBLAS_CORETYPE", None)
-    os.environ.setdefault("SYMPY_CACHE_SIZE", "20000")  # as the command line does, before SymPy is imported
+    symbolic_cache.enlarge()
     main()

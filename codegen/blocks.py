@@ -18,7 +18,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from codegen.backends.tables import MUL, TERNARY
+from codegen.backends.spelling import MUL, TERNARY
 from codegen.calls import Calls, Target
 from codegen.errors import KernelError
 from codegen.lookups import scattered

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from codegen.backends.tables import ATOM, TERNARY, Library
+from codegen.backends import Library
+from codegen.backends.spelling import ATOM, TERNARY
 from codegen.context import ZERO
 from codegen.nodes import Axes, Contract, Map, Node, Read, Select, flagged
 from codegen.pieces import Setting

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codegen.backends.tables import LIBRARIES
+from codegen.backends import LIBRARIES
 from codegen.emission import environment, kernel_text, statement_digest
 from codegen.errors import KernelError
 from codegen.registration import MODULES

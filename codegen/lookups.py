@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from codegen.backends.tables import POSTFIX
+from codegen.backends.spelling import POSTFIX
 from codegen.nodes import Axes, Gather, Map, Node, Position, Scatter
 from codegen.sharing import Statement
 from codegen.text import Text

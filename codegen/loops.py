@@ -20,7 +20,7 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from codegen.backends.tables import PASSES
+from codegen.backends.spelling import PASSES
 from codegen.costs import Sizes, entries
 from codegen.insides import with_masks_inside, with_one_name, with_products_inside, with_sides_named
 from codegen.nodes import (

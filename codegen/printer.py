@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import overload
 
-from codegen.backends.tables import ATOM, HOST, MUL, POSTFIX, TERNARY, UNARY, Library
+from codegen.backends import Library
+from codegen.backends.spelling import ATOM, HOST, MUL, POSTFIX, TERNARY, UNARY
 from codegen.context import ONE
 from codegen.errors import KernelError
 from codegen.lookups import looked_up, scatter

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from codegen.backends.tables import ATOM, MUL, POSTFIX, TERNARY, UNARY
+from codegen.backends.spelling import ATOM, MUL, POSTFIX, TERNARY, UNARY
 from codegen.nodes import Axes, Contract, Map, Node, Select
 from codegen.text import Text, spelled
 from derive.language import Index

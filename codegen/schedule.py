@@ -14,7 +14,7 @@ from typing import Any
 
 from sympy import Integer, Mul, S, exp
 
-from codegen.backends.tables import RUNTIME_FUNCTIONS
+from codegen.backends.spelling import RUNTIME_FUNCTIONS
 from codegen.centring import centred
 from codegen.context import Context
 from codegen.costs import typical_sizes

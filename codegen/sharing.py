@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from codegen.backends.tables import PASSES
+from codegen.backends.spelling import PASSES
 from codegen.nodes import (
     Axes,
     Contract,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codegen.backends.tables import ATOM
+from codegen.backends.spelling import ATOM
 from codegen.nodes import Literal, Map, Node, Option, walk
 from codegen.printer import Printer
 from codegen.supports import End

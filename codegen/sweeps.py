@@ -12,7 +12,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from codegen.backends.tables import Library
+from codegen.backends import Library
 from codegen.blocks import BlockPrinter
 from codegen.costs import Sizes, typical_sizes
 from codegen.loops import Loop, looped

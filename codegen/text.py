@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from codegen.backends.tables import ATOM, MUL, UNARY, Spelling
+from codegen.backends.spelling import ATOM, MUL, UNARY, Spelling
 from codegen.errors import KernelError
 from codegen.nodes import Literal
 

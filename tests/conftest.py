@@ -6,16 +6,15 @@ from every worker.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from typing import Any
 
 import pytest
 
-# SymPy reads this when it is first imported, which is later. The library is made of more than the 1,000 results of a
-# kind that it remembers by default; the command line says the same for itself.
-os.environ.setdefault("SYMPY_CACHE_SIZE", "20000")
+from gradproof import symbolic_cache
+
+symbolic_cache.enlarge()  # nothing has imported SymPy yet
 
 COUNTED = ("mutants", "refuted", "equivalent", "undecided", "false", "ill-formed")
 REMARK = "equivalent mutant"

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 import gradproof
+from gradproof import symbolic_cache
 from gradproof.cli.check import check
 from gradproof.cli.generate import generate
 from gradproof.cli.prove import prove
@@ -27,9 +28,7 @@ BAD_INPUT = 2
 INTERRUPTED = 128 + 2  # what a shell reports for SIGINT
 BROKEN_PIPE = 128 + 13  # and for SIGPIPE
 
-# SymPy reads this when it is first imported, which no command has done yet. By default it remembers 1,000 results of a
-# kind; the statements of the library are made of more, and making them again costs a twentieth of the time of `prove`.
-os.environ.setdefault("SYMPY_CACHE_SIZE", "20000")
+symbolic_cache.enlarge()  # no command has imported SymPy yet
 
 
 class Commands(click.Group):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from codegen.backends.tables import LIBRARIES
+from codegen.backends import LIBRARIES
 from codegen.emission import kernel_file
 from codegen.factors import gathered
 from codegen.nodes import Contract, Map, Node, Read, Reduce, walk

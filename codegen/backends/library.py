@@ -1,0 +1,61 @@
+"""What is known of an array library: its operators, and the few phrases that are not operators.
+
+The values are in `codegen.backends.numpy_library` and `codegen.backends.torch_library`, a literal each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from codegen.backends.spelling import Spelling
+
+
+@dataclass(frozen=True)
+class Library:
+    """An array library: its operators, and the few phrases that are not operators."""
+
+    name: str
+    prefix: str
+    operators: Mapping[str, Spelling]
+    permute: str
+    reductions: Mapping[str, str]
+    arange: str
+    arange_number: str
+    zeros: str
+    eye: str
+    clone: str
+    expand: str
+    full: str  # an array of one number
+    as_number: str
+    scatter: str
+    where_host: str
+    number: str  # a number of the host as an array, where a selection of two would round it
+    blocks: bool
+    lots: bool  # whether a stack of matrices is multiplied as fast as one after the other
+    plain_summands: bool  # whether functions that keep their last digits are spelled out where these are not seen
+    contiguous: str  # lays an array out anew, in the order of its axes, where products would do so each time
+    sum_of_rows: str  # the sum over the first axis of a matrix, where that is no call of its own
+    dots: str  # the sum of products along the last axis, where that is no call of its own
+    times_vector: Spelling  # the product of a matrix and a vector, {0} and {1}
+    vector_first: Spelling  # the product of a vector, {1}, and a matrix, {0}
+    sums_products: bool  # whether a sum of products is faster as a product and a sum than by einsum
+    axis: str
+    into: Mapping[str, str]
+    in_place: Mapping[str, str]
+    needs_array_first: bool
+    assigning_copies: bool  # whether an assignment to a part costs more than a call with the part as its memory
+    copy: str
+    fill: str
+    fill_where: str
+    empty: str
+    larger: str
+    lowest: str  # a number that is no larger than any
+    products: Mapping[int, str]  # by number of axes, a call that computes a product and nothing else
+    adds_products: Mapping[int, str]  # by number of axes, a call that adds a product to what is there
+    starts_products: Mapping[int, str]  # likewise, one that adds it to {2}, which is broadcast
+    adds_multiples: tuple[str, ...]  # calls that add to {0} the product by entry of {1} and {2}, or {3} times it
+    norm: str  # the root of the sum of squares along an axis
+    bands: tuple[str, str]  # calls that put 0 above, or below, a diagonal of the last two axes
+    has: frozenset[str]
+    runtime: Mapping[str, str]
