@@ -23,6 +23,8 @@ from codegen.supports import End, conjuncts, ends
 from codegen.text import Text
 from derive.language import Index
 
+Term = tuple[int, Node]  # of a sum: its sign, and what it is
+
 
 @dataclass
 class Target:
@@ -131,31 +133,11 @@ class Calls:
     def _sum(self, node: Map, axes: Axes, target: Target) -> bool:
         """Calls that add multiples of products, entry by entry; false if the node is no sum with such terms."""
         terms = _terms(node, axes) if self.library.adds_multiples else []
-        made = {n: self._product(sign, term, axes) for n, (sign, term) in enumerate(terms)}
-        products = {n: product for n, product in made.items() if product is not None}
-        others = [n for n in made if made[n] is None]
-        computed = [n for n in others if not self.setting.is_text(terms[n][1])]
-        if not products or len(computed) > 1 or any(terms[n][1].is_host or terms[n][0] < 0 for n in computed):
+        products = {n: made for n, (sign, term) in enumerate(terms) if (made := self._product(sign, term, axes))}
+        begun = self._begun(terms, products, axes, target) if products else ()
+        if not begun:
             return False
-        if computed:
-            begin, rest = computed[0], [n for n in made if n not in computed]
-            self.compute(terms[begin][1], axes, target)
-            self.bind(target)
-        else:
-            starts = [
-                (n, m) for n in others for m, product in products.items() if self._starts(terms[n], product, axes)
-            ]
-            begin, first = starts[0] if starts else (-1, self._first(products))
-            if first < 0:
-                return False
-            rest = [n for n in made if n not in (begin, first)]
-            if starts:
-                sign, term = terms[begin]
-                shown = self.printer.aligned(term if sign > 0 else Map("neg", (term,)), axes).text
-                self._add_product(shown, products[first], axes, target)
-            else:
-                self.compute(terms[first][1], axes, target)
-        for n in rest:
+        for n in (n for n in range(len(terms)) if n not in begun):
             if n in products:
                 self._add_product(target.text, products[n], axes, target)
             else:
@@ -164,11 +146,39 @@ class Calls:
                 self.line(self.library.in_place[name].format(shown, out=target.text))
         return True
 
+    def _begun(
+        self, terms: Sequence[Term], products: Mapping[int, Product], axes: Axes, target: Target
+    ) -> tuple[int, ...]:
+        """The terms that the first calls compute into the target; none if no call can begin.
+
+        A term that has to be computed comes first; else one that a product is added to by one call; else a product.
+        """
+        others = [n for n in range(len(terms)) if n not in products]
+        computed = [n for n in others if not self.setting.is_text(terms[n][1])]
+        if len(computed) > 1 or any(terms[n][1].is_host or terms[n][0] < 0 for n in computed):
+            return ()
+        if computed:
+            self.compute(terms[computed[0]][1], axes, target)
+            self.bind(target)
+            return (computed[0],)
+        for n in others:
+            for m, product in products.items():
+                if self._starts(terms[n], product, axes):
+                    sign, term = terms[n]
+                    shown = self.printer.aligned(term if sign > 0 else Map("neg", (term,)), axes).text
+                    self._add_product(shown, product, axes, target)
+                    return n, m
+        first = self._first(products)
+        if first is None:
+            return ()
+        self.compute(terms[first][1], axes, target)
+        return (first,)
+
     @staticmethod
-    def _first(products: Mapping[int, Product]) -> int:
-        """The term that others are added to, where there are several products: one that has a call of its own."""
+    def _first(products: Mapping[int, Product]) -> int | None:
+        """The product that others are added to, where there are several: one that has a call of its own."""
         plain = [n for n, product in products.items() if product.sign > 0 and not product.hosts]
-        return plain[0] if plain and len(products) > 1 else -1
+        return plain[0] if plain and len(products) > 1 else None
 
     def _product(self, sign: int, node: Node, axes: Axes) -> Product | None:
         """A term that is a product of two arrays that are there and at most one number; None for any other."""
@@ -178,7 +188,7 @@ class Calls:
             return None
         return Product(sign, tuple(hosts), tuple(sorted(factors, key=lambda factor: axes[-1] not in factor.axes)))
 
-    def _starts(self, term: tuple[int, Node], product: Product, axes: Axes) -> bool:
+    def _starts(self, term: Term, product: Product, axes: Axes) -> bool:
         """Whether a term can be what a product is added to by one call: only one of three may be the same for a row."""
         sign, node = term
         parts = [node, *product.factors]
@@ -315,7 +325,7 @@ def _factors(node: Node) -> tuple[list[Node], list[Node]]:
     return [host for hosts, _ in sides for host in hosts], [factor for _, factors in sides for factor in factors]
 
 
-def _terms(node: Node, axes: Axes, sign: int = 1) -> list[tuple[int, Node]]:
+def _terms(node: Node, axes: Axes, sign: int = 1) -> list[Term]:
     """The terms of a sum over these axes with their signs, in the order in which they are added up."""
     if not isinstance(node, Map) or node.operation not in ("add", "sub") or set(node.axes) != set(axes):
         return [(sign, node)]
