@@ -31,7 +31,8 @@ from codegen.functions import (
 )
 from codegen.printer import Printer
 from codegen.registration import as_forward
-from codegen.schedule import RESERVED, Kernel, Routine, plan
+from codegen.routines import RESERVED, Kernel, Routine
+from codegen.schedule import plan
 from codegen.sharing import reads
 from codegen.summed import with_plain_summands
 from codegen.sweeps import Step, Sweep, options_of, steps, sweep_lines

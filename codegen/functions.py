@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from codegen.backends import LIBRARIES
 from codegen.errors import KernelError
 from codegen.registration import differentiated_numbers, registration, result_type, summary, version_of
-from codegen.schedule import Kernel, Parameter, Routine
+from codegen.routines import Kernel, Parameter, Routine
 from derive.language import Flag, Tensor
 
 WIDTH = 116

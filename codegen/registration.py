@@ -15,7 +15,7 @@ from pathlib import Path
 
 from codegen.errors import KernelError
 from codegen.nodes import Axes, Contract, Gather, Identity, Node, Position, Read, Reduce, Scatter, Size
-from codegen.schedule import Kernel, Parameter, Routine
+from codegen.routines import Kernel, Parameter, Routine
 from codegen.sharing import COMPARISONS
 from derive.language import Flag, Scalar
 

@@ -7,14 +7,13 @@ are saved, and nothing else. Equal subexpressions, wherever they stand, become o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from sympy import Integer, Mul, S, exp
+from sympy import Mul, S, exp
 
-from codegen.backends.spelling import RUNTIME_FUNCTIONS
 from codegen.centring import centred
 from codegen.context import Context
 from codegen.costs import typical_sizes
@@ -22,21 +21,17 @@ from codegen.deferring import deferred
 from codegen.errors import KernelError
 from codegen.factors import gathered
 from codegen.keeping import with_factors_kept, with_rows_kept
-from codegen.least_sizes import Needs, least_sizes
+from codegen.least_sizes import least_sizes
 from codegen.lowering import logsumexp_parts
-from codegen.nodes import (
-    Option,
-    Size,
-    walk,
-)
-from codegen.row_weights import weighted
+from codegen.passes import Stage
+from codegen.routines import RESERVED, Kernel, check_names, defined_parameter, name_of, parameter, routine
 from codegen.scattering import lower_definition
 from codegen.sharing import Statement, fresh_name, hoisted, read_later, reads, shrunk
 from codegen.shifts import unshifted
 from codegen.slopes import SLOPE_AT_ZERO, slopes
 from codegen.stability import stable
 from codegen.tails import identities
-from codegen.trace import Asked, Told, asked_of, needed, told, traced
+from codegen.trace import Asked, Told, Trace, asked_of, needed, told, traced
 from codegen.unnormalised import unnormalised
 from codegen.variants import lean, rejoined
 from codegen.vectors import without_vectors
@@ -44,58 +39,9 @@ from codegen.weights import divided, totals
 from derive.binders import substitute
 from derive.exceptional import NO_VALUE, masked_functions
 from derive.functions import Defined, unfold
-from derive.language import Dim, Flag, Index, Scalar, Tensor
-from derive.program import Definition, Name, Program
-
-RESERVED = frozenset({
-    "np", "torch", "math", "dtype", "device", "saved", "leading", "types", "bound", "workspace", "room", "part",
-    "Array", "Room", "Saved", "Workspace", "add_at", "bind", "bounded", "cast", "incoming", "largest", "restore",
-    *RUNTIME_FUNCTIONS,
-})  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """An array that a kernel takes or returns: its axes by size, and the extent its entries point into, if any."""
-
-    name: str
-    sizes: tuple[str, ...]
-    leading: bool = False
-    into: str | None = None
-
-
-@dataclass(frozen=True)
-class Routine:
-    """One function: what it takes, what it does, what it returns."""
-
-    name: str
-    parameters: tuple[Parameter, ...]
-    statements: tuple[Statement, ...]
-    returns: tuple[Parameter, ...]
-    sizes: tuple[str, ...]
-    options: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A program's functions; `backward` is None for one that is not differentiated, and `saved` is then empty.
-
-    `needs` says how small the sizes may be that cannot be 0, and why. `variants` are other schedules of the same.
-    """
-
-    program: Program
-    forward: Routine
-    backward: Routine | None
-    saved: tuple[str, ...]
-    defaults: Mapping[str, float | bool]
-    hypotheses: tuple[str, ...] = field(default=())
-    needs: Needs = field(default_factory=dict)
-    variants: tuple[Kernel, ...] = ()
-
-    @property
-    def variables(self) -> tuple[Name, ...]:
-        """What it is differentiated for."""
-        return self.program.request.wrt if self.program.request is not None else ()
+from derive.gradient import Gradient
+from derive.language import Flag, Scalar, Tensor
+from derive.program import Definition, Program
 
 
 def plan(program: Program) -> Kernel:
@@ -109,90 +55,147 @@ def plan(program: Program) -> Kernel:
 
 @lru_cache(maxsize=500)
 def _planned(asked: Asked) -> Kernel:
-    program, request = asked.program, asked.program.request
-    if request is None:
+    program = asked.program
+    if program.request is None:
         raise KernelError(f"{program.name}: asks for no kernel; say {program.name}.kernel(output, wrt=[...])")
     inputs = program.all_inputs()
     if not any(isinstance(symbol, Tensor) for symbol in inputs):
         raise KernelError(f"{program.name}: has no array among its inputs; a kernel is a function of arrays")
-    _check_names(program, inputs)
-    options = {str(symbol.name) for symbol in inputs if isinstance(symbol, (Scalar, Flag))}
-    outputs = [str(output.name) for output in request.outputs]
-    trace = traced(program)
-    forward_names = needed(program, outputs)
-    forward = [definition for definition in program.definitions if definition.name in forward_names]
-    parts = _parts(program)
-    stated = tuple(program.definitions)
-    nodes = _lowered(program, trace.forward[-1].definitions, stated, options, parts, told(trace.forward))
-    shapes = {definition.name: definition for definition in program.definitions}
-    if not request.wrt:
-        statements = deferred(hoisted(shrunk(read_later(nodes, outputs), outputs)), outputs, trace.sizes)
-        routine = _routine(program.name, program, statements, [_parameter(s) for s in inputs if isinstance(s, Tensor)],
-                           [_defined_parameter(shapes[name]) for name in outputs], inputs)  # fmt: skip
-        needs = least_sizes(forward, program.definitions)
-        return Kernel(program, routine, None, (), request.defaults, _hypotheses(program.assumptions, forward), needs)
-    if len(request.outputs) != 1:
-        raise KernelError(f"{program.name}: a differentiated kernel has one output, found {outputs}")
+    check_names(program, inputs)
+    stated = _stated(program)
+    return _differentiated(stated) if program.request.wrt else _forward_only(stated)
 
-    gradient, wanted = trace.gradient, trace.wanted
+
+@dataclass(frozen=True)
+class Stated:
+    """What a program states, and what is known of it before its functions are put together.
+
+    Attributes:
+        program: The program.
+        trace: Its definitions and adjoints after each pass.
+        inputs: What it takes.
+        options: The names of the numbers and flags among them.
+        outputs: The names of what is returned.
+        forward: The definitions that these need.
+        parts: The names of the two parts of each definition that is a logsumexp.
+        statements: The definitions, lowered.
+    """
+
+    program: Program
+    trace: Trace
+    inputs: tuple[Any, ...]
+    options: frozenset[str]
+    outputs: tuple[str, ...]
+    forward: tuple[Definition, ...]
+    parts: Mapping[str, tuple[str, str]]
+    statements: tuple[Statement, ...]
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The names of the inputs."""
+        return frozenset(map(name_of, self.inputs))
+
+    def lowered(self, program: Program, stages: Sequence[Stage], changed: Sequence[Definition] = ()) -> list[Statement]:
+        """The definitions that are left after all passes, lowered, or others in their place.
+
+        `program` is what they are definitions of.
+        """
+        definitions = changed or stages[-1].definitions
+        return _lowered(program, definitions, tuple(self.program.definitions), self.options, self.parts, told(stages))
+
+
+def _stated(program: Program) -> Stated:
+    inputs, trace = tuple(program.all_inputs()), traced(program)
+    outputs = tuple(name_of(output) for output in program.request.outputs) if program.request is not None else ()
+    names = needed(program, outputs)
+    options = frozenset(name_of(symbol) for symbol in inputs if isinstance(symbol, (Scalar, Flag)))
+    forward = tuple(definition for definition in program.definitions if definition.name in names)
+    bare = Stated(program, trace, inputs, options, outputs, forward, _parts(program), ())
+    return replace(bare, statements=tuple(bare.lowered(program, trace.forward)))
+
+
+def _forward_only(stated: Stated) -> Kernel:
+    """The kernel of a program that asks for no gradient."""
+    program, outputs = stated.program, stated.outputs
+    statements = deferred(hoisted(shrunk(read_later(stated.statements, outputs), outputs)), outputs, stated.trace.sizes)
+    shapes = {definition.name: definition for definition in program.definitions}
+    given = [parameter(symbol) for symbol in stated.inputs if isinstance(symbol, Tensor)]
+    returned = [defined_parameter(shapes[name]) for name in outputs]
+    made = routine(program.name, program, statements, given, returned, stated.inputs)
+    needs = least_sizes(stated.forward, program.definitions)
+    return Kernel(program, made, None, (), _defaults(program), _hypotheses(program.assumptions, stated.forward), needs)
+
+
+def _defaults(program: Program) -> Mapping[str, float | bool]:
+    return program.request.defaults if program.request is not None else {}
+
+
+def _differentiated(stated: Stated) -> Kernel:
+    """The kernels of a program that asks for a gradient, in all schedules."""
+    program, trace = stated.program, stated.trace
+    if len(stated.outputs) != 1:
+        raise KernelError(f"{program.name}: a differentiated kernel has one output, found {[*stated.outputs]}")
+    gradient = trace.gradient
     if gradient is None:
         raise KernelError(f"{program.name}: is differentiated and has no gradient")
-    adjoints = list(trace.backward[-1].definitions)
-    adjoint_comments = told(trace.backward)
-    adjoint_nodes = _lowered(gradient, adjoints, stated, options, parts, adjoint_comments)
-    adjoint_nodes = unshifted(adjoint_nodes, [logarithm for _, logarithm in parts.values()])
-    given_names = frozenset(map(_name, inputs))
-    stated_nodes, adjoint_nodes = with_rows_kept(nodes, adjoint_nodes, given_names | RESERVED)
-    stated_nodes, adjoint_nodes = with_factors_kept(
-        stated_nodes, adjoint_nodes, outputs[0], given_names, RESERVED | options
-    )
-    backward_statements = hoisted(shrunk(read_later(adjoint_nodes, wanted), wanted))
-    upstream = gradient.upstream
-    computed = {statement.name for statement in backward_statements}
-    read = {name for statement in backward_statements for name in reads(statement.node)}
-    made = [statement.name for statement in stated_nodes]
-    saved = [name for name in [*map(_name, inputs), *made] if name in read - computed and name not in options]
-    kept = [*outputs, *saved]
-    forward_statements = hoisted(shrunk(read_later(stated_nodes, kept), kept))
-    forward_statements, backward_statements, saved = unnormalised(
-        forward_statements, backward_statements, saved, [*outputs, *wanted], trace.sizes
-    )
-    backward_statements = without_vectors(backward_statements, wanted)
-
-    taken = [_parameter(symbol) for symbol in inputs if isinstance(symbol, Tensor)]
-    given = _upstream_parameter(upstream, shapes[outputs[0]])
-    by_adjoint = {definition.name: definition for definition in gradient.definitions}
-    returned = [_defined_parameter(shapes[outputs[0]])], [_defined_parameter(by_adjoint[name]) for name in wanted]
+    adjoints = stated.lowered(gradient, trace.backward)
+    forward, backward, saved = _both(stated, adjoints)
+    shapes = {definition.name: definition for definition in (*program.definitions, *gradient.definitions)}
+    given = [parameter(symbol) for symbol in stated.inputs if isinstance(symbol, Tensor)]
+    (output,) = [defined_parameter(shapes[name]) for name in stated.outputs]
+    gradients = [defined_parameter(shapes[name]) for name in trace.wanted]
+    upstream = replace(output, name=name_of(gradient.upstream))
 
     def pair(stem: str, first: Sequence[Statement], second: Sequence[Statement], kept: Sequence[str]) -> Kernel:
         return Kernel(
             program,
-            _routine(f"{stem}_forward", program, first, taken, returned[0], inputs),
-            _routine(f"{stem}_backward", program, second, [given], returned[1], inputs),
+            routine(f"{stem}_forward", program, first, given, [output], stated.inputs),
+            routine(f"{stem}_backward", program, second, [upstream], gradients, stated.inputs),
             tuple(kept),
-            request.defaults,
-            _hypotheses([*program.assumptions, *gradient.assumptions], forward),
-            least_sizes([*forward, *adjoints], program.definitions),
+            _defaults(program),
+            _hypotheses([*program.assumptions, *gradient.assumptions], stated.forward),
+            least_sizes([*stated.forward, *trace.backward[-1].definitions], program.definitions),
         )
 
-    plain = pair(program.name, forward_statements, backward_statements, saved)
-    variants = []
-    boundary = [parameter.sizes for parameter in (*taken, *returned[0], *returned[1])]
-    other = lean(forward_statements, backward_statements, saved, [parameter.name for parameter in taken], boundary)
+    plain, variants = pair(program.name, forward, backward, saved), []
+    boundary = [each.sizes for each in (*given, output, *gradients)]
+    other = lean(forward, backward, saved, [each.name for each in given], boundary)
     if other is not None:
         first, second, few = other
-        variants.append(pair(f"{program.name}_lean", deferred(first, [*outputs, *few], trace.sizes), second, few))
-    if not shapes[outputs[0]].indices:
-        adjoints = [replace(d, body=substitute(d.body, {upstream: S.One})) for d in adjoints]
-        adjoint_nodes = _lowered(gradient, adjoints, stated, options, parts, adjoint_comments)
-        both = rejoined([*nodes, *adjoint_nodes], parts)
-        both = [replace(statement, node=gathered(statement.node)) for statement in both]
-        kept = [*outputs, *wanted]
-        statements = hoisted(shrunk(read_later(both, kept), kept))
+        first = deferred(first, [*stated.outputs, *few], trace.sizes)
+        variants.append(pair(f"{program.name}_lean", first, second, few))
+    if not output.sizes:
+        statements = _together(stated, gradient)
         name = f"{program.name}_value_and_gradient"
-        together = _routine(name, program, statements, taken, [*returned[0], *returned[1]], inputs)
+        together = routine(name, program, statements, given, [output, *gradients], stated.inputs)
         variants.append(replace(plain, forward=together, backward=None, saved=()))
     return replace(plain, variants=tuple(variants))
+
+
+def _both(stated: Stated, adjoints: Sequence[Statement]) -> tuple[list[Statement], list[Statement], list[str]]:
+    """The statements of the forward and of the backward kernel, and the names of what the first saves."""
+    trace, wanted, outputs = stated.trace, stated.trace.wanted, stated.outputs
+    adjoints = unshifted(adjoints, [logarithm for _, logarithm in stated.parts.values()])
+    forward, backward = with_rows_kept(stated.statements, adjoints, stated.given | RESERVED)
+    forward, backward = with_factors_kept(forward, backward, outputs[0], stated.given, stated.options | RESERVED)
+    backward = hoisted(shrunk(read_later(backward, wanted), wanted))
+    read = {name for statement in backward for name in reads(statement.node)} - {s.name for s in backward}
+    at_hand = [*map(name_of, stated.inputs), *(statement.name for statement in forward)]
+    saved = [name for name in at_hand if name in read and name not in stated.options]
+    kept = [*outputs, *saved]
+    forward = hoisted(shrunk(read_later(forward, kept), kept))
+    forward, backward, saved = unnormalised(forward, backward, saved, [*outputs, *wanted], trace.sizes)
+    return forward, without_vectors(backward, wanted), saved
+
+
+def _together(stated: Stated, gradient: Gradient) -> list[Statement]:
+    """The statements of value and gradient in one function; the gradient of the value itself is 1."""
+    trace, kept = stated.trace, [*stated.outputs, *stated.trace.wanted]
+    adjoints = [replace(d, body=substitute(d.body, {gradient.upstream: S.One})) for d in trace.backward[-1].definitions]
+    lowered = stated.lowered(gradient, trace.backward, adjoints)
+    both = rejoined([*stated.statements, *lowered], stated.parts)
+    both = [replace(statement, node=gathered(statement.node)) for statement in both]
+    return hoisted(shrunk(read_later(both, kept), kept))
 
 
 OVER_NOTHING: Mapping[str, str] = {
@@ -214,105 +217,11 @@ def _hypotheses(stated: Sequence[str], forward: Sequence[Definition]) -> tuple[s
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Names and shapes.
-
-
-def _name(symbol: Any) -> str:
-    return str(symbol.name)
-
-
-def _check_names(program: Program, inputs: Iterable[Any]) -> None:
-    names = [*map(_name, inputs), *program.names()]
-    sizes = {str(dim) for definition in program.definitions for dim in definition.body.atoms(Dim)}
-    for name in names:
-        if name in RESERVED:
-            raise KernelError(f"{program.name}: the name {name} has a meaning of its own in generated code; rename it")
-        if name in sizes:
-            raise KernelError(f"{program.name}: {name} names both a size and an array; rename one")
-    for symbol in inputs:
-        for size in symbol.shape if isinstance(symbol, Tensor) else ():
-            if not isinstance(size, (Dim, Integer)):
-                raise KernelError(
-                    f"{program.name}: input {symbol.name} has an axis of size {size}; a kernel takes arrays whose "
-                    "sizes are letters or numbers"
-                )
-
-
-def _parameter(symbol: Tensor) -> Parameter:
-    return Parameter(
-        _name(symbol), tuple(map(str, symbol.shape)), False, None if symbol.into is None else str(symbol.into)
-    )
-
-
-def _defined_parameter(definition: Definition) -> Parameter:
-    return Parameter(definition.name, tuple(str(index.extent) for index in definition.indices))
-
-
-def _upstream_parameter(upstream: Any, output: Definition) -> Parameter:
-    return Parameter(_name(upstream), tuple(str(index.extent) for index in output.indices))
-
-
-def _leading_size(program: Program) -> str | None:
-    """The size of the leading index, which every array that has it must have in front.
-
-    Raises:
-        KernelError: there are two leading indices, or one is not the first axis.
-    """
-    found: set[Index] = set()
-    for definition in program.definitions:
-        for index in (*definition.indices, *definition.body.atoms(Index)):
-            if index.leading:
-                found.add(index)
-        for place, index in enumerate(definition.indices):
-            if index.leading and place != 0:
-                raise KernelError(f"{program.name}: {definition.left}: the leading index {index} must come first")
-    sizes = sorted({str(index.extent) for index in found})
-    if len(sizes) > 1:
-        raise KernelError(f"{program.name}: expected one leading index, found sizes {', '.join(sizes)}")
-    return sizes[0] if sizes else None
-
-
-def _routine(
-    name: str, program: Program, statements: Sequence[Statement], parameters: Sequence[Parameter],
-    returns: Sequence[Parameter], inputs: Sequence[Any],
-) -> Routine:  # fmt: skip
-    leading = _leading_size(program)
-    statements = weighted(statements, [*map(_name, inputs), *RESERVED])
-
-    def marked(parameter: Parameter) -> Parameter:
-        if leading is not None and leading in parameter.sizes[1:]:
-            raise KernelError(f"{program.name}: {parameter.name}: the leading size {leading} must be the first axis")
-        return replace(parameter, leading=bool(parameter.sizes) and parameter.sizes[0] == leading)
-
-    options = [symbol for symbol in inputs if isinstance(symbol, (Scalar, Flag))]
-    used = {node.name for statement in statements for node in walk(statement.node) if isinstance(node, Option)}
-    return Routine(
-        name,
-        tuple(map(marked, parameters)),
-        tuple(statements),
-        tuple(map(marked, returns)),
-        tuple(sorted(_sizes_of(statements))),
-        tuple(_name(symbol) for symbol in options if _name(symbol) in used),
-    )
-
-
-def _sizes_of(statements: Sequence[Statement]) -> set[str]:
-    """Sizes that the statements mention by value. Which of them are printed is the backend's matter."""
-    found = set()
-    for statement in statements:
-        for node in walk(statement.node):
-            extents = [node.extent] if isinstance(node, Size) else [index.extent for index in node.axes]
-            found |= {str(extent) for extent in extents if isinstance(extent, Dim)}
-        found |= {str(index.extent) for index in statement.axes if isinstance(index.extent, Dim)}
-    return found
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 # Which definitions, and in which form.
 
 
 def _lowered(
-    program: Program, definitions: Sequence[Definition], known: tuple[Definition, ...], options: set[str],
+    program: Program, definitions: Sequence[Definition], known: tuple[Definition, ...], options: frozenset[str],
     parts: Mapping[str, tuple[str, str]], comments: Mapping[str, Told],
 ) -> list[Statement]:  # fmt: skip
     made = []
@@ -335,7 +244,7 @@ def _lowered(
             body = without_value.settled(body)
         body = divided(body, sums_of_weights)
         context = Context(
-            program.name, frozenset(options), definition.indices, parts=parts, nonempty=nonempty, sizes=sizes,
+            program.name, options, definition.indices, parts=parts, nonempty=nonempty, sizes=sizes,
             in_full=definition.symbol in outputs and _is_exponential(body),
         )  # fmt: skip
         formula = comment.formula
@@ -356,7 +265,7 @@ def _is_exponential(body: Any) -> bool:
 
 def _parts(program: Program) -> dict[str, tuple[str, str]]:
     """The names of the two parts of each definition that is a logsumexp: the maximum, and the logarithm added to it."""
-    taken = {*program.names(), *map(_name, program.all_inputs()), *RESERVED}
+    taken = {*program.names(), *map(name_of, program.all_inputs()), *RESERVED}
     return {
         definition.name: (fresh_name(f"{definition.name}_top", taken), fresh_name(f"{definition.name}_log", taken))
         for definition in program.definitions

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from codegen.context import ONE, ZERO
 from codegen.nodes import Contract, Literal, Map, Node, Read, Reduce, Select, with_children
-from codegen.schedule import Kernel, Routine
+from codegen.routines import Kernel, Routine
 from codegen.sharing import Statement, reads
 
 PASSING = frozenset({"add", "sub", "neg", "mul", "scaled_normal_cdf", "scaled_logistic_at"})

@@ -18,8 +18,8 @@ from codegen.costs import Sizes, typical_sizes
 from codegen.loops import Loop, looped
 from codegen.nodes import Axes, Node, Option, walk
 from codegen.printer import Printer
+from codegen.routines import Kernel
 from codegen.scales import unshifted
-from codegen.schedule import Kernel
 from codegen.sharing import Statement, fresh_name, reads
 from codegen.supports import End, Supports, ranges, supports_of
 from derive.language import Dim, Index

@@ -8,7 +8,8 @@ import pytest
 from sympy import erf, exp, sqrt
 
 from codegen.nodes import Map, Node, walk
-from codegen.schedule import Kernel, plan
+from codegen.routines import Kernel
+from codegen.schedule import plan
 from codegen.summed import with_plain_summands
 from derive.language import Sum, dims, index, tensor
 from derive.program import Program
