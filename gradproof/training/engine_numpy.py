@@ -24,7 +24,7 @@ class NumpyArrays:
     """Making, moving and converting arrays, with NumPy."""
 
     library = "numpy"
-    block = 1 << 15
+    block = 1 << 17
 
     def __init__(self, dtype: str) -> None:
         """Arrays of this floating-point type."""

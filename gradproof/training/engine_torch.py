@@ -31,7 +31,7 @@ from gradproof.training.parts import PartedModel
 
 __all__ = ["TorchArrays", "TorchModel"]
 
-_BLOCK = 65_536
+_BLOCK = 131_072
 """Entries of long vectors that are worked on at a time on the processor."""
 
 
