@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 from codegen.backends.spelling import MUL, TERNARY
 from codegen.calls import Calls, Target
+from codegen.companions import is_companion, with_companions_next
 from codegen.errors import KernelError
 from codegen.lookups import scattered
 from codegen.loops import Loop
@@ -58,6 +59,7 @@ class BlockPrinter:
         self.setting = Setting(self.loop, self.lots, self.bounded)
         self.library = self.outside.library
         statements = apart(self.setting, self.taken, products_first=self.library.sums_products)
+        statements = with_companions_next(statements, self.library)
         self.tiling = tiled(statements, self.tile, self.setting, self.taken) if self.tile is not None else None
         self.statements = self.tiling.statements if self.tiling is not None else tuple(statements)
         cut = {self.tiling.index} if self.tiling is not None else set()
@@ -87,9 +89,33 @@ class BlockPrinter:
         return with_views(self.calls.lines, given, slices, self.taken)
 
     def _print(self, statements: Sequence[Statement]) -> None:
-        for statement in statements:
+        waiting = list(statements)
+        while waiting:
+            statement = waiting.pop(0)
             self._explain(statement)
-            self._statement(statement)
+            if waiting and is_companion(statement, waiting[0], self.library) and self._along(statement, waiting[0]):
+                waiting.pop(0)
+            else:
+                self._statement(statement)
+
+    def _along(self, statement: Statement, other: Statement) -> bool:
+        """A call that computes two statements; false where one of them has no memory of its own."""
+        targets = []
+        for each in (statement, other):
+            memory, name = self._place(each.name), each.name
+            if not memory or name in self.loop.accumulated:
+                return False
+            targets.append(Target(memory, "" if name in self.loop.stored else name))
+        node = statement.node
+        if not isinstance(node, Map) or not self.setting.is_text(node.operands[0]):
+            return False
+        self._explain(other)
+        for target in targets:
+            self.calls.bind(target)
+        shown = self.printer.aligned(node.operands[0], statement.axes).text
+        call = self.library.companions[node.operation].call
+        self.calls.line(call.format(shown, out=targets[0].text, other=targets[1].text))
+        return True
 
     def _explain(self, statement: Statement) -> None:
         for text in filter(None, (statement.formula, statement.because and f"    by {statement.because}")):

@@ -12,6 +12,21 @@ from codegen.backends.spelling import Spelling
 
 
 @dataclass(frozen=True)
+class Companion:
+    """A function that a call computes along with another one of the same argument, {0}, into {other}.
+
+    Attributes:
+        operation: The function.
+        numbers: Its other arguments, as they are written.
+        call: The call that computes both.
+    """
+
+    operation: str
+    numbers: tuple[str, ...]
+    call: str
+
+
+@dataclass(frozen=True)
 class Library:
     """An array library: its operators, and the few phrases that are not operators."""
 
@@ -42,6 +57,7 @@ class Library:
     sums_products: bool  # whether a sum of products is faster as a product and a sum than by einsum
     axis: str
     into: Mapping[str, str]
+    companions: Mapping[str, Companion]
     in_place: Mapping[str, str]
     needs_array_first: bool
     assigning_copies: bool  # whether an assignment to a part costs more than a call with the part as its memory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codegen.backends.library import Library
+from codegen.backends.library import Companion, Library
 from codegen.backends.spelling import (
     ARITHMETIC,
     MUL,
@@ -90,6 +90,9 @@ NUMPY = Library(
     sums_products=False,
     axis="axis",
     into=INTO,
+    companions={
+        "normal_cdf": Companion("exp_at", ("0", "0", "-0.5", "0"), "normal_cdf({0}, out={out}, bell={other})"),
+    },
     in_place=IN_PLACE,
     needs_array_first=False,
     assigning_copies=False,

@@ -102,6 +102,7 @@ TORCH = Library(
     sums_products=True,
     axis="dim",
     into=INTO,
+    companions={},
     in_place=IN_PLACE,
     needs_array_first=True,
     assigning_copies=True,

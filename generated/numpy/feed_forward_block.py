@@ -25,9 +25,7 @@ import math
 
 import numpy as np
 
-from .runtime import (
-    Array, Saved, add_rows, bind, cast, dot_rows, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf,
-)
+from .runtime import Array, Saved, add_rows, bind, cast, dot_rows, incoming, normal_cdf, restore, scaled_normal_cdf
 from .workspace import Room, Workspace
 
 
@@ -119,9 +117,8 @@ def feed_forward_block_forward(
         u += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         Phi = room(0, n_2, F)
-        normal_cdf(u, out=Phi)
         du_factor_exp = du_factor_n_2
-        exp_at(u, (0, 0, -0.5, 0), out=du_factor_exp)
+        normal_cdf(u, out=Phi, bell=du_factor_exp)
         # du_factor[n,f] = du[n,f]/dh[n,f]
         np.multiply(du_factor_exp, u, out=du_factor_n_2)
         du_factor_n_2 *= 0.5 * math.sqrt(2) / math.sqrt(math.pi)
@@ -371,9 +368,8 @@ def feed_forward_block_lean_backward(
         u += b_1
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
         Phi = room(1, n, F)
-        normal_cdf(u, out=Phi)
         du_factor_exp = room(2, n, F)
-        exp_at(u, (0, 0, -0.5, 0), out=du_factor_exp)
+        normal_cdf(u, out=Phi, bell=du_factor_exp)
         # du_factor[n,f] = du[n,f]/dh[n,f]
         du_factor = np.multiply(du_factor_exp, u, out=room(2, n, F))
         du_factor *= 0.5 * math.sqrt(2) / math.sqrt(math.pi)

@@ -924,9 +924,8 @@ def transformer_block_lean_backward(
         q = np.add(q_product, b_1, out=room(0, i, F))
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
         Phi = room(1, i, F)
-        normal_cdf(q, out=Phi)
         dq_factor_exp = room(2, i, F)
-        exp_at(q, (0, 0, -0.5, 0), out=dq_factor_exp)
+        normal_cdf(q, out=Phi, bell=dq_factor_exp)
         # dq_factor[n,i,f] = dq[n,i,f]/dg[n,i,f]
         dq_factor = np.multiply(dq_factor_exp, q, out=room(2, i, F))
         dq_factor *= 0.5 * math.sqrt(2) / math.sqrt(math.pi)

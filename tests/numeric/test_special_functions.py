@@ -70,13 +70,13 @@ def test_limits_are_met_without_a_warning(name: str, kind: str) -> None:
 @pytest.mark.parametrize("name", sorted(EXACT))
 def test_function_writes_to_the_memory_that_it_is_given(name: str) -> None:
     function = getattr(runtime, name)
-    x = np.random.default_rng(0).standard_normal((3, 8000), dtype=np.float32)  # more than one block
+    x = np.random.default_rng(0).standard_normal((3, runtime.BLOCK // 2), dtype=np.float32)  # more than one block
     before, expected = x.copy(), function(x)
     out = np.empty_like(x)
     assert function(x, out=out) is out
     np.testing.assert_array_equal(out, expected)
     np.testing.assert_array_equal(x, before)
-    with_gaps = np.zeros((3, 16000), np.float32)
+    with_gaps = np.zeros((3, runtime.BLOCK), np.float32)
     function(x, out=with_gaps[:, ::2])
     np.testing.assert_array_equal(with_gaps[:, ::2], expected)
     assert not with_gaps[:, 1::2].any()
@@ -87,6 +87,29 @@ def test_function_writes_to_the_memory_that_it_is_given(name: str) -> None:
     np.testing.assert_array_equal(out, np.broadcast_to(expected[0], out.shape))
     assert function(np.empty((0, 3), np.float32)).shape == (0, 3)
     assert function(np.float32(0.5)).shape == ()
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_the_bell_curve_comes_with_the_normal_distribution(kind: str) -> None:
+    x = points("normal_cdf", kind)
+    bell, along = np.empty_like(x), np.full((2, len(x)), np.nan, kind)
+    np.testing.assert_allclose(runtime.normal_cdf(x, bell=bell), runtime.normal_cdf(x), rtol=4 * np.finfo(kind).eps)
+    exact = [float(MP.exp(-(MP.mpf(float(point)) ** 2) / 2)) for point in x]
+    eps = float(np.finfo(kind).eps)
+    np.testing.assert_allclose(bell, exact, rtol=4 * eps if kind == "float32" else 700 * eps)  # x^2/2 is rounded once
+    runtime.normal_cdf(x, out=along[0], bell=along[1, ::1])
+    np.testing.assert_array_equal(along, [runtime.normal_cdf(x, bell=bell), bell])
+
+
+def test_the_bell_curve_vanishes_far_out_and_may_lie_anywhere() -> None:
+    x = np.array([-np.inf, -1e30, -20, 0, 20, 1e30, np.inf, np.nan], np.float32)
+    spaced, own = np.ones((8, 2), np.float32), x.copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        expected = runtime.normal_cdf(x, bell=spaced[:, 0])
+        np.testing.assert_array_equal(runtime.normal_cdf(own, bell=own), expected)
+    np.testing.assert_array_equal(spaced, np.stack([[0, 0, 0, 1, 0, 0, 0, np.nan], np.ones(8)], axis=1))
+    np.testing.assert_array_equal(own, spaced[:, 0])
 
 
 def test_the_normal_distribution_keeps_its_digits_in_torch() -> None:
