@@ -145,11 +145,11 @@ def incoming(
         ValueError: its shape is not that of the forward result.
     """
     value = np.asarray(value) if like is None else np.asarray(value, dtype=like.dtype)
-    value = value.astype(widened(value.dtype), copy=False)
+    value = cast(value, widened(value.dtype))
     expected = shape if leading is None else (*leading, *shape)
     if tuple(value.shape) != expected:
         raise ValueError(f"{kernel}: {name}: expected shape {expected}, found {tuple(value.shape)}")
-    return value if leading is None else value.reshape((math.prod(leading), *shape))
+    return value if leading is None else value.reshape(math.prod(leading), *shape)
 
 
 def restore(value: np.ndarray, leading: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarray:
@@ -159,7 +159,7 @@ def restore(value: np.ndarray, leading: tuple[int, ...], kind: np.dtype[Any]) ->
 
 def cast(value: np.ndarray, kind: np.dtype[Any]) -> np.ndarray:
     """The array in the given element type; itself where it has that type."""
-    return value.astype(kind, copy=False)
+    return value if value.dtype == kind else value.astype(kind, copy=False)
 
 
 def add_rows(x: np.ndarray) -> np.ndarray:

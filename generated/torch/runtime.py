@@ -148,11 +148,11 @@ def incoming(
         ValueError: its shape is not that of the forward result.
     """
     value = torch.as_tensor(value) if like is None else torch.as_tensor(value, dtype=like.dtype, device=like.device)
-    value = value.to(widened(value.dtype))
+    value = cast(value, widened(value.dtype))
     expected = shape if leading is None else (*leading, *shape)
     if tuple(value.shape) != expected:
         raise ValueError(f"{kernel}: {name}: expected shape {expected}, found {tuple(value.shape)}")
-    return value if leading is None else value.reshape((math.prod(leading), *shape))
+    return value if leading is None else value.reshape(math.prod(leading), *shape)
 
 
 def restore(value: torch.Tensor, leading: tuple[int, ...], kind: torch.dtype) -> torch.Tensor:
@@ -162,7 +162,7 @@ def restore(value: torch.Tensor, leading: tuple[int, ...], kind: torch.dtype) ->
 
 def cast(value: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
     """The array in the given element type; itself where it has that type."""
-    return value.to(kind)
+    return value if value.dtype == kind else value.to(kind)
 
 
 def largest(value: torch.Tensor, axis: int | tuple[int, ...]) -> torch.Tensor:
