@@ -48,7 +48,7 @@ Exit codes:
 @click.option(
     "--explain",
     metavar="KERNEL",
-    help="Write nothing; show what the compiler does to one program, pass by pass, with costs and identities.",
+    help="Write nothing; show what becomes of one program: each pass with costs and identities, then the blocks.",
 )
 @click.argument("files", nargs=-1, metavar="[FILE.py]...")
 @click.pass_context
@@ -107,6 +107,8 @@ def show_explanation(name: str, programs: Sequence[Program]) -> None:
     Raises:
         InputError: there is no program of this name that asks for a kernel.
     """
+    from codegen.overview import overview
+    from codegen.schedule import plan
     from codegen.trace import explained, traced
 
     asking = {program.name: program for program in programs if program.request is not None}
@@ -114,5 +116,5 @@ def show_explanation(name: str, programs: Sequence[Program]) -> None:
         near = difflib.get_close_matches(name, asking, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(asking))}"
         raise InputError(f"--explain {name}: no program of this name asks for a kernel; {hint}")
-    for line in explained(traced(asking[name])):
+    for line in (*explained(traced(asking[name])), *overview(plan(asking[name]))):
         render.show_line(line)

@@ -36,6 +36,18 @@ def test_stages_costs_and_identities_are_shown(capsys: pytest.CaptureFixture[str
     assert ", was " in shown
 
 
+def test_what_is_saved_and_what_is_computed_block_by_block_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["generate", "--explain", "attention"]) == 0
+    _, plain, lean = capsys.readouterr().out.split("\n\nattention_")[-3:]
+    assert plain.startswith("forward, as computed with numpy and torch\n    block by block of i, for each b,")
+    assert "\n  saved: O, A_exp, A_sum; bytes: 4*N*T_k*T_q + 4*N*T_q*d_v + 4*N*T_q = " in plain
+    assert "\n      A_exp, stored\n" in plain
+    assert lean.startswith("lean_forward")
+    assert "\n  saved: O, A_sum, A_exp_top; bytes: 4*N*T_q*d_v + 8*N*T_q = " in lean
+    assert "\n      A_exp, in the block\n" in lean
+    assert "\n      dV, added up; by A = A_exp / A_sum, divided before the product" in lean
+
+
 def test_an_unknown_kernel_is_named_with_what_is_near(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["generate", "--explain", "atention"]) == 2
     assert "did you mean attention" in capsys.readouterr().err
