@@ -213,7 +213,7 @@ def transformer_block_forward(
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, lots=(N, H), matrices=True
     )
-    rows = workspace.rows(T, H * D, matrices=True)
+    rows_2 = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype)
     xhat_2 = workspace.empty((N, T, C), dtype)
     z_2 = workspace.empty((N, T, C), dtype)
@@ -279,7 +279,7 @@ def transformer_block_forward(
         np.add(u, y_product, out=y_n_3_i_3)
         y_n_3_i_3 += b_2
 
-    workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, lots=(N,), matrices=True)
+    workspace.sweep(u_product_block, T, rows_2, (), (), H * D, dtype, lots=(N,), matrices=True)
     saved = (
         leading,
         types,
@@ -386,9 +386,9 @@ def transformer_block_backward(
     gamma_1_over_C = gamma_1 / C
     # db_2[c] = Sum_n,i(dy[n,i,c])   (C,)
     db_2 = dy.sum(axis=(0, 1))
-    rows = workspace.rows(T, F, matrices=True)
+    rows_2 = workspace.rows(T, F, matrices=True)
     dz_2 = workspace.empty((N, T, C), dtype)
-    parts = workspace.parts(T, rows, (), (N,))
+    parts = workspace.parts(T, rows_2, (), (N,))
     dW_1 = np.zeros((parts, F, C), dtype)
     db_1 = np.zeros((parts, F), dtype)
     dW_2 = np.zeros((parts, C, F), dtype)
@@ -418,17 +418,17 @@ def transformer_block_backward(
         dW_2_block = np.matmul(dy_n_i.T, g[n, i], out=room(0, C, F))
         dW_2[part] += dW_2_block
 
-    workspace.sweep(dg_block, T, rows, (), (N,), F, dtype, parts=parts)
+    workspace.sweep(dg_block, T, rows_2, (), (N,), F, dtype, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
     dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
     # dbeta_2[c] = Sum_n,i(dz_2[n,i,c])   (C,)
     #     by Sum_n,i(dz_2[n,i,c]) = Sum_f(db_1[f]*W_1[f,c])
     dbeta_2 = np.dot(W_1.T, db_1)
-    rows = workspace.rows(T, H * D, matrices=True)
+    rows_2 = workspace.rows(T, H * D, matrices=True)
     du = workspace.empty((N, T, C), dtype)
     dO = workspace.empty((N, H, T, D), dtype)
-    parts = workspace.parts(T, rows, (), (N,))
+    parts = workspace.parts(T, rows_2, (), (N,))
     dW_O = np.zeros((parts, C, H, D), dtype)
     dgamma_2 = np.zeros((parts, C), dtype)
 
@@ -464,7 +464,7 @@ def transformer_block_backward(
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
         dgamma_2[part] += add_rows(dz_2_xhat_2)
 
-    workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, parts=parts)
+    workspace.sweep(dO_block, T, rows_2, (), (N,), H * D, dtype, parts=parts)
     dW_O = dW_O[0] if parts == 1 else dW_O.sum(axis=0)
     dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(axis=0)
     dQ = workspace.empty((N, H, T, D), dtype)

@@ -221,7 +221,7 @@ def transformer_block_forward(
         lots=(N, H),
         matrices=True,
     )
-    rows = workspace.rows(T, H * D, matrices=True)
+    rows_2 = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype, device)
     xhat_2 = workspace.empty((N, T, C), dtype, device)
     z_2 = workspace.empty((N, T, C), dtype, device)
@@ -286,7 +286,7 @@ def transformer_block_forward(
         torch.add(u, y_product, out=y_n_3_i_3)
         y_n_3_i_3.add_(b_2)
 
-    workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, device, lots=(N,), matrices=True)
+    workspace.sweep(u_product_block, T, rows_2, (), (), H * D, dtype, device, lots=(N,), matrices=True)
     saved = (
         leading,
         types,
@@ -394,9 +394,9 @@ def transformer_block_backward(
     gamma_1_over_C = gamma_1 / C
     # db_2[c] = Sum_n,i(dy[n,i,c])   (C,)
     db_2 = dy.sum(dim=(0, 1))
-    rows = workspace.rows(T, F, matrices=True)
+    rows_2 = workspace.rows(T, F, matrices=True)
     dz_2 = workspace.empty((N, T, C), dtype, device)
-    parts = workspace.parts(T, rows, (), (N,))
+    parts = workspace.parts(T, rows_2, (), (N,))
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
     dW_2 = torch.zeros((parts, C, F), dtype=dtype, device=device)
@@ -423,17 +423,17 @@ def transformer_block_backward(
         # dW_2[c,f] = Sum_n,i(dy[n,i,c]*g[n,i,f])
         dW_2[part].addmm_(dy_n_i.T, g[n, i])
 
-    workspace.sweep(dg_block, T, rows, (), (N,), F, dtype, device, parts=parts)
+    workspace.sweep(dg_block, T, rows_2, (), (N,), F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
     dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
     # dbeta_2[c] = Sum_n,i(dz_2[n,i,c])   (C,)
     #     by Sum_n,i(dz_2[n,i,c]) = Sum_f(db_1[f]*W_1[f,c])
     dbeta_2 = W_1.T @ db_1
-    rows = workspace.rows(T, H * D, matrices=True)
+    rows_2 = workspace.rows(T, H * D, matrices=True)
     du = workspace.empty((N, T, C), dtype, device)
     dO = workspace.empty((N, H, T, D), dtype, device)
-    parts = workspace.parts(T, rows, (), (N,))
+    parts = workspace.parts(T, rows_2, (), (N,))
     dW_O = torch.zeros((parts, C, H, D), dtype=dtype, device=device)
     dgamma_2 = torch.zeros((parts, C), dtype=dtype, device=device)
 
@@ -465,7 +465,7 @@ def transformer_block_backward(
         # dgamma_2[c] = Sum_n,i(dz_2[n,i,c]*xhat_2[n,i,c])
         dgamma_2[part].add_(dz_2_xhat_2.sum(dim=0))
 
-    workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
+    workspace.sweep(dO_block, T, rows_2, (), (N,), H * D, dtype, device, parts=parts)
     dW_O = dW_O[0] if parts == 1 else dW_O.sum(dim=0)
     dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(dim=0)
     dQ = workspace.empty((N, H, T, D), dtype, device)
@@ -1201,7 +1201,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="vd4d0a98f",
+    version="v4b66d5cb",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
