@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from codegen.backends.tables import ATOM, TERNARY, Library
 from codegen.context import ZERO
-from codegen.nodes import Axes, Contract, Map, Node, Read, Select, flagged
+from codegen.nodes import Axes, Contract, Map, Node, Read, Select, flagged, walk
 from codegen.pieces import Setting
 from codegen.printer import Printer, Text
 from codegen.sharing import fresh_name
@@ -136,6 +136,8 @@ class Calls:
             return False
         if computed:
             begin, rest = computed[0], [n for n in made if n not in computed]
+            if self._overwrites(target, [terms[n][1] for n in rest]):
+                return False
             self.compute(terms[begin][1], axes, target)
             self.bind(target)
         else:
@@ -146,6 +148,8 @@ class Calls:
             if first < 0:
                 return False
             rest = [n for n in made if n not in (begin, first)]
+            if self._overwrites(target, [terms[n][1] for n in rest]):
+                return False
             if starts:
                 sign, term = terms[begin]
                 shown = self.printer.aligned(term if sign > 0 else Map("neg", (term,)), axes).text
@@ -160,6 +164,11 @@ class Calls:
                 shown = self.printer.aligned(terms[n][1], axes).within(TERNARY)
                 self.line(self.library.in_place[name].format(shown, out=target.text))
         return True
+
+    def _overwrites(self, target: Target, later: Sequence[Node]) -> bool:
+        """Whether a term that is read after the first one is written lies in the memory that the sum takes."""
+        read = {node.name: node.axes for term in later for node in walk(term) if isinstance(node, Read)}
+        return any(self.setting.is_wide(axes) and self.place(name) == target.memory for name, axes in read.items())
 
     @staticmethod
     def _first(products: Mapping[int, Product]) -> int:
