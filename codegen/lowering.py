@@ -128,6 +128,9 @@ def logsumexp_parts(value: Expr, context: Context) -> tuple[Node, Node] | None:
     """The maximum and the logarithm that a logsumexp, or a name defined as one, consists of; None for anything else."""
     if isinstance(value, Defined) and value.name == "logsumexp":
         return exponentials.logsumexp_parts(value, context)
+    if isinstance(value, Softplus):
+        inside = logsumexp_parts(value.args[0], context)
+        return exponentials.softplus_parts(inside) if inside is not None else None
     base = value.base if isinstance(value, Indexed) else value
     names = context.parts.get(str(base.name)) if isinstance(base, (Tensor, Scalar)) else None
     if names is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from sympy import Integer, Mul, S, exp
+from sympy import Integer, Mul, S, exp, log
 
 from codegen.backends.tables import RUNTIME_FUNCTIONS
 from codegen.centring import centred
@@ -34,7 +34,7 @@ from codegen.scattering import lower_definition
 from codegen.sharing import Statement, fresh_name, hoisted, read_later, reads, shrunk
 from codegen.shifts import unshifted
 from codegen.slopes import SLOPE_AT_ZERO, slopes
-from codegen.stability import stable
+from codegen.stability import has_sum_beside_others, stable
 from codegen.tails import identities
 from codegen.trace import Asked, Told, asked_of, needed, told, traced
 from codegen.unnormalised import unnormalised
@@ -119,6 +119,7 @@ def _planned(asked: Asked) -> Kernel:
     options = {str(symbol.name) for symbol in inputs if isinstance(symbol, (Scalar, Flag))}
     outputs = [str(output.name) for output in request.outputs]
     trace = traced(program)
+    program = trace.stated
     forward_names = needed(program, outputs)
     forward = [definition for definition in program.definitions if definition.name in forward_names]
     parts = _parts(program)
@@ -130,7 +131,9 @@ def _planned(asked: Asked) -> Kernel:
         routine = _routine(program.name, program, statements, [_parameter(s) for s in inputs if isinstance(s, Tensor)],
                            [_defined_parameter(shapes[name]) for name in outputs], inputs)  # fmt: skip
         needs = least_sizes(forward, program.definitions)
-        return Kernel(program, routine, None, (), request.defaults, _hypotheses(program.assumptions, forward), needs)
+        return Kernel(
+            asked.program, routine, None, (), request.defaults, _hypotheses(program.assumptions, forward), needs
+        )
     if len(request.outputs) != 1:
         raise KernelError(f"{program.name}: a differentiated kernel has one output, found {outputs}")
 
@@ -162,7 +165,7 @@ def _planned(asked: Asked) -> Kernel:
 
     def pair(stem: str, first: Sequence[Statement], second: Sequence[Statement], kept: Sequence[str]) -> Kernel:
         return Kernel(
-            program,
+            asked.program,
             _routine(f"{stem}_forward", program, first, taken, returned[0], inputs),
             _routine(f"{stem}_backward", program, second, [given], returned[1], inputs),
             tuple(kept),
@@ -317,14 +320,17 @@ def _lowered(
     without_value, sums_of_weights = slopes(known, program), totals(known)
     sizes = typical_sizes(program)
     outputs = program.request.outputs if program.request is not None else ()
-    for definition in definitions:
-        earlier = known[: names.index(definition.name)] if definition.name in names else known
+    for place, definition in enumerate(definitions):
+        is_stated = definition.name in names
+        # Of other adjoints it is enough to know where one is infinite, which a logarithm may be.
+        logarithms = [other for other in definitions[:place] if other.body.has(log)]
+        earlier = known[: names.index(definition.name)] if is_stated else (*known, *logarithms)
         body = stable(definition.body, earlier)
         comment = comments[definition.name]
         named = {other.symbol: other for other in earlier}
         reasons = [comment.because] if comment.because else []
         reasons += identities(unfold(definition.body), named)
-        if definition.name in names:
+        if is_stated:
             body, zeros = centred(body, named)
             reasons += [f"{zero}, subtracted once more" for zero in zeros]
         else:
@@ -332,7 +338,7 @@ def _lowered(
         body = divided(body, sums_of_weights)
         context = Context(
             program.name, frozenset(options), definition.indices, parts=parts, nonempty=nonempty, sizes=sizes,
-            in_full=definition.symbol in outputs and _is_exponential(body),
+            finite_tops=has_sum_beside_others(body), in_full=definition.symbol in outputs and _is_exponential(body),
         )  # fmt: skip
         formula = comment.formula
         both = logsumexp_parts(body, context) if isinstance(body, Defined) else None

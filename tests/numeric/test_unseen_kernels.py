@@ -3,7 +3,7 @@
 A condition that compares a sum without a name; two conditions over different indices; a choice between two numbers of
 the caller's; a named sum of masked weights that divides, where nothing is kept; a named root of 0; a row maximum that
 two exponentials of a loop share; a sum of products that begins with something else than its first term; a logistic
-function of two sums.
+function of two sums; a name that the output does not need and its slope could be written with.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sympy import And, Max, exp, sqrt, tanh
+from sympy import And, Max, exp, log, sqrt, tanh
 
 from codegen.array_library import array_library
 from codegen.checks import check_kernels
@@ -123,8 +123,18 @@ def updated() -> Program:
     return program
 
 
+def unneeded() -> Program:
+    """A definition that is there for claims alone."""
+    program = Program("unneeded", "a name for claims", [z])
+    program.define("share", [n, c], 1 / (1 + z[n, c] ** 2))
+    program.kernel(program.define("o", [n, c], log(1 + z[n, c] ** 2)), wrt=[z])
+    return program
+
+
 @pytest.mark.parametrize("target", ["numpy", "torch"])
-@pytest.mark.parametrize("statement", [streams, recurrence, pinball, scored, updated], ids=lambda made: made.__name__)
+@pytest.mark.parametrize(
+    "statement", [streams, recurrence, pinball, scored, updated, unneeded], ids=lambda made: made.__name__
+)
 def test_every_witness_agrees(statement: Callable[[], Program], target: str, tmp_path: Path) -> None:
     program = statement()
     write(render_all([program], [target]), tmp_path, [target])
