@@ -9,7 +9,7 @@ from sympy import exp, log, sqrt
 
 from codegen.logspace import log_space_rewrites
 from codegen.trace import claims_of, traced
-from derive.functions import sigmoid, softmax
+from derive.functions import sigmoid, silu, softmax
 from derive.language import Sum, dims, indices, leading_index, tensor
 from derive.program import Program
 from derive.prove import PROVED, prove
@@ -50,6 +50,14 @@ STATEMENTS = {
         p=lambda _: ([n, c], sigmoid(x[n, c])),
         L=lambda d: ([n, c], y[n, c] * log(d["p"][n, c]) + (1 - y[n, c]) * log(1 - d["p"][n, c])),
     ),
+    "exponentials that have a name, and their sum": program(
+        E=lambda _: ([n, c], exp(x[n, c])),
+        Z=lambda d: ([n], Sum(d["E"][n, c], c)),
+        o=lambda d: ([n], Sum(d["E"][n, c] * y[n, c], c) / d["Z"][n]),
+    ),
+    "the log of a sum with shares": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], log(Sum(d["p"][n, c] * exp(y[n, c]), c)))
+    ),
     "a name that rests on another": program(
         Z=lambda _: ([n], Sum(exp(x[n, c]), c)),
         p=lambda d: ([n, c], exp(x[n, c]) / d["Z"][n]),
@@ -75,6 +83,14 @@ def test_what_is_no_exponential_keeps_its_name() -> None:
     stated = program(
         r=lambda _: ([n], sqrt(Sum(x[n, c] ** 2, c))), t=lambda _: ([n], Sum(q[n, c], c)),
         o=lambda d: ([n, c], x[n, c] / d["r"][n] + log(d["t"][n])),
+    )  # fmt: skip
+    assert not log_space_rewrites(stated.definitions)
+
+
+def test_what_cannot_overflow_divides_by_its_name() -> None:
+    stated = program(
+        u=lambda _: ([n, c], silu(x[n, c])), r=lambda d: ([n], sqrt(Sum(d["u"][n, c] ** 2, c) + 1)),
+        o=lambda d: ([n, c], d["u"][n, c] / d["r"][n]),
     )  # fmt: skip
     assert not log_space_rewrites(stated.definitions)
 

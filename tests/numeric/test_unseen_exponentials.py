@@ -106,6 +106,16 @@ def one_more_expected(x: Array) -> tuple[Array, Array]:
     return lse(larger), shares(larger)[..., :-1]
 
 
+def named_terms() -> Program:
+    """A weighted mean; the exponentials, their sum and their weighted sum have names."""
+    program = Program("named_terms", "named exponentials", [x, y])
+    term = program.define("E", [n, c], exp(x[n, c]))
+    total = program.define("Z", [n], Sum(term[n, c], c))
+    weighted = program.define("W", [n], Sum(term[n, c] * y[n, c], c))
+    program.kernel(program.define("o", [n], weighted[n] / total[n]), wrt=[x])
+    return program
+
+
 def table() -> Program:
     """Shares of a table; the sum over both of its indices has a name."""
     program = Program("table", "shares of a table", [w])
@@ -191,6 +201,7 @@ def bag_expected(w: Array, rows: Array) -> tuple[Array, Array]:
 
 CASES: dict[str, tuple[Callable[[], Program], Callable[..., tuple[Array, ...]]]] = {
     "named_total": (named_total, named_total_expected),
+    "named_terms": (named_terms, named_total_expected),
     "sink": (sink, sink_expected),
     "one_more": (one_more, one_more_expected),
     "table": (table, table_expected),
