@@ -6,7 +6,7 @@ condition cuts out an index set, what is left out is -inf before the exponential
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -19,9 +19,11 @@ from codegen.context import MINUS_INFINITY, ZERO, Context
 from codegen.errors import KernelError
 from codegen.nodes import Map, Node, Reduce, Select
 from derive.binders import free_indices, substitute
-from derive.folding import same
+from derive.folding import same, unify
 from derive.functions import Defined
 from derive.language import Dim, Index
+
+PAIR = 2  # terms: a number and the logsumexp of its row
 
 
 def lower_exp(node: Any, context: Context) -> Node:
@@ -138,6 +140,22 @@ def logsumexp_parts(node: Any, context: Context) -> tuple[Node, Node]:
         # Over nothing there is nothing to subtract it from; only the logarithm of 0 must not be met.
         total = Map("at_least_one", (total,))
     return lowering.wanted_top(top, context), Map("log", (total,))
+
+
+def rows(terms: Sequence[Expr]) -> Iterator[tuple[Expr, Expr]]:
+    """The terms of a sum of three or more that are less the logsumexp of their row, each with that term."""
+    signs = {term: bool(term.as_coeff_Mul()[0].is_negative) for term in terms}
+    left = list(terms) if len(terms) > PAIR else []
+    for scale in terms:
+        value = -scale if signs[scale] else scale
+        if scale not in left or not (isinstance(value, Defined) and value.name == "logsumexp"):
+            continue
+        for term in left:
+            bare = -term if signs[term] else term
+            if signs[term] != signs[scale] and next(unify(value.args[1], bare, {}), None) is not None:
+                left = [other for other in left if other not in (term, scale)]
+                yield term, scale
+                break
 
 
 def softplus_parts(argument: tuple[Node, Node]) -> tuple[Node, Node]:

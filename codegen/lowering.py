@@ -104,7 +104,16 @@ def position(part: Any, context: Context) -> Node:
 def _add(node: Any, context: Context) -> Node:
     signed: list[tuple[bool, Node]] = []
     late: list[tuple[bool, Node]] = []
-    for term in node.args:
+    waiting = list(node.args)
+    for term, scale in exponentials.rows(node.args):
+        # x - (top + log(total)) as (x - top) - log(total), before anything else is added to x.
+        minus = _is_negative(term)
+        top, logarithm = exponentials.logsumexp_parts(-scale if not minus else scale, context)
+        value = lower(-term if minus else term, context)
+        signed.append((minus, Map("sub", (value, top))))
+        late.append((not minus, logarithm))
+        waiting = [other for other in waiting if other not in (term, scale)]
+    for term in waiting:
         minus = _is_negative(term)
         value = -term if minus else term
         parts = logsumexp_parts(value, context)

@@ -17,7 +17,7 @@ from sympy import Max, cosh, exp, log, sqrt, tanh
 from codegen.array_library import array_library
 from codegen.generate import render_all, write
 from codegen.kernel_files import opened
-from derive.functions import sigmoid, softmax
+from derive.functions import log_softmax, sigmoid, softmax
 from derive.language import Sum, Tensor, dims, indices, leading_index, tensor
 from derive.program import Program
 
@@ -199,6 +199,21 @@ def bag_expected(w: Array, rows: Array) -> tuple[Array, Array]:
     return value, p * (received - (p @ received)[..., None])
 
 
+def divergence() -> Program:
+    """The divergence of two softmax functions, logarithms written out where they stand."""
+    logits = tensor("w", N, C)
+    program = Program("divergence", "divergence of softmax functions", [x, logits])
+    difference = log_softmax(x[n, c], over=c) - log_softmax(logits[n, c], over=c)
+    program.kernel(program.define("o", [n], Sum(softmax(x[n, c], over=c) * difference, c)), wrt=[x, logits])
+    return program
+
+
+def divergence_expected(x: Array, w: Array) -> tuple[Array, Array, Array]:
+    p, difference = shares(x), log_shares(x) - log_shares(w)
+    value = (p * difference).sum(axis=-1)
+    return value, p * (difference - value[..., None]), shares(w) - p
+
+
 CASES: dict[str, tuple[Callable[[], Program], Callable[..., tuple[Array, ...]]]] = {
     "named_total": (named_total, named_total_expected),
     "named_terms": (named_terms, named_total_expected),
@@ -209,6 +224,7 @@ CASES: dict[str, tuple[Callable[[], Program], Callable[..., tuple[Array, ...]]]]
     "binary": (binary, binary_expected),
     "smooth": (smooth, smooth_expected),
     "quotient": (quotient, quotient_expected),
+    "divergence": (divergence, divergence_expected),
     "bag": (bag, bag_expected),
 }
 LOGITS = ("x", "w", "s")  # what is made large
