@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from codegen.backends import Library
 from codegen.backends.spelling import ATOM, TERNARY
 from codegen.context import ZERO
-from codegen.nodes import Axes, Contract, Map, Node, Read, Select, flagged
+from codegen.nodes import Axes, Contract, Map, Node, Read, Select, flagged, walk
 from codegen.pieces import Setting
 from codegen.printer import Printer
 from codegen.products import matrices
@@ -134,10 +134,18 @@ class Calls:
         """Calls that add multiples of products, entry by entry; false if the node is no sum with such terms."""
         terms = _terms(node, axes) if self.library.adds_multiples else []
         products = {n: made for n, (sign, term) in enumerate(terms) if (made := self._product(sign, term, axes))}
-        begun = self._begun(terms, products, axes, target) if products else ()
-        if not begun:
+        begun = self._beginning(terms, products, axes) if products else ()
+        rest = [n for n in range(len(terms)) if n not in begun]
+        if not begun or self._overwrites(target, [terms[n][1] for n in rest]):
             return False
-        for n in (n for n in range(len(terms)) if n not in begun):
+        sign, begin = terms[begun[0]]
+        if len(begun) > 1:
+            shown = self.printer.aligned(begin if sign > 0 else Map("neg", (begin,)), axes).text
+            self._add_product(shown, products[begun[1]], axes, target)
+        else:
+            self.compute(begin, axes, target)
+            self.bind(target)
+        for n in rest:
             if n in products:
                 self._add_product(target.text, products[n], axes, target)
             else:
@@ -146,39 +154,33 @@ class Calls:
                 self.line(self.library.in_place[name].format(shown, out=target.text))
         return True
 
-    def _begun(
-        self, terms: Sequence[Term], products: Mapping[int, Product], axes: Axes, target: Target
-    ) -> tuple[int, ...]:
-        """The terms that the first calls compute into the target; none if no call can begin.
+    def _beginning(self, terms: Sequence[Term], products: Mapping[int, Product], axes: Axes) -> tuple[int, ...]:
+        """The terms that are written first: one, or one and a product that is added to it by the same call.
 
-        A term that has to be computed comes first; else one that a product is added to by one call; else a product.
+        A term that has to be computed comes first; else one that can be added to; else a product. None if there are two
+        of the first kind, or nothing to begin with.
         """
         others = [n for n in range(len(terms)) if n not in products]
         computed = [n for n in others if not self.setting.is_text(terms[n][1])]
-        if len(computed) > 1 or any(terms[n][1].is_host or terms[n][0] < 0 for n in computed):
-            return ()
         if computed:
-            self.compute(terms[computed[0]][1], axes, target)
-            self.bind(target)
-            return (computed[0],)
+            is_plain = len(computed) == 1 and not terms[computed[0]][1].is_host and terms[computed[0]][0] > 0
+            return tuple(computed) if is_plain else ()
         for n in others:
             for m, product in products.items():
                 if self._starts(terms[n], product, axes):
-                    sign, term = terms[n]
-                    shown = self.printer.aligned(term if sign > 0 else Map("neg", (term,)), axes).text
-                    self._add_product(shown, product, axes, target)
                     return n, m
-        first = self._first(products)
-        if first is None:
-            return ()
-        self.compute(terms[first][1], axes, target)
-        return (first,)
+        return self._first(products)
+
+    def _overwrites(self, target: Target, later: Sequence[Node]) -> bool:
+        """Whether a term that is read after the first one is written lies in the memory that the sum takes."""
+        read = {node.name: node.axes for term in later for node in walk(term) if isinstance(node, Read)}
+        return any(self.setting.is_wide(axes) and self.place(name) == target.memory for name, axes in read.items())
 
     @staticmethod
-    def _first(products: Mapping[int, Product]) -> int | None:
+    def _first(products: Mapping[int, Product]) -> tuple[int, ...]:
         """The product that others are added to, where there are several: one that has a call of its own."""
         plain = [n for n, product in products.items() if product.sign > 0 and not product.hosts]
-        return plain[0] if plain and len(products) > 1 else None
+        return tuple(plain[:1]) if len(products) > 1 else ()
 
     def _product(self, sign: int, node: Node, axes: Axes) -> Product | None:
         """A term that is a product of two arrays that are there and at most one number; None for any other."""

@@ -49,10 +49,13 @@ class Context:
         return replace(self, domain=tuple(dict.fromkeys([*self.domain, *more])))
 
     def under(self, bound: Iterable[Index]) -> Context:
-        """The context inside a binder; what is said of an outer index of the same name is not about the inner one."""
+        """The context inside a binder; what is said of an outer index of the same name is not about the inner one.
+
+        Shares under a sum are weights, and no result.
+        """
         inner = set(bound)
         kept = [part for part in (*self.around, *self.domain) if not free_indices(part) & inner]
-        return replace(self, domain=(), around=tuple(dict.fromkeys(kept)))
+        return replace(self, domain=(), around=tuple(dict.fromkeys(kept)), in_full=False)
 
     def everywhere(self) -> Context:
         """The context of a value that is wanted in the whole of its array."""

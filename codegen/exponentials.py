@@ -6,7 +6,9 @@ condition cuts out an index set, what is left out is -inf before the exponential
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import sympy
@@ -17,9 +19,11 @@ from codegen.context import MINUS_INFINITY, ZERO, Context
 from codegen.errors import KernelError
 from codegen.nodes import Map, Node, Reduce, Select
 from derive.binders import free_indices, substitute
-from derive.folding import same
+from derive.folding import same, unify
 from derive.functions import Defined
 from derive.language import Dim, Index
+
+PAIR = 2  # terms: a number and the logsumexp of its row
 
 
 def lower_exp(node: Any, context: Context) -> Node:
@@ -36,7 +40,7 @@ def exp_where(exponent: Expr, condition: Any, context: Context) -> Node:
             if quotient is not None:
                 return quotient
     # Outside the condition the top of an index set may be -inf; nothing is to be subtracted from that.
-    argument = lowering.lower(exponent, replace(context, finite_tops=condition != sympy.true))
+    argument = lowering.lower(exponent, replace(context, finite_tops=context.finite_tops or condition != sympy.true))
     if condition != sympy.true:
         argument = Select(lowering.lower_condition(condition, context), argument, MINUS_INFINITY)
     else:
@@ -46,13 +50,15 @@ def exp_where(exponent: Expr, condition: Any, context: Context) -> Node:
 
 def _softened(value: Expr, scale: Defined, condition: Any, context: Context) -> Node | None:
     """exp(value - logsumexp(value)) as e / sum(e): the exponential is taken once and its scale cancels."""
-    _, body, bound, _, inside = scale.args
-    for place in sorted(free_indices(value), key=str):
-        if place.extent != bound.extent:
+    body, over, inside = _flat(scale)
+    free = sorted(free_indices(value), key=str)
+    for places in product(*([place for place in free if place.extent == bound.extent] for bound in over)):
+        names = dict(zip(over, places, strict=True))
+        if len(set(places)) < len(places):
             continue
-        moved = substitute(body, {bound: place}), substitute(inside, {bound: place})
+        moved = substitute(body, names), substitute(inside, names)
         if same(moved[0], value) and (inside == sympy.true or same(moved[1], condition)):
-            shifted, total = _scaled_sum(value, place, moved[1], context)
+            shifted, total = _scaled_sum(value, places, moved[1], context)
             result = Map("div", (shifted, total))
             if condition != sympy.true and inside == sympy.true:
                 return Select(lowering.lower_condition(condition, context), result, ZERO)
@@ -60,29 +66,44 @@ def _softened(value: Expr, scale: Defined, condition: Any, context: Context) -> 
     return None
 
 
-def _scaled_sum(body: Expr, index: Index, condition: Any, context: Context) -> tuple[Node, Node]:
-    """(exp(body - m), its sum over the index) with m the maximum over the index.
+def _flat(node: Any) -> tuple[Expr, tuple[Index, ...], Any]:
+    """The body of a logsumexp, what it is over, and the condition; one of another is one over both their indices."""
+    _, body, bound, _, condition = node.args
+    over: tuple[Index, ...] = (bound,)
+    while condition == sympy.true and _is_logsumexp(body):
+        over, body = (*over, body.args[2]), body.args[1]
+    return body, over, condition
+
+
+def _is_logsumexp(node: Any) -> bool:
+    """Whether an expression is a logsumexp over the whole of its range."""
+    return isinstance(node, Defined) and node.name == "logsumexp" and node.args[4] == sympy.true
+
+
+def _scaled_sum(body: Expr, over: Sequence[Index], condition: Any, context: Context) -> tuple[Node, Node]:
+    """(exp(body - m), its sum over the indices) with m the maximum over them.
 
     With a condition, an empty index set gives exp = 0 and the sum 1: the policy for the empty set is zero. The sum is
     at least 1 for every other, because the largest term is exp(0). The same form is taken where the result is wanted in
     part of its array only: elsewhere all values may be -inf, of which no difference is to be met.
     """
-    # Every position of the index counts in the sum, wherever the result is wanted.
+    over = tuple(over)
+    # Every position counts in the sum, wherever the result is wanted.
     partly = bool(context.domain or context.around)
     context = context.everywhere()
     value = lowering.lower(body, context)
-    if condition == sympy.true and not partly:
-        top: Node = Reduce("max", value, (index,))
-        return _exp_and_sum(value, top, index, context)
+    if condition == sympy.true and not partly and not context.finite_tops:
+        top: Node = Reduce("max", value, over)
+        return _exp_and_sum(value, top, over, context)
     if condition != sympy.true:
         value = Select(lowering.lower_condition(condition, context), value, MINUS_INFINITY)
-    top = Reduce("max", value, (index,))
-    shifted, total = _exp_and_sum(value, Map("finite", (top,)), index, context)
+    top = Reduce("max", value, over)
+    shifted, total = _exp_and_sum(value, Map("finite", (top,)), over, context)
     return shifted, Map("at_least_one", (total,))
 
 
-def _exp_and_sum(value: Node, top: Node, index: Index, context: Context) -> tuple[Node, Node]:
-    """exp(value - top) and its sum over the index.
+def _exp_and_sum(value: Node, top: Node, over: tuple[Index, ...], context: Context) -> tuple[Node, Node]:
+    """exp(value - top) and its sum over the indices.
 
     The difference is rounded, and exp makes of it a relative error |value - top| times as large. Within a kernel that
     is no matter: what comes out is a mean, whose error is that of its largest terms. A result that consists of the
@@ -90,9 +111,9 @@ def _exp_and_sum(value: Node, top: Node, index: Index, context: Context) -> tupl
     """
     if context.in_full:
         shifted = Map("exp_difference", (value, top))
-        return shifted, Reduce("wide sum", shifted, (index,))
+        return shifted, Reduce("wide sum", shifted, over)
     shifted = Map("exp", (Map("sub", (value, top)),))
-    return shifted, Reduce("sum", shifted, (index,))
+    return shifted, Reduce("sum", shifted, over)
 
 
 def lower_logsumexp(node: Any, context: Context) -> Node:
@@ -108,13 +129,39 @@ def lower_logsumexp(node: Any, context: Context) -> Node:
 
 def logsumexp_parts(node: Any, context: Context) -> tuple[Node, Node]:
     """The maximum, and the logarithm of the scaled sum."""
-    _, body, bound, _, condition = node.args
+    body, over, condition = _flat(node)
     value = lowering.lower(body, context.everywhere())
     if condition != sympy.true:
         value = Select(lowering.lower_condition(condition, context.everywhere()), value, MINUS_INFINITY)
-    top = Reduce("max", value, (bound,))
-    _, total = _scaled_sum(body, bound, condition, context)
-    if isinstance(total, Reduce) and isinstance(bound.extent, Dim) and str(bound.extent) not in context.nonempty:
+    top = Reduce("max", value, over)
+    _, total = _scaled_sum(body, over, condition, context)
+    sizes = [str(bound.extent) for bound in over if isinstance(bound.extent, Dim)]
+    if isinstance(total, Reduce) and not context.nonempty.issuperset(sizes):
         # Over nothing there is nothing to subtract it from; only the logarithm of 0 must not be met.
         total = Map("at_least_one", (total,))
     return lowering.wanted_top(top, context), Map("log", (total,))
+
+
+def rows(terms: Sequence[Expr]) -> Iterator[tuple[Expr, Expr]]:
+    """The terms of a sum of three or more that are less the logsumexp of their row, each with that term."""
+    signs = {term: bool(term.as_coeff_Mul()[0].is_negative) for term in terms}
+    left = list(terms) if len(terms) > PAIR else []
+    for scale in terms:
+        value = -scale if signs[scale] else scale
+        if scale not in left or not (isinstance(value, Defined) and value.name == "logsumexp"):
+            continue
+        for term in left:
+            bare = -term if signs[term] else term
+            if signs[term] != signs[scale] and next(unify(value.args[1], bare, {}), None) is not None:
+                left = [other for other in left if other not in (term, scale)]
+                yield term, scale
+                break
+
+
+def softplus_parts(argument: tuple[Node, Node]) -> tuple[Node, Node]:
+    """The two parts of softplus(u), u a logsumexp in its two parts: one more term, 0, in the sum."""
+    top, logarithm = argument
+    larger = Select(Map("ge", (top, ZERO)), top, ZERO)
+    below = Map("sub", (top, larger))
+    terms = Map("exp", (Map("add", (below, logarithm)),)), Map("exp", (Map("neg", (larger,)),))
+    return larger, Map("log", (Map("add", terms),))

@@ -104,7 +104,16 @@ def position(part: Any, context: Context) -> Node:
 def _add(node: Any, context: Context) -> Node:
     signed: list[tuple[bool, Node]] = []
     late: list[tuple[bool, Node]] = []
-    for term in node.args:
+    waiting = list(node.args)
+    for term, scale in exponentials.rows(node.args):
+        # x - (top + log(total)) as (x - top) - log(total), before anything else is added to x.
+        minus = _is_negative(term)
+        top, logarithm = exponentials.logsumexp_parts(-scale if not minus else scale, context)
+        value = lower(-term if minus else term, context)
+        signed.append((minus, Map("sub", (value, top))))
+        late.append((not minus, logarithm))
+        waiting = [other for other in waiting if other not in (term, scale)]
+    for term in waiting:
         minus = _is_negative(term)
         value = -term if minus else term
         parts = logsumexp_parts(value, context)
@@ -128,6 +137,9 @@ def logsumexp_parts(value: Expr, context: Context) -> tuple[Node, Node] | None:
     """The maximum and the logarithm that a logsumexp, or a name defined as one, consists of; None for anything else."""
     if isinstance(value, Defined) and value.name == "logsumexp":
         return exponentials.logsumexp_parts(value, context)
+    if isinstance(value, Softplus):
+        inside = logsumexp_parts(value.args[0], context)
+        return exponentials.softplus_parts(inside) if inside is not None else None
     base = value.base if isinstance(value, Indexed) else value
     names = context.parts.get(str(base.name)) if isinstance(base, (Tensor, Scalar)) else None
     if names is None:

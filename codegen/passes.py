@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from codegen.costs import Cost, typical_sizes
 from codegen.elimination import eliminated
 from codegen.estimates import routine_cost
+from codegen.logspace import in_log_space
 from codegen.reuse import reused
 from codegen.rewriting import Definitions, Rewrite, Setting
 from codegen.scaling import scaled
@@ -27,6 +28,7 @@ REPEATED: tuple[tuple[str, Pass], ...] = (
     ("read what is at hand", reused),
     ("write in what costs more with a name", eliminated),
 )
+FIRST: tuple[tuple[str, Pass], ...] = (("divide, and take logarithms, in log space", in_log_space),)
 LAST: tuple[tuple[str, Pass], ...] = (("scale the smaller operand", scaled),)
 
 
@@ -44,7 +46,7 @@ def forward_stages(program: Program, forward: Sequence[Definition]) -> tuple[Sta
     """The definitions of the forward routine as they are stated, and after each pass that changes something."""
     outputs = program.request.outputs if program.request is not None else ()
     wanted = frozenset(str(symbol.name) for symbol in outputs)
-    return _stages(tuple(forward), _setting(program, program, (), wanted), (), LAST, "as stated")
+    return _stages(tuple(forward), _setting(program, program, (), wanted), FIRST, (), LAST, "as stated")
 
 
 def backward_stages(
@@ -55,7 +57,7 @@ def backward_stages(
     `forward` are the definitions that the forward kernel computes, `wanted` the adjoints that are returned.
     """
     setting = _setting(gradient, gradient.forward, tuple(forward), frozenset(wanted))
-    return _stages(tuple(adjoints), setting, REPEATED, LAST, "as derived")
+    return _stages(tuple(adjoints), setting, FIRST, REPEATED, LAST, "as derived")
 
 
 def _setting(program: Program, stated: Program, forward: Definitions, wanted: frozenset[str]) -> Setting:
@@ -67,8 +69,8 @@ def _setting(program: Program, stated: Program, forward: Definitions, wanted: fr
 
 
 def _stages(
-    definitions: Definitions, setting: Setting, repeated: Sequence[tuple[str, Pass]], last: Sequence[tuple[str, Pass]],
-    start: str,
+    definitions: Definitions, setting: Setting, first: Sequence[tuple[str, Pass]],
+    repeated: Sequence[tuple[str, Pass]], last: Sequence[tuple[str, Pass]], start: str,
 ) -> tuple[Stage, ...]:  # fmt: skip
     made = [Stage(start, definitions, (), routine_cost(definitions, setting))]
 
@@ -80,6 +82,7 @@ def _stages(
                 made.append(Stage(name, definitions, rewrites, routine_cost(definitions, setting)))
         return len(made) > before
 
+    apply(first)
     for _ in range(MOST_ROUNDS):
         if not apply(repeated):
             break

@@ -12,7 +12,7 @@ what is not finite has no bound, and takes the first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from codegen.context import MINUS_INFINITY, ZERO
@@ -49,13 +49,29 @@ def unshifted(loop: Loop) -> tuple[Loop, Node] | None:
         return None
     zero = [replace(s, node=ZERO) if bodies[s.name].node in freed else s for s in body]
     kept = [*loop.stored, *loop.accumulated]
-    left = read_later(zero, kept)
+    gone = {s.name for s in zero if s.node == ZERO and s.name not in kept}
+    left = read_later([replace(s, node=_without(s.node, gone)) for s in zero], kept)
     if any(isinstance(n, Reduce) and n.operation == "max" for s in left for n in walk(s.node)):
         return None
     first, *others = bounds.values()
     for other in others:
         first = Map("add", (first, other))
     return replace(loop, body=tuple(left)), first
+
+
+def _without(node: Node, gone: Collection[str]) -> Node:
+    """The node with maxima that are gone read as 0, and what is added to 0, or less 0, as it is."""
+    if isinstance(node, Read) and node.name in gone:
+        return ZERO
+    changed = with_children(node, [_without(child, gone) for child in node.children])
+    if changed == node or not isinstance(changed, Map) or ZERO not in changed.operands:
+        return changed
+    if changed.operation == "add":
+        return next((operand for operand in changed.operands if operand != ZERO), ZERO)
+    if changed.operation in ("sub", "exp_difference") and changed.operands[1] == ZERO:
+        (argument, _), is_exponential = changed.operands, changed.operation == "exp_difference"
+        return Map("exp", (argument,)) if is_exponential else argument
+    return changed
 
 
 def _is_finite(top: Node) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from sympy import Mul, S, exp
+from sympy import Mul, S, exp, log
 
 from codegen.centring import centred
 from codegen.context import Context
@@ -29,7 +29,7 @@ from codegen.scattering import lower_definition
 from codegen.sharing import Statement, fresh_name, hoisted, read_later, reads, shrunk
 from codegen.shifts import unshifted
 from codegen.slopes import SLOPE_AT_ZERO, slopes
-from codegen.stability import stable
+from codegen.stability import has_sum_beside_others, stable
 from codegen.tails import identities
 from codegen.trace import Asked, Told, Trace, asked_of, needed, told, traced
 from codegen.unnormalised import unnormalised
@@ -71,7 +71,7 @@ class Stated:
     """What a program states, and what is known of it before its functions are put together.
 
     Attributes:
-        program: The program.
+        program: The program, its definitions in log space.
         trace: Its definitions and adjoints after each pass.
         inputs: What it takes.
         options: The names of the numbers and flags among them.
@@ -105,7 +105,8 @@ class Stated:
 
 
 def _stated(program: Program) -> Stated:
-    inputs, trace = tuple(program.all_inputs()), traced(program)
+    trace = traced(program)
+    inputs, program = tuple(program.all_inputs()), trace.stated
     outputs = tuple(name_of(output) for output in program.request.outputs) if program.request is not None else ()
     names = needed(program, outputs)
     options = frozenset(name_of(symbol) for symbol in inputs if isinstance(symbol, (Scalar, Flag)))
@@ -123,7 +124,8 @@ def _forward_only(stated: Stated) -> Kernel:
     returned = [defined_parameter(shapes[name]) for name in outputs]
     made = routine(program.name, program, statements, given, returned, stated.inputs)
     needs = least_sizes(stated.forward, program.definitions)
-    return Kernel(program, made, None, (), _defaults(program), _hypotheses(program.assumptions, stated.forward), needs)
+    hypotheses = _hypotheses(program.assumptions, stated.forward)
+    return Kernel(stated.trace.program, made, None, (), _defaults(program), hypotheses, needs)
 
 
 def _defaults(program: Program) -> Mapping[str, float | bool]:
@@ -148,7 +150,7 @@ def _differentiated(stated: Stated) -> Kernel:
 
     def pair(stem: str, first: Sequence[Statement], second: Sequence[Statement], kept: Sequence[str]) -> Kernel:
         return Kernel(
-            program,
+            trace.program,
             routine(f"{stem}_forward", program, first, given, [output], stated.inputs),
             routine(f"{stem}_backward", program, second, [upstream], gradients, stated.inputs),
             tuple(kept),
@@ -230,14 +232,17 @@ def _lowered(
     without_value, sums_of_weights = slopes(known, program), totals(known)
     sizes = typical_sizes(program)
     outputs = program.request.outputs if program.request is not None else ()
-    for definition in definitions:
-        earlier = known[: names.index(definition.name)] if definition.name in names else known
+    for place, definition in enumerate(definitions):
+        is_stated = definition.name in names
+        # Of other adjoints it is enough to know where one is infinite, which a logarithm may be.
+        logarithms = [other for other in definitions[:place] if other.body.has(log)]
+        earlier = known[: names.index(definition.name)] if is_stated else (*known, *logarithms)
         body = stable(definition.body, earlier)
         comment = comments[definition.name]
         named = {other.symbol: other for other in earlier}
         reasons = [comment.because] if comment.because else []
         reasons += identities(unfold(definition.body), named)
-        if definition.name in names:
+        if is_stated:
             body, zeros = centred(body, named)
             reasons += [f"{zero}, subtracted once more" for zero in zeros]
         else:
@@ -245,7 +250,7 @@ def _lowered(
         body = divided(body, sums_of_weights)
         context = Context(
             program.name, options, definition.indices, parts=parts, nonempty=nonempty, sizes=sizes,
-            in_full=definition.symbol in outputs and _is_exponential(body),
+            finite_tops=has_sum_beside_others(body), in_full=definition.symbol in outputs and _is_exponential(body),
         )  # fmt: skip
         formula = comment.formula
         both = logsumexp_parts(body, context) if isinstance(body, Defined) else None

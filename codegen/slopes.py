@@ -28,6 +28,7 @@ from derive.exceptional import is_positive, is_root, open_roots
 from derive.folding import unify
 from derive.functions import unfold
 from derive.language import Where, is_bracket
+from derive.normal.signs import reasons_nonnegative, reasons_positive
 from derive.program import Definition, Program
 
 SLOPE_AT_ZERO = "(there its slope is taken as 0)"
@@ -108,10 +109,20 @@ def _is_weight(part: Expr, slope: Expr) -> bool:
 
 
 def _is_held(part: Expr, conditions: Iterable[Any]) -> bool:
-    """Whether one of the conditions is about the same root."""
+    """Whether one of the conditions says that the same root is not 0."""
     return isinstance(part, Pow) and any(
-        part.base in not_zero(condition) or any(
-            root.base == part.base for root in sympy.preorder_traversal(condition) if isinstance(root, Pow)
-        )
-        for condition in conditions
-    )  # fmt: skip
+        part.base in not_zero(condition) or _is_above(part.base, condition) for condition in conditions
+    )
+
+
+def _is_above(base: Expr, condition: Any) -> bool:
+    """Whether a condition holds only where a root of the base is larger than a number that is not negative."""
+    if isinstance(condition, sympy.And):
+        return any(_is_above(base, part) for part in condition.args)
+    if not isinstance(condition, (sympy.Gt, sympy.Lt, sympy.Ge, sympy.Le)):
+        return False
+    root, least = condition.gts, condition.lts
+    is_strict = isinstance(condition, (sympy.Gt, sympy.Lt))
+    is_root = root == base or (isinstance(root, Pow) and root.base == base and bool(root.exp.is_positive))
+    reasons = reasons_nonnegative(least) if is_strict else reasons_positive(least)
+    return is_root and reasons is not None

@@ -5,8 +5,10 @@ differ by an overflow in floating point. Each rule of the table is an identity t
 replays them):
 
     Sum(exp(f), j)            = exp(logsumexp(f, j))
-    Sum(exp(f) * x, j)        = exp(logsumexp(f, j)) * Sum(exp(f - logsumexp(f, j)) * x, j)
-    1 + exp(u)                = exp(softplus(u))          softplus(u) = log(1 + exp(u))
+    Sum(exp(f) * x, j)        = exp(logsumexp(f, j)) * Sum(exp(f - logsumexp(f, j)) * x, j)     over several as well
+    Sum(exp(u) * x, j)        = exp(u) * Sum(x, j)        where u does not depend on j
+    1 + exp(u)                = exp(softplus(u))          softplus(u) = log(1 + exp(u)) = u + softplus(-u)
+    1 - exp(-softplus(u))     = exp(-softplus(-u))
     a exp(u) + b exp(v)       = exp(m) (a exp(u - m) + b exp(v - m))     m = max(u, v); in a denominator or a logarithm
     exp(u) (a exp(v) + b)     = a exp(u + v) + b exp(u)                  where u has no bound: apart, both may overflow
     exp(u) exp(v)             = exp(u + v)
@@ -17,7 +19,8 @@ replays them):
     exp(-softplus(u))         = sigma(-u)                 sigma(u) = 1/(1 + exp(-u)), at last
     exp(u - softplus(u))      = sigma(u)
 
-After them an exponential is only ever taken of a difference such as S - logsumexp(S), which is at most 0. The kernel
+A scale that met nothing is put back where no term overflows, as in a weighted sum of logistic functions. After the
+rules an exponential is only ever taken of a difference such as S - logsumexp(S), which is at most 0. The kernel
 for logsumexp subtracts the row's maximum; softplus is the elementwise case. Nothing is recognised by name: a
 statement that spells out exp(s)/Sum(exp(s)) gets what `softmax` gets. What a definition already holds is read from it,
 exp(y) for y = s - logsumexp(s). At last `codegen.guards` sees to it that 0 log 0 is 0, and `codegen.tails` to what is
@@ -34,7 +37,15 @@ import sympy
 from sympy import Add, Expr, Indexed, Mul, S
 
 from codegen.guards import Definitions, exponent_of, guarded
-from codegen.tails import Logistic, NormalCdf, at_polynomials, scaled_cdf, with_tails_of_names, without_tanh
+from codegen.tails import (
+    Logistic,
+    NormalCdf,
+    at_polynomials,
+    scaled_cdf,
+    with_tails_of_names,
+    without_cosh,
+    without_tanh,
+)
 from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
 from derive.folding import same, unify
 from derive.functions import Defined, unfold
@@ -69,15 +80,25 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     """
     by_name = {definition.symbol: definition for definition in known}
     in_full = {definition.symbol: _spelled(definition) for definition in known}
-    plain = with_tails_of_names(without_tanh(unfold(expression), by_name), by_name)
+    plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression)), by_name), by_name)
     rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
+    rewritten = _unscaled(rewritten, by_name)
     return scaled_cdf(at_polynomials(_logistic(guarded(rewritten, in_full))), in_full)
+
+
+def has_sum_beside_others(body: Any) -> bool:
+    """Whether a logsumexp is one of the terms of a sum of exponentials, which has a value where that is -inf."""
+    return any(
+        isinstance(argument, Defined)
+        for node in body.atoms(Softplus, Largest)
+        for argument in (part for term in node.args for part in Add.make_args(term))
+    )
 
 
 @lru_cache(maxsize=2_000)
 def _spelled(definition: Definition) -> Definition:
     """The definition with a stable body in which nothing is read from others."""
-    return Definition(definition.symbol, definition.indices, _rewrite(unfold(definition.body), {}))
+    return Definition(definition.symbol, definition.indices, _rewrite(without_cosh(unfold(definition.body)), {}))
 
 
 def _rewrite(node: Any, known: Definitions) -> Any:
@@ -146,6 +167,10 @@ def _cancelled(exponent: Expr) -> Expr:
             found.append(scale)
         else:
             exponent = substitute(exponent, {scale: known})
+    for scale in sorted(exponent.atoms(Softplus), key=sympy.default_sort_key):
+        opposite = Softplus(-scale.args[0])
+        if exponent.coeff(scale).is_positive and exponent.coeff(opposite).is_negative:
+            exponent = sympy.expand(exponent + exponent.coeff(scale) * (opposite + scale.args[0] - scale))
     return exponent
 
 
@@ -155,26 +180,36 @@ def _cancelled(exponent: Expr) -> Expr:
 
 def _sum(node: Any, known: Definitions) -> Expr | None:
     """A sum with an exponential factor that depends on the index becomes a scaled sum."""
-    if len(node.limits) != 1:
-        return None
-    index: Index = node.limits[0][0]
     exponent, brackets, others = _exponential_parts(node.function, {})
-    moving = Add(*(term for term in Add.make_args(exponent) if index in free_indices(term)))
-    if moving == 0:
-        return None
+    bound = {limit[0] for limit in node.limits}
+    moving = Add(*(term for term in Add.make_args(exponent) if free_indices(term) & bound))
     fixed = exponent - moving
+    if moving == 0:
+        return None if fixed == 0 else sympy.exp(fixed) * sympy.Sum(Mul(*brackets, *others), *node.limits)
+    over = [limit[0] for limit in node.limits if limit[0] in free_indices(moving)]
     condition = sympy.And(*(bracket.args[0] for bracket in brackets))
-    scale = _logsumexp(moving, index, condition, known)
-    outside = Mul(*(factor for factor in others if index not in free_indices(factor)))
-    inside = [factor for factor in others if index in free_indices(factor)]
-    if not inside:
-        return outside * sympy.exp(_cancelled(fixed + scale))
-    # Under the remaining sum the inner index gets a name of its own: no index is bound inside its own scope.
-    apart = fresh_index(index, all_names(node))
-    inner_body, inner_condition = substitute(moving, {index: apart}), substitute(condition, {index: apart})
-    scale = _logsumexp(inner_body, apart, inner_condition, known)
+    if len(over) > 1 and brackets:
+        return None
+    inside = [factor for factor in others if bound & free_indices(factor)]
+    outside = Mul(*(factor for factor in others if factor not in inside))
+    if not inside and len(over) == len(node.limits):
+        return outside * sympy.exp(_cancelled(fixed + _scale(moving, over, condition, known)))
+    # Under the remaining sum the inner indices get names of their own: no index is bound inside its own scope.
+    taken = set(all_names(node))
+    apart: dict[Index, Index] = {}
+    for index in over:
+        apart[index] = fresh_index(index, taken)
+        taken.add(apart[index].name)
+    scale = _scale(substitute(moving, apart), list(apart.values()), substitute(condition, apart), known)
     weighted = Mul(*brackets, sympy.exp(moving - scale), *inside)
     return outside * sympy.exp(_cancelled(fixed + scale)) * sympy.Sum(weighted, *node.limits)
+
+
+def _scale(body: Expr, over: Sequence[Index], condition: Any, known: Definitions) -> Expr:
+    """The logsumexp of an exponent over some indices, one inside the other."""
+    for index in over:
+        body = _logsumexp(body, index, condition, known)
+    return body
 
 
 def _add(node: Any, _known: Definitions) -> Expr | None:
@@ -190,9 +225,11 @@ def _add(node: Any, _known: Definitions) -> Expr | None:
 
 
 def _tail(node: Expr) -> Expr | None:
-    """A sum a + a erf(u), which cancels where erf(u) is close to -1, as a multiple of a function of the tail."""
+    """A sum a + a erf(u), or a - a sigma(u), which may cancel, as a multiple of a function of the tail."""
     number, rest = node.as_coeff_Add()
     weight, function = rest.as_coeff_Mul()
+    if isinstance(function, sympy.exp) and isinstance(-function.args[0], Softplus) and weight == -number != 0:
+        return number * sympy.exp(-Softplus(-(-function.args[0]).args[0]))
     if not isinstance(function, sympy.erf) or number == 0 or abs(weight) != abs(number):
         return None
     argument = function.args[0] if weight == number else -function.args[0]
@@ -222,20 +259,27 @@ def _pow(node: Any, known: Definitions) -> Expr | None:
 
 
 def _mul(node: Any, known: Definitions) -> Expr | None:
-    explicit = _has_exponential(node)
+    explicit = _has_exponential(node, known)
     exponent, brackets, others = _exponential_parts(node, known if explicit else {})
-    if explicit and not _is_bounded(exponent, known):
-        for place, factor in enumerate(others):
-            if isinstance(factor, Add) and any(_has_exponential(term) for term in factor.args):
-                rest = Mul(*brackets, *others[:place], *others[place + 1 :], sympy.exp(exponent))
-                return Add(*(_mul(rest * term, known) or rest * term for term in factor.args))
+    apart = _may_overflow if explicit and _is_bounded(exponent, known) else _has_exponential
+    for place, factor in enumerate(others) if explicit else ():
+        if isinstance(factor, Add) and any(apart(term, known) for term in factor.args):
+            rest = Mul(*brackets, *others[:place], *others[place + 1 :], sympy.exp(exponent))
+            return Add(*(_mul(rest * term, known) or rest * term for term in factor.args))
     if len(node.args) - len(brackets) - len(others) < 2:
         return None
     return Mul(*brackets, *others, sympy.exp(exponent))
 
 
-def _has_exponential(product: Expr) -> bool:
+def _has_exponential(product: Expr, _known: Definitions) -> bool:
     return any(exponent_of(factor, {}) is not None for factor in Mul.make_args(product))
+
+
+def _may_overflow(product: Expr, known: Definitions) -> bool:
+    """Whether a product has an exponential that nothing is known of."""
+    exponents = [exponent_of(factor, {}) for factor in Mul.make_args(product)]
+    found = [exponent for exponent in exponents if exponent is not None]
+    return bool(found) and not _is_bounded(Add(*found), known)
 
 
 def _is_bounded(exponent: Expr, known: Definitions) -> bool:
@@ -266,6 +310,21 @@ RULES: tuple[tuple[type, Callable[[Any, Definitions], Expr | None]], ...] = (
     (sympy.Mul, _mul),
     (sympy.log, _log),
 )
+
+
+def _unscaled(node: Any, known: Definitions) -> Any:
+    """The expression with sums as they were where their scale met nothing, and no term of theirs overflows."""
+    inner = map_children(node, lambda part: _unscaled(part, known))
+    for factor in inner.args if isinstance(inner, Mul) else ():
+        scale = factor.args[0] if isinstance(factor, sympy.exp) else None
+        sums = [other for other in inner.args if isinstance(other, sympy.Sum)] if isinstance(scale, Defined) else []
+        for total in sums:
+            exponent, brackets, others = _exponential_parts(total.function, {})
+            moving = _cancelled(exponent + scale)
+            if not moving.has(Defined) and _is_bounded(moving, known):
+                plain = sympy.Sum(Mul(*brackets, *others, sympy.exp(moving)), *total.limits)
+                return Mul(*(part for part in inner.args if part not in (factor, total)), plain)
+    return inner
 
 
 # ---------------------------------------------------------------------------------------------------------------------

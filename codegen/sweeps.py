@@ -84,7 +84,7 @@ def steps(kernel: Kernel, library: Library) -> tuple[list[Step], list[Step]]:
     of_saved = supports_of([s for step in first for s in (step.loop.body if isinstance(step, Sweep) else [step])], {})
     known = {name: of_saved[name] for name in kernel.saved if name in of_saved}
     wanted = [parameter.name for parameter in backward.returns]
-    return matched(first, _sweeps(planned(backward.statements, wanted), known, names, sizes), returned)
+    return matched(first, _sweeps(planned(backward.statements, wanted), known, names, sizes), returned, names)
 
 
 def _words(kernel: Kernel) -> set[str]:
@@ -110,9 +110,13 @@ def _sweeps(made: Sequence[Statement | Loop], known: Supports, names: set[str], 
 
 
 def matched(
-    forward: Sequence[Step], backward: Sequence[Step], returned: Sequence[str]
+    forward: Sequence[Step], backward: Sequence[Step], returned: Sequence[str], names: set[str]
 ) -> tuple[list[Step], list[Step]]:
-    """Both routines, with arrays left unwritten outside of the ranges that the backward one visits, block by block."""
+    """Both routines, with arrays left unwritten outside of the ranges that the backward one visits, block by block.
+
+    What is unwritten goes by the size of a block, which the backward routine is handed. Until it is read, no other loop
+    has its name.
+    """
     loops = [step for step in forward if isinstance(step, Sweep) and step.restricted]
     if len(loops) != 1:
         return list(forward), list(backward)
@@ -129,7 +133,14 @@ def matched(
     readers = [
         replace(step, given=True) if isinstance(step, Sweep) and _reads(step, partial) else step for step in backward
     ]
-    return [filled if step is first else step for step in forward], readers
+    other = fresh_name(first.rows, {*names, first.rows})
+
+    def apart(steps: Sequence[Step]) -> list[Step]:
+        return [replace(s, rows=other) if isinstance(s, Sweep) and not s.given else s for s in steps]
+
+    place = next(n for n, step in enumerate(forward) if step is first)
+    last = max((n for n, step in enumerate(readers) if isinstance(step, Sweep) and step.given), default=0)
+    return [*forward[:place], filled, *apart(forward[place + 1 :])], [*apart(readers[:last]), *readers[last:]]
 
 
 def _reads(step: Sweep, names: set[str]) -> bool:

@@ -5,6 +5,8 @@ every u at which tanh(u) is close to -1, it becomes a function of its own:
 
     a + a tanh(u)    = 2 a sigma(2 u)                   a - a tanh(u)  =  2 a sigma(-2 u)
     a - a tanh(u)^2  = 4 a sigma(2 u) sigma(-2 u)       beside one of those: alone, its digits are not missed
+    sinh(u) / cosh(u) = tanh(u)                         and cosh(u) = (1 + exp(2 u)) / (2 exp(u)) in a divisor
+    log(cosh(u))     = log(exp(u) + exp(-u)) - log(2)
 
 Then the argument. A relative error of the argument is one of exp(u) that is u times as large, and a power of x has been
 rounded. So exp, sigma and its slope of a polynomial in x are one function of x and the coefficients, which a float32
@@ -102,6 +104,33 @@ def with_tails_of_names(node: Any, known: Definitions) -> Any:
                 factors[place], factors[other] = 1 / (1 + exp(-factor.args[0])), name ** (power - 1)
                 return with_tails_of_names(Mul(*factors), known)
     return inner
+
+
+def without_cosh(node: Any) -> Any:
+    """The expression with cosh(u), which overflows, as exponentials where it divides or has its logarithm taken."""
+    if isinstance(node, Mul):
+        node = _with_tangents(node)
+    node = map_children(node, without_cosh)
+    base, power = node.as_base_exp() if isinstance(node, Pow) else (node, S.One)
+    if isinstance(base, sympy.cosh) and power.is_negative:
+        (u,) = base.args
+        return (2 * exp(u) / (1 + exp(2 * u))) ** -power
+    if isinstance(node, sympy.log) and isinstance(node.args[0], sympy.cosh):
+        (u,) = node.args[0].args
+        return sympy.log(exp(u) + exp(-u)) - sympy.log(2)
+    return node
+
+
+def _with_tangents(product: Mul) -> Expr:
+    """The product with sinh(u)/cosh(u), as often as it is there, as tanh(u)."""
+    powers = dict(factor.as_base_exp() for factor in product.args)
+    for base, power in powers.items():
+        below = -powers.get(sympy.cosh(*base.args), S.Zero) if isinstance(base, sympy.sinh) else S.Zero
+        if power.is_Integer and below.is_Integer and power > 0 and below > 0:
+            count = min(power, below)
+            (u,) = base.args
+            return product * (sympy.cosh(u) / sympy.sinh(u)) ** count * sympy.tanh(u) ** count
+    return product
 
 
 def without_tanh(expression: Any, known: Definitions) -> Any:

@@ -8,11 +8,12 @@ on the way: what a pass did is the difference of two stages, and can be asked fo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 from codegen.costs import Cost, Sizes, typical_sizes
+from codegen.logspace import log_space_rewrites
 from codegen.networks import names_in
 from codegen.passes import Stage, backward_stages, forward_stages
 from codegen.rewriting import Rewrite
@@ -23,9 +24,13 @@ from derive.writing import written, written_definition
 
 @dataclass(frozen=True)
 class Trace:
-    """The stages of a program's routines; without a gradient there is no backward one."""
+    """The stages of a program's routines; without a gradient there is no backward one.
+
+    `stated` is the program that is differentiated, its definitions in log space (`codegen.logspace`).
+    """
 
     program: Program
+    stated: Program
     gradient: Gradient | None
     wanted: tuple[str, ...]
     forward: tuple[Stage, ...]
@@ -63,14 +68,29 @@ def _traced(asked: Asked) -> Trace:
     names = needed(program, [str(output.name) for output in outputs])
     forward = [definition for definition in program.definitions if definition.name in names]
     first = forward_stages(program, forward)
+    stated = _in_log_space(program)
     sizes = typical_sizes(program)
     if request is None or not request.wrt or len(outputs) != 1:
-        return Trace(program, None, (), first, (), sizes)
-    gradient = program.gradient(outputs[0], request.wrt)
+        return Trace(program, stated, None, (), first, (), sizes)
+    gradient = stated.gradient(outputs[0], request.wrt)
     wanted = [str(gradient.adjoint(symbol).name) for symbol in request.wrt]
-    known, read = set(program.names()), needed(gradient, wanted)
+    known, read = set(stated.names()), needed(gradient, wanted)
     adjoints = [d for d in gradient.definitions if d.name in read and d.name not in known]
-    return Trace(program, gradient, tuple(wanted), first, backward_stages(gradient, adjoints, forward, wanted), sizes)
+    forward = list(stated.definitions)
+    second = backward_stages(gradient, adjoints, forward, wanted)
+    return Trace(program, stated, gradient, tuple(wanted), first, second, sizes)
+
+
+def _in_log_space(program: Program) -> Program:
+    """The definitions that the outputs need, names of exponentials written in where they divide or have a logarithm.
+
+    No adjoint is to be written with a name that the forward kernel does not compute.
+    """
+    bodies = {rewrite.definition.name: rewrite.body for rewrite in log_space_rewrites(program.definitions)}
+    changed = replace(program, definitions=[replace(d, body=bodies.get(d.name, d.body)) for d in program.definitions])
+    outputs = program.request.outputs if program.request is not None else ()
+    names = needed(changed, [str(output.name) for output in outputs])
+    return replace(changed, definitions=[d for d in changed.definitions if d.name in names])
 
 
 def needed(program: Program, names: Sequence[str]) -> set[str]:

@@ -214,7 +214,7 @@ def transformer_block_forward(
     workspace.sweep(
         S_block_unshifted if bounded(S_bound, dtype) else S_block, T, rows, (), (), T, dtype, lots=(N, H), matrices=True
     )
-    rows = workspace.rows(T, H * D, matrices=True)
+    rows_2 = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype)
     xhat_2 = workspace.empty((N, T, C), dtype)
     z_2 = workspace.empty((N, T, C), dtype)
@@ -280,8 +280,8 @@ def transformer_block_forward(
         np.add(u, y_product, out=y_n_3_i_3)
         y_n_3_i_3 += b_2
 
-    workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, lots=(N,), matrices=True)
-    rows = workspace.rows(N, T * F)
+    workspace.sweep(u_product_block, T, rows_2, (), (), H * D, dtype, lots=(N,), matrices=True)
+    rows_2 = workspace.rows(N, T * F)
     dq_factor = workspace.empty((N, T, F), dtype)
 
     def dq_factor_exp_block(room: Room, part: int, n_4: slice) -> None:
@@ -295,7 +295,7 @@ def transformer_block_forward(
         dq_factor_n_4 *= 0.5 * math.sqrt(2) / math.sqrt(math.pi)
         dq_factor_n_4 += Phi[n_4]
 
-    workspace.sweep(dq_factor_exp_block, N, rows, (), (), T * F, dtype)
+    workspace.sweep(dq_factor_exp_block, N, rows_2, (), (), T * F, dtype)
     saved = (
         leading,
         types,
@@ -398,11 +398,11 @@ def transformer_block_backward(
     workspace = workspace or Workspace()
     gamma_2_over_C = gamma_2 / C
     gamma_1_over_C = gamma_1 / C
-    rows = workspace.rows(T, H * D, matrices=True)
+    rows_2 = workspace.rows(T, H * D, matrices=True)
     dq = workspace.empty((N, T, F), dtype)
     du = workspace.empty((N, T, C), dtype)
     dO = workspace.empty((N, H, T, D), dtype)
-    parts = workspace.parts(T, rows, (), (N,))
+    parts = workspace.parts(T, rows_2, (), (N,))
     dW_O = np.zeros((parts, C, H, D), dtype)
     dgamma_2 = np.zeros((parts, C), dtype)
     dW_1 = np.zeros((parts, F, C), dtype)
@@ -449,7 +449,7 @@ def transformer_block_backward(
         # db_2[c] = Sum_n,i(dy[n,i,c])
         db_2[part] += add_rows(dy_n_i)
 
-    workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, parts=parts)
+    workspace.sweep(dO_block, T, rows_2, (), (N,), H * D, dtype, parts=parts)
     dW_O = dW_O[0] if parts == 1 else dW_O.sum(axis=0)
     dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(axis=0)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)

@@ -222,7 +222,7 @@ def transformer_block_forward(
         lots=(N, H),
         matrices=True,
     )
-    rows = workspace.rows(T, H * D, matrices=True)
+    rows_2 = workspace.rows(T, H * D, matrices=True)
     r_2 = workspace.empty((N, T), dtype, device)
     xhat_2 = workspace.empty((N, T, C), dtype, device)
     z_2 = workspace.empty((N, T, C), dtype, device)
@@ -287,8 +287,8 @@ def transformer_block_forward(
         torch.add(u, y_product, out=y_n_3_i_3)
         y_n_3_i_3.add_(b_2)
 
-    workspace.sweep(u_product_block, T, rows, (), (), H * D, dtype, device, lots=(N,), matrices=True)
-    rows = workspace.rows(N, T * F)
+    workspace.sweep(u_product_block, T, rows_2, (), (), H * D, dtype, device, lots=(N,), matrices=True)
+    rows_2 = workspace.rows(N, T * F)
     dq_factor = workspace.empty((N, T, F), dtype, device)
 
     def dq_factor_exp_block(room: Room, part: int, n_4: slice) -> None:
@@ -301,7 +301,7 @@ def transformer_block_forward(
         # dq_factor[n,i,f] = dq[n,i,f]/dg[n,i,f]
         torch.addcmul(Phi[n_4], dq_factor_exp, q_n_4, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=dq_factor_n_4)
 
-    workspace.sweep(dq_factor_exp_block, N, rows, (), (), T * F, dtype, device)
+    workspace.sweep(dq_factor_exp_block, N, rows_2, (), (), T * F, dtype, device)
     saved = (
         leading,
         types,
@@ -405,11 +405,11 @@ def transformer_block_backward(
     workspace = workspace or Workspace()
     gamma_2_over_C = gamma_2 / C
     gamma_1_over_C = gamma_1 / C
-    rows = workspace.rows(T, H * D, matrices=True)
+    rows_2 = workspace.rows(T, H * D, matrices=True)
     dq = workspace.empty((N, T, F), dtype, device)
     du = workspace.empty((N, T, C), dtype, device)
     dO = workspace.empty((N, H, T, D), dtype, device)
-    parts = workspace.parts(T, rows, (), (N,))
+    parts = workspace.parts(T, rows_2, (), (N,))
     dW_O = torch.zeros((parts, C, H, D), dtype=dtype, device=device)
     dgamma_2 = torch.zeros((parts, C), dtype=dtype, device=device)
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
@@ -452,7 +452,7 @@ def transformer_block_backward(
         # db_2[c] = Sum_n,i(dy[n,i,c])
         db_2[part].add_(dy_n_i.sum(dim=0))
 
-    workspace.sweep(dO_block, T, rows, (), (N,), H * D, dtype, device, parts=parts)
+    workspace.sweep(dO_block, T, rows_2, (), (N,), H * D, dtype, device, parts=parts)
     dW_O = dW_O[0] if parts == 1 else dW_O.sum(dim=0)
     dgamma_2 = dgamma_2[0] if parts == 1 else dgamma_2.sum(dim=0)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -1193,7 +1193,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="v16c9e069",
+    version="v8f63c905",
     arrays=(
         "x: N... T C",
         "gamma_1: C",

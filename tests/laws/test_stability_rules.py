@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import sympy
-from sympy import Max, erf, exp, log, sqrt, tanh
+from sympy import Max, cosh, erf, exp, log, sinh, sqrt, tanh
 
 from codegen.centring import Whole, centred
 from codegen.guards import Finite, Weight
@@ -49,7 +49,19 @@ BODIES = {
     "scaled sum with a fixed part": Sum(exp(x[j] + u) * y[j] * y[i], j),
     "masked scaled sum": Sum(iverson(j <= i) * exp(x[j]) * y[j], j),
     "quotient of scaled sums": Sum(exp(x[j]) * y[j], j) / Sum(exp(x[j]), j),
+    "scaled sum over two indices": Sum(exp(x[i] * y[j]) * z[i], i, j),
+    "sum of exponentials over two indices": 1 / Sum(exp(x[i] * y[j]), i, j),
+    "exponential that a sum does not move": Sum(exp(u) * x[i] * y[i], i),
+    "exponential beside a sum of exponentials": exp(x[i]) / (exp(u) + Sum(exp(y[j]), j)),
+    "log of a sum of exponentials and a number": log(1 + Sum(exp(y[j]), j)),
+    "tangent by exponentials": (exp(x[i]) - exp(-x[i])) / (exp(x[i]) + exp(-x[i])),
     "sigmoid": sigmoid(u),
+    "complement of a sigmoid": (2 - 2 * sigmoid(x[i])) * y[i],
+    "log of the complement of a sigmoid": y[i] * log(1 - sigmoid(x[i])),
+    "slope of the log of the complement of a sigmoid": exp(-x[i]) * sigmoid(x[i]) ** 2 / (1 - sigmoid(x[i])),
+    "log of a hyperbolic cosine": log(cosh(x[i])),
+    "slope of the log of a hyperbolic cosine": sinh(x[i]) * y[i] / cosh(x[i]),
+    "powers of hyperbolic functions": sinh(x[i]) / cosh(x[i]) ** 3,
     "sigmoid of the negative": sigmoid(-u),
     "silu": silu(u),
     "softplus": softplus(u),
@@ -65,6 +77,7 @@ BODIES = {
     "weighted difference from a logsumexp": z[i] * (logsumexp(x[j], over=j) - x[i]),
     "x times its exponential": exp(x[i]) * (x[i] - u),
     "square of a logarithm": z[i] * log(p[i]) ** 2,
+    "weighted sum of logistic functions": Sum(sigmoid(x[j]) * y[j], j),
     "product of logistic functions": sigmoid(u) * sigmoid(-u) * z[i],
     "slope of silu": sigmoid(u) + u * sigmoid(u) * sigmoid(-u),
     "power of a logistic function": sigmoid(-x[i]) ** 2,
@@ -185,6 +198,10 @@ def test_one_logsumexp_under_two_names_cancels() -> None:
     after = stable(y[i] * Sum(exp(x[j]) * z[j], j) / substitute(Sum(exp(x[i]), i), {}))
     (left,) = after.atoms(exp)
     assert left.args[0].has(x[j])
+
+
+def test_a_sum_of_what_cannot_overflow_keeps_no_scale() -> None:
+    assert stable(Sum(sigmoid(x[j]) * y[j], j)) == Sum(Logistic(x[j]) * y[j], j)
 
 
 def test_a_tangent_alone_is_left_alone() -> None:

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import tracemalloc
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,27 @@ def test_backward_uses_the_blocks_of_forward() -> None:
     output, saved = known["attention_forward"](*arrays, **options, workspace=workspace("numpy", rows=4))
     for left, right in zip(one, known["attention_backward"](upstream, saved), strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", BLOCKED)
+def test_each_loop_may_have_blocks_of_its_own_height(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one loop leaves unwritten goes by its own blocks, whatever the loops between it and the reader have."""
+    if target == "torch":
+        pytest.importorskip("torch")
+    whole = results(name, target, workspace(target, rows=1000, threads=1))
+    space = workspace(target, threads=1)
+    heights, empty = count(1), type(space).empty
+
+    def unset(shape: tuple[int, ...], *kind: Any) -> Any:
+        made = empty(space, shape, *kind)
+        made[...] = np.nan
+        return made
+
+    monkeypatch.setattr(space, "rows", lambda *_sizes, **_kinds: next(heights))
+    monkeypatch.setattr(space, "empty", unset)
+    for one, other in zip(whole, results(name, target, space), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-12)
 
 
 def test_the_lean_schedule_needs_memory_that_grows_with_the_sequence_not_with_its_square() -> None:

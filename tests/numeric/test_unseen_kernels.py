@@ -1,7 +1,9 @@
 """Kernels of derivations that no file of the library has, each of a kind that was once compiled wrongly.
 
 A condition that compares a sum without a name; two conditions over different indices; a choice between two numbers of
-the caller's; a named sum of masked weights that divides, where nothing is kept; a named root of 0.
+the caller's; a named sum of masked weights that divides, where nothing is kept; a named root of 0; a row maximum that
+two exponentials of a loop share; a sum of products that begins with something else than its first term; a logistic
+function of two sums; a name that the output does not need and its slope could be written with.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sympy import And, Max, exp, sqrt
+from sympy import And, Max, exp, log, sqrt, tanh
 
 from codegen.array_library import array_library
 from codegen.checks import check_kernels
@@ -90,8 +92,49 @@ def written_softmax() -> Program:
     return program
 
 
+def scored() -> Program:
+    """A sum of exponentials with a name, beside another sum of the same exponentials; the scores are bounded."""
+    query, key = tensor("query", N, T, C), tensor("key", N, T, C)
+    program = Program("scored", "exponentials that are read twice", [query, key])
+    scores = program.define("G", [n, i, j], Sum(query[n, i, c] * key[n, j, c], c))
+    total = program.define("Z", [n, i], Sum(exp(scores[n, i, j]), j) + 1)
+    program.kernel(
+        program.define("o", [n, i, c], Sum(exp(scores[n, i, j]) * key[n, j, c], j) / total[n, i]), wrt=[query, key]
+    )
+    return program
+
+
+def updated() -> Program:
+    """The cell of a gated recurrence: three layers of two products each."""
+    old, new = tensor("old", N, C), tensor("new", N, S)
+    inward, around = [tensor(f"W_{k}", S, C) for k in "zrh"], [tensor(f"U_{k}", C, C) for k in "zrh"]
+    program = Program("updated", "gated recurrent unit, one step", [new, old, *inward, *around])
+
+    def layer(place: int, state: Callable[[Any], Any]) -> Any:
+        return Sum(new[n, s] * inward[place][s, c], s) + Sum(state(e) * around[place][e, c], e)
+
+    share = program.define("share", [n, c], sigmoid(layer(0, lambda index: old[n, index])))
+    reset = program.define("reset", [n, c], sigmoid(layer(1, lambda index: old[n, index])))
+    made = program.define("made", [n, c], tanh(layer(2, lambda index: reset[n, index] * old[n, index])))
+    program.kernel(
+        program.define("o", [n, c], (1 - share[n, c]) * old[n, c] + share[n, c] * made[n, c]),
+        wrt=[new, old, *inward, *around],
+    )
+    return program
+
+
+def unneeded() -> Program:
+    """A definition that is there for claims alone."""
+    program = Program("unneeded", "a name for claims", [z])
+    program.define("share", [n, c], 1 / (1 + z[n, c] ** 2))
+    program.kernel(program.define("o", [n, c], log(1 + z[n, c] ** 2)), wrt=[z])
+    return program
+
+
 @pytest.mark.parametrize("target", ["numpy", "torch"])
-@pytest.mark.parametrize("statement", [streams, recurrence, pinball], ids=lambda made: made.__name__)
+@pytest.mark.parametrize(
+    "statement", [streams, recurrence, pinball, scored, updated, unneeded], ids=lambda made: made.__name__
+)
 def test_every_witness_agrees(statement: Callable[[], Program], target: str, tmp_path: Path) -> None:
     program = statement()
     write(render_all([program], [target]), tmp_path, [target])

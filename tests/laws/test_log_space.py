@@ -1,0 +1,100 @@
+"""Names of exponentials that are written in: each rewrite is decided by the prover, and nothing else is touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sympy import exp, log, sqrt
+
+from codegen.logspace import log_space_rewrites
+from codegen.trace import claims_of, traced
+from derive.functions import sigmoid, silu, softmax
+from derive.language import Sum, dims, indices, leading_index, tensor
+from derive.program import Program
+from derive.prove import PROVED, prove
+
+N, C, V = dims("N C V")
+n = leading_index("n", N)
+c, e = indices("c e", C)
+v = indices("v", V)[0]
+x, y = tensor("x", N, C), tensor("y", N, C)
+w, k, q = tensor("w", N, C, V), tensor("k", N, into=C), tensor("q", N, C, positive=True)
+
+
+def program(**bodies: Any) -> Program:
+    """A program of definitions over n and the indices that are free in them; the last is asked for."""
+    made = Program("named", "names of exponentials", [x, y, w, k, q])
+    known: dict[str, Any] = {}
+    for name, body in bodies.items():
+        over, stated = body(known)
+        known[name] = made.define(name, over, stated)
+    made.kernel(known[name], wrt=[w] if "w" in name else [x])
+    return made
+
+
+STATEMENTS = {
+    "a sum of exponentials divides": program(
+        Z=lambda _: ([n], Sum(exp(x[n, c]), c)), p=lambda d: ([n, c], exp(x[n, c]) / d["Z"][n])
+    ),
+    "a sum over two indices divides": program(
+        Z=lambda _: ([n], Sum(exp(w[n, c, v]), c, v)), pw=lambda d: ([n, c, v], exp(w[n, c, v]) / d["Z"][n])
+    ),
+    "a sum divides under a sum over the same index": program(
+        Z=lambda _: ([n], 1 + Sum(exp(x[n, c]), c)), o=lambda d: ([n], Sum(exp(x[n, c]) * y[n, c] / d["Z"][n], c))
+    ),
+    "the log of a share": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], -log(d["p"][n, k[n]]))
+    ),
+    "the log of a sigmoid and of its complement": program(
+        p=lambda _: ([n, c], sigmoid(x[n, c])),
+        L=lambda d: ([n, c], y[n, c] * log(d["p"][n, c]) + (1 - y[n, c]) * log(1 - d["p"][n, c])),
+    ),
+    "exponentials that have a name, and their sum": program(
+        E=lambda _: ([n, c], exp(x[n, c])),
+        Z=lambda d: ([n], Sum(d["E"][n, c], c)),
+        o=lambda d: ([n], Sum(d["E"][n, c] * y[n, c], c) / d["Z"][n]),
+    ),
+    "the log of a sum with shares": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], log(Sum(d["p"][n, c] * exp(y[n, c]), c)))
+    ),
+    "a name that rests on another": program(
+        Z=lambda _: ([n], Sum(exp(x[n, c]), c)),
+        p=lambda d: ([n, c], exp(x[n, c]) / d["Z"][n]),
+        H=lambda d: ([n], Sum(d["p"][n, c] * log(d["p"][n, c]), c)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(STATEMENTS))
+def test_each_rewrite_is_an_identity(name: str) -> None:
+    trace = traced(STATEMENTS[name])
+    rewrites = log_space_rewrites(STATEMENTS[name].definitions)
+    assert rewrites
+    for rewrite in rewrites:
+        assert any(prove(claim).status == PROVED for claim in claims_of(rewrite, STATEMENTS[name])), rewrite
+    for stage in trace.backward:
+        for rewrite in stage.rewrites:
+            assert trace.gradient is not None
+            assert any(prove(claim).status == PROVED for claim in claims_of(rewrite, trace.gradient)), rewrite
+
+
+def test_what_is_no_exponential_keeps_its_name() -> None:
+    stated = program(
+        r=lambda _: ([n], sqrt(Sum(x[n, c] ** 2, c))), t=lambda _: ([n], Sum(q[n, c], c)),
+        o=lambda d: ([n, c], x[n, c] / d["r"][n] + log(d["t"][n])),
+    )  # fmt: skip
+    assert not log_space_rewrites(stated.definitions)
+
+
+def test_what_cannot_overflow_divides_by_its_name() -> None:
+    stated = program(
+        u=lambda _: ([n, c], silu(x[n, c])), r=lambda d: ([n], sqrt(Sum(d["u"][n, c] ** 2, c) + 1)),
+        o=lambda d: ([n, c], d["u"][n, c] / d["r"][n]),
+    )  # fmt: skip
+    assert not log_space_rewrites(stated.definitions)
+
+
+def test_an_exponential_that_does_not_divide_keeps_its_name() -> None:
+    stated = program(p=lambda _: ([n, c], softmax(x[n, c], over=c)), o=lambda d: ([n], Sum(d["p"][n, e] * y[n, e], e)))
+    assert not log_space_rewrites(stated.definitions)
