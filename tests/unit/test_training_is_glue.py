@@ -98,7 +98,7 @@ ALLOWED = {
     "engine_numpy.py": Allowed(
         arithmetic=frozenset(
             {
-                "1 << 15",
+                "1 << 17",
             }
         ),
         numpy=frozenset(
