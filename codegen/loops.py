@@ -17,7 +17,7 @@ the row at hand, and no accumulated value is read before the end. Nothing is kno
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codegen.backends.spelling import PASSES
@@ -190,6 +190,7 @@ def _loop(
     if sum(_passes(statement, domain) for statement in body) < FEWEST_PASSES:
         return None
     body = _with_neighbours(statements, body, indices, kept)
+    body = _with_followers(statements, body, indices, kept)
     names = {statement.name for statement in body}
     after = _depending(statements, names)
     rest = [s for s in statements if s.name in after and s.name not in names]
@@ -244,6 +245,49 @@ def _with_neighbours(
         if all(_is_legal(s, joined, indices) and _is_printable(s, indices) for s in joined):
             names.add(statement.name)
     return [statement for statement in statements if statement.name in names]
+
+
+def _with_followers(
+    statements: Sequence[Statement], body: Sequence[Statement], indices: set[Index], kept: Sequence[str]
+) -> list[Statement]:
+    """The body with wide values that are computed from it entry by entry, while it is at hand.
+
+    One that is wanted whole is stored in any case, and one that only these read is not stored at all; any other has to
+    take the place of all wide values that it reads.
+    """
+    wide = {statement.name for statement in statements if indices < set(statement.axes)}
+    names = {statement.name for statement in body}
+    more = _followers(statements, names, indices, wide)
+    while more:
+        inside = [s for s in statements if s.name in names or s.name in more]
+        elsewhere = {*kept, *_read(s for s in statements if s not in inside)}
+        gone = {
+            s.name for s in inside if s.name in more and s.name in elsewhere and s.name not in kept
+            and reads(s.node) & wide & elsewhere & {other.name for other in inside}
+        }  # fmt: skip
+        if not gone:
+            return inside
+        more -= gone | _depending(statements, gone)
+    return list(body)
+
+
+def _followers(
+    statements: Sequence[Statement], names: Collection[str], indices: set[Index], wide: Collection[str]
+) -> set[str]:
+    """The other wide values that are computed entry by entry from what has these names, and from nothing after it."""
+    found = set(names)
+    for statement in statements:
+        is_new = statement.name not in found and statement.name in wide and _is_cheap(statement.node)
+        if not is_new or not reads(statement.node) & found or reads(statement.node) & _depending(statements, found):
+            continue
+        if _is_legal(statement, [s for s in statements if s.name in found or s is statement], indices):
+            found.add(statement.name)
+    return found - set(names)
+
+
+def _is_cheap(node: Node) -> bool:
+    """Whether the node is computed entry by entry."""
+    return isinstance(node, (Map, Select)) and all(isinstance(n, (Map, Select, Read)) or n.is_host for n in walk(node))
 
 
 def has_product(node: Node) -> bool:

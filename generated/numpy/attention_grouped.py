@@ -145,7 +145,7 @@ def attention_grouped_backward(
     dO = incoming("attention_grouped_backward", "dO", dO, leading, (G, R, T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
-    dQ_product = workspace.empty((N, G, R, T_q, d_k), dtype)
+    dQ = workspace.empty((N, G, R, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (N, G), (R,))
     dK = np.zeros((parts, N, G, T_k, d_k), dtype)
     dV = np.zeros((parts, N, G, T_k, d_v), dtype)
@@ -154,7 +154,7 @@ def attention_grouped_backward(
         """The rows i of a block, for one r and some n, g."""
         dO_n_g_r_i = dO[n, g, r, i]
         A_sum_n_g_r_i = A_sum[n, g, r, i]
-        dQ_product_n_g_r_i = dQ_product[n, g, r, i]
+        dQ_n_g_r_i = dQ[n, g, r, i]
         dO_divided = np.divide(dO_n_g_r_i, A_sum_n_g_r_i[..., None], out=room(0, n, g, i, d_v))
         dS_part = dot_rows(O[n, g, r, i], dO_n_g_r_i) / A_sum_n_g_r_i
         dK_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(1, n, g, i, d_k))
@@ -165,9 +165,9 @@ def attention_grouped_backward(
             dS = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp[n, g, r, i, j]
-            dQ_product_tile = np.matmul(dS, K[n, g, j], out=dQ_product_n_g_r_i if first else room(3, n, g, i, d_k))
+            dQ_product_tile = np.matmul(dS, K[n, g, j], out=dQ_n_g_r_i if first else room(3, n, g, i, d_k))
             if not first:
-                dQ_product_n_g_r_i += dQ_product_tile
+                dQ_n_g_r_i += dQ_product_tile
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
             dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n, g, j, d_k))
@@ -176,12 +176,12 @@ def attention_grouped_backward(
             #     by A = A_exp / A_sum, divided before the product
             dV_block = np.matmul(A_exp[n, g, r, i, j].swapaxes(-1, -2), dO_divided, out=room(2, n, g, j, d_v))
             dV[part, n, g, j] += dV_block
+        # dQ[n,g,r,i,a] = Sum_j(K[n,g,j,a]*dS[n,g,r,i,j])/sqrt(d_k)
+        dQ_n_g_r_i /= math.sqrt(d_k)
 
     workspace.sweep(dS_block, T_q, rows, (), (R,), T_k, dtype, parts=parts, lots=(N, G), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
-    # dQ[n,g,r,i,a] = Sum_j(K[n,g,j,a]*dS[n,g,r,i,j])/sqrt(d_k)   (N, G, R, T_q, d_k)
-    dQ = dQ_product / math.sqrt(d_k)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -323,7 +323,7 @@ def attention_grouped_lean_backward(
     dtype = dO.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(T_q, T_k, matrices=True, tiles=True, cut=True)
-    dQ_product = workspace.empty((N, G, R, T_q, d_k), dtype)
+    dQ = workspace.empty((N, G, R, T_q, d_k), dtype)
     parts = workspace.parts(T_q, rows, (N, G), (R,))
     dK = np.zeros((parts, N, G, T_k, d_k), dtype)
     dV = np.zeros((parts, N, G, T_k, d_v), dtype)
@@ -333,7 +333,7 @@ def attention_grouped_lean_backward(
         Q_n_g_r_i = Q[n, g, r, i]
         dO_n_g_r_i = dO[n, g, r, i]
         A_sum_n_g_r_i = A_sum[n, g, r, i]
-        dQ_product_n_g_r_i = dQ_product[n, g, r, i]
+        dQ_n_g_r_i = dQ[n, g, r, i]
         S_part = np.divide(Q_n_g_r_i, math.sqrt(d_k), out=room(0, n, g, i, d_k))
         dO_divided = np.divide(dO_n_g_r_i, A_sum_n_g_r_i[..., None], out=room(1, n, g, i, d_v))
         dS_part = dot_rows(O[n, g, r, i], dO_n_g_r_i) / A_sum_n_g_r_i
@@ -359,9 +359,9 @@ def attention_grouped_lean_backward(
             dS = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(4, n, g, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp
-            dQ_product_tile = np.matmul(dS, K[n, g, j], out=dQ_product_n_g_r_i if first else room(5, n, g, i, d_k))
+            dQ_product_tile = np.matmul(dS, K[n, g, j], out=dQ_n_g_r_i if first else room(5, n, g, i, d_k))
             if not first:
-                dQ_product_n_g_r_i += dQ_product_tile
+                dQ_n_g_r_i += dQ_product_tile
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
             dK_block = np.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, n, g, j, d_k))
@@ -370,10 +370,10 @@ def attention_grouped_lean_backward(
             #     by A = A_exp / A_sum, divided before the product
             dV_block = np.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(4, n, g, j, d_v))
             dV[part, n, g, j] += dV_block
+        # dQ[n,g,r,i,a] = Sum_j(K[n,g,j,a]*dS[n,g,r,i,j])/sqrt(d_k)
+        dQ_n_g_r_i /= math.sqrt(d_k)
 
     workspace.sweep(S_block, T_q, rows, (), (R,), T_k, dtype, parts=parts, lots=(N, G), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
-    # dQ[n,g,r,i,a] = Sum_j(K[n,g,j,a]*dS[n,g,r,i,j])/sqrt(d_k)   (N, G, R, T_q, d_k)
-    dQ = dQ_product / math.sqrt(d_k)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

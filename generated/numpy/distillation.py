@@ -152,56 +152,46 @@ def distillation_value_and_gradient(
     dtype = z.dtype
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    log_p = workspace.empty((N, V), dtype)
-    q = workspace.empty((N, V), dtype)
     KL = workspace.empty((N,), dtype)
+    dz = workspace.empty((N, V), dtype)
 
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        log_p_n = log_p[n]
-        q_n = q[n]
-        log_p_part = np.divide(z[n], temperature, out=log_p_n)
+        dz_n = dz[n]
+        log_p_part = np.divide(z[n], temperature, out=room(0, n, V))
         log_p_part_2_top = log_p_part.max(axis=-1, initial=-math.inf)
-        log_p_part_2 = np.subtract(log_p_part, log_p_part_2_top[..., None], out=log_p_n)
-        log_p_exp = np.exp(log_p_part_2, out=q_n)
+        log_p_part_2 = np.subtract(log_p_part, log_p_part_2_top[..., None], out=room(0, n, V))
+        log_p_exp = np.exp(log_p_part_2, out=room(1, n, V))
         log_p_part_3 = np.log(np.maximum(log_p_exp.sum(axis=-1), 1))
         # log_p[n,v] = log_softmax(z[n,v]/temperature, over=v)
-        np.subtract(log_p_part_2, log_p_part_3[..., None], out=log_p_n)
-        log_q_part = np.divide(t[n], temperature, out=room(0, n, V))
+        log_p = np.subtract(log_p_part_2, log_p_part_3[..., None], out=room(0, n, V))
+        log_q_part = np.divide(t[n], temperature, out=room(1, n, V))
         log_q_part_2_top = log_q_part.max(axis=-1, initial=-math.inf)
-        log_q_part_2 = np.subtract(log_q_part, log_q_part_2_top[..., None], out=room(0, n, V))
-        log_q_exp = np.exp(log_q_part_2, out=q_n)
+        log_q_part_2 = np.subtract(log_q_part, log_q_part_2_top[..., None], out=room(1, n, V))
+        log_q_exp = np.exp(log_q_part_2, out=room(2, n, V))
         log_q_part_3 = np.log(np.maximum(log_q_exp.sum(axis=-1), 1))
         # log_q[n,v] = log_softmax(t[n,v]/temperature, over=v)
-        log_q = np.subtract(log_q_part_2, log_q_part_3[..., None], out=room(0, n, V))
+        log_q = np.subtract(log_q_part_2, log_q_part_3[..., None], out=room(1, n, V))
         # q[n,v] = softmax(t[n,v]/temperature, over=v)
-        np.exp(log_q, out=q_n)
+        q = np.exp(log_q, out=room(2, n, V))
         KL_part = log_q
-        np.copyto(KL_part, 0, where=q_n == 0)
-        KL_part_part = room(1, n, V)
-        np.copyto(KL_part_part, log_p_n)
-        np.copyto(KL_part_part, 0, where=q_n == 0)
+        np.copyto(KL_part, 0, where=q == 0)
+        KL_part_part = room(3, n, V)
+        np.copyto(KL_part_part, log_p)
+        np.copyto(KL_part_part, 0, where=q == 0)
         KL_part -= KL_part_part
         # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
-        KL[n] = dot_rows(KL_part, q_n)
-
-    workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype)
-    # loss = temperature**2*Sum_n(KL[n])/N
-    loss = temperature**2 / N * KL.sum(axis=-1)
-    rows = workspace.rows(N, V)
-    dz = workspace.empty((N, V), dtype)
-
-    def dz_block(room: Room, part: int, n_2: slice) -> None:
-        """The rows n_2 of a block."""
-        dz_n_2 = dz[n_2]
+        KL[n] = dot_rows(KL_part, q)
         # dz[n,v_1] = -(-exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) + q[n,v_1])*dloss*temperature/N
         #     by dlog_p written in;
         #     temperature*Sum_v(q[n,v])*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) =
         #     temperature*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature))
-        np.exp(log_p[n_2], out=dz_n_2)
-        np.subtract(q[n_2], dz_n_2, out=dz_n_2)
-        dz_n_2 *= temperature / N
-        np.negative(dz_n_2, out=dz_n_2)
+        np.exp(log_p, out=dz_n)
+        np.subtract(q, dz_n, out=dz_n)
+        dz_n *= temperature / N
+        np.negative(dz_n, out=dz_n)
 
-    workspace.sweep(dz_block, N, rows, (), (), V, dtype)
+    workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype)
+    # loss = temperature**2*Sum_n(KL[n])/N
+    loss = temperature**2 / N * KL.sum(axis=-1)
     return cast(loss, bound.type), restore(dz, leading, bound.type)

@@ -172,7 +172,7 @@ def self_attention_backward(
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).transpose(0, 2, 3, 1, 4)
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
-    dQ_product = workspace.empty((N, G, R, T, D), dtype)
+    dQ = workspace.empty((N, G, R, T, D), dtype)
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, D), dtype)
@@ -181,7 +181,7 @@ def self_attention_backward(
         """The rows i of a block, for one r and some n, g."""
         dO_n_g_r_i = dO[n, g, r, i]
         A_sum_n_g_r_i = A_sum[n, g, r, i]
-        dQ_product_n_g_r_i = dQ_product[n, g, r, i]
+        dQ_n_g_r_i = dQ[n, g, r, i]
         dO_divided = np.divide(dO_n_g_r_i, A_sum_n_g_r_i[..., None], out=room(0, n, g, i, D))
         dZ_part = dot_rows(O[n, g, r, i], dO_n_g_r_i) / A_sum_n_g_r_i
         dK_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(1, n, g, i, D))
@@ -200,15 +200,15 @@ def self_attention_backward(
             #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
             dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(3, n, g, j, D))
             dK[part, n, g, j] += dK_block
-            dQ_product_tile = np.matmul(dZ, K[n, g, j], out=dQ_product_n_g_r_i if first else room(3, n, g, i, D))
+            dQ_product_tile = np.matmul(dZ, K[n, g, j], out=dQ_n_g_r_i if first else room(3, n, g, i, D))
             if not first:
-                dQ_product_n_g_r_i += dQ_product_tile
+                dQ_n_g_r_i += dQ_product_tile
+        # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)
+        dQ_n_g_r_i /= math.sqrt(D)
 
     workspace.sweep(dZ_block, T, rows, (), (R,), T, dtype, parts=parts, lots=(N, G), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
-    # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)   (N, G, R, T, D)
-    dQ = dQ_product / math.sqrt(D)
     # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
     #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])   (N, T, C)
     dx = (
@@ -393,7 +393,7 @@ def self_attention_lean_backward(
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).transpose(0, 2, 3, 1, 4)
     rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype)
-    dQ_product = workspace.empty((N, G, R, T, D), dtype)
+    dQ = workspace.empty((N, G, R, T, D), dtype)
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, D), dtype)
@@ -403,6 +403,7 @@ def self_attention_lean_backward(
         Q_n_g_r_i = Q[n, g, r, i]
         O_n_g_r_i = O[n, g, r, i]
         dO_n_g_r_i = dO[n, g, r, i]
+        dQ_n_g_r_i = dQ[n, g, r, i]
         j = slice(0, min(T, i.stop))
         Z_part = np.divide(Q_n_g_r_i, math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -442,13 +443,16 @@ def self_attention_lean_backward(
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
         dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(1, n, g, j, D))
         dK[part, n, g, j] += dK_block
-        np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
+        dQ_product = np.matmul(dZ, K[n, g, j], out=dQ_n_g_r_i)
+        # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)
+        np.divide(dQ_product, math.sqrt(D), out=dQ_n_g_r_i)
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
         Q_n_g_r_i = Q[n, g, r, i]
         O_n_g_r_i = O[n, g, r, i]
         dO_n_g_r_i = dO[n, g, r, i]
+        dQ_n_g_r_i = dQ[n, g, r, i]
         j = slice(0, min(T, i.stop))
         Z_part = np.divide(Q_n_g_r_i, math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -482,7 +486,9 @@ def self_attention_lean_backward(
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
         dK_block = np.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(1, n, g, j, D))
         dK[part, n, g, j] += dK_block
-        np.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
+        dQ_product = np.matmul(dZ, K[n, g, j], out=dQ_n_g_r_i)
+        # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)
+        np.divide(dQ_product, math.sqrt(D), out=dQ_n_g_r_i)
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = float(
@@ -502,8 +508,6 @@ def self_attention_lean_backward(
     )
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
-    # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)   (N, G, R, T, D)
-    dQ = dQ_product / math.sqrt(D)
     # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
     #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])   (N, T, C)
     dx = (

@@ -226,7 +226,7 @@ def self_attention_rotary_backward(
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).transpose(0, 2, 3, 1, 4)
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
-    dQ_product = workspace.empty((N, G, R, T, A, 2), dtype)
+    dQ = workspace.empty((N, G, R, T, A, 2), dtype)
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, A, 2), dtype)
@@ -235,6 +235,7 @@ def self_attention_rotary_backward(
         """The rows i of a block, for one r and some n, g."""
         dO_n_g_r_i = dO[n, g, r, i]
         P_sum_n_g_r_i = P_sum[n, g, r, i]
+        dQ_n_g_r_i = dQ[n, g, r, i]
         j = slice(0, min(T, i.stop))
         dO_divided = np.divide(dO_n_g_r_i, P_sum_n_g_r_i[..., None], out=room(0, n, g, i, D))
         dZ_part = dot_rows(O[n, g, r, i], dO_n_g_r_i) / P_sum_n_g_r_i
@@ -255,18 +256,19 @@ def self_attention_rotary_backward(
         dK[part, n, g, j] += (
             dZ.swapaxes(-1, -2) @ dK_part.reshape((n.stop - n.start), (g.stop - g.start), (i.stop - i.start), A * 2)
         ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
+        dQ_product = dQ_n_g_r_i
         np.copyto(
-            dQ_product[n, g, r, i],
+            dQ_product,
             (
                 dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
             ).reshape((n.stop - n.start), (g.stop - g.start), (i.stop - i.start), A, 2),
         )
+        # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))
+        np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), dQ_product, out=dQ_n_g_r_i)
 
     workspace.sweep(dQ_product_block, T, rows, (), (R,), A * 2, dtype, parts=parts, lots=(N, G), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
-    # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))   (N, G, R, T, A, 2)
-    dQ = 0.5 * math.sqrt(2) / math.sqrt(A) * dQ_product
     # dh[n,g,j,a,f] = Sum_e(turns[j,a,e,f]*dK[n,g,j,a,e])   (N, G, T, A, 2)
     dh = (dK.transpose(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns).reshape(T, A, N, G, 2).transpose(2, 3, 0, 1, 4)
     # dq[n,g,r,i,a,f] = Sum_e(turns[i,a,e,f]*dQ[n,g,r,i,a,e])   (N, G, R, T, A, 2)
@@ -538,7 +540,7 @@ def self_attention_rotary_lean_backward(
     ).reshape(T, A, N, G, 2).transpose(2, 3, 0, 1, 4)
     rows = workspace.rows(T, A * 2, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype)
-    dQ_product = workspace.empty((N, G, R, T, A, 2), dtype)
+    dQ = workspace.empty((N, G, R, T, A, 2), dtype)
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, A, 2), dtype)
@@ -548,6 +550,7 @@ def self_attention_rotary_lean_backward(
         Q_n_g_r_i_2 = Q[n, g, r, i_2]
         O_n_g_r_i_2 = O[n, g, r, i_2]
         dO_n_g_r_i_2 = dO[n, g, r, i_2]
+        dQ_n_g_r_i_2 = dQ[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
         Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q_n_g_r_i_2, out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -594,18 +597,22 @@ def self_attention_rotary_lean_backward(
         dK[part, n, g, j] += (
             dZ.swapaxes(-1, -2) @ dK_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2)
         ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
+        dQ_product = dQ_n_g_r_i_2
         np.copyto(
-            dQ_product[n, g, r, i_2],
+            dQ_product,
             (
                 dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
             ).reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A, 2),
         )
+        # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))
+        np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), dQ_product, out=dQ_n_g_r_i_2)
 
     def dQ_product_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
         Q_n_g_r_i_2 = Q[n, g, r, i_2]
         O_n_g_r_i_2 = O[n, g, r, i_2]
         dO_n_g_r_i_2 = dO[n, g, r, i_2]
+        dQ_n_g_r_i_2 = dQ[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
         Z_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q_n_g_r_i_2, out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -646,12 +653,15 @@ def self_attention_rotary_lean_backward(
         dK[part, n, g, j] += (
             dZ.swapaxes(-1, -2) @ dK_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2)
         ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
+        dQ_product = dQ_n_g_r_i_2
         np.copyto(
-            dQ_product[n, g, r, i_2],
+            dQ_product,
             (
                 dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
             ).reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A, 2),
         )
+        # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))
+        np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), dQ_product, out=dQ_n_g_r_i_2)
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     dQ_product_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
@@ -671,8 +681,6 @@ def self_attention_rotary_lean_backward(
     )
     dV = dV[0] if parts == 1 else dV.sum(axis=0)
     dK = dK[0] if parts == 1 else dK.sum(axis=0)
-    # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))   (N, G, R, T, A, 2)
-    dQ = 0.5 * math.sqrt(2) / math.sqrt(A) * dQ_product
     # dh[n,g,j,a,f] = Sum_e(turns[j,a,e,f]*dK[n,g,j,a,e])   (N, G, T, A, 2)
     dh = (dK.transpose(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns).reshape(T, A, N, G, 2).transpose(2, 3, 0, 1, 4)
     # dq[n,g,r,i,a,f] = Sum_e(turns[i,a,e,f]*dQ[n,g,r,i,a,e])   (N, G, R, T, A, 2)

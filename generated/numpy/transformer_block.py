@@ -39,9 +39,7 @@ import math
 
 import numpy as np
 
-from .runtime import (
-    Array, Saved, add_rows, bind, cast, dot_rows, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf,
-)
+from .runtime import Array, Saved, add_rows, bind, cast, dot_rows, incoming, normal_cdf, restore, scaled_normal_cdf
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -218,8 +216,7 @@ def transformer_block_forward(
     r_2 = workspace.empty((N, T), dtype)
     xhat_2 = workspace.empty((N, T, C), dtype)
     z_2 = workspace.empty((N, T, C), dtype)
-    q = workspace.empty((N, T, F), dtype)
-    Phi = workspace.empty((N, T, F), dtype)
+    dq_factor = workspace.empty((N, T, F), dtype)
     g = workspace.empty((N, T, F), dtype)
     y = workspace.empty((N, T, C), dtype)
 
@@ -228,9 +225,8 @@ def transformer_block_forward(
         y_n_3_i_3 = y[n_3, i_3]
         xhat_2_n_3_i_3 = xhat_2[n_3, i_3]
         z_2_n_3_i_3 = z_2[n_3, i_3]
-        q_n_3_i_3 = q[n_3, i_3]
-        Phi_n_3_i_3 = Phi[n_3, i_3]
         g_n_3_i_3 = g[n_3, i_3]
+        dq_factor_n_3_i_3 = dq_factor[n_3, i_3]
         u_product = y_n_3_i_3
         np.copyto(
             u_product,
@@ -256,7 +252,7 @@ def transformer_block_forward(
         # z_2[n,i,c] = gamma_2[c]*xhat_2[n,i,c] + beta_2[c]
         np.multiply(gamma_2, xhat_2_n_3_i_3, out=z_2_n_3_i_3)
         z_2_n_3_i_3 += beta_2
-        q_product = q_n_3_i_3
+        q_product = g_n_3_i_3
         np.copyto(
             q_product,
             (
@@ -264,11 +260,17 @@ def transformer_block_forward(
             ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), F),
         )
         # q[n,i,f] = b_1[f] + Sum_c(W_1[f,c]*z_2[n,i,c])
-        np.add(q_product, b_1, out=q_n_3_i_3)
+        q = np.add(q_product, b_1, out=g_n_3_i_3)
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
-        normal_cdf(q_n_3_i_3, out=Phi_n_3_i_3)
+        Phi = room(0, n_3, i_3, F)
+        dq_factor_exp = dq_factor_n_3_i_3
+        normal_cdf(q, out=Phi, bell=dq_factor_exp)
+        # dq_factor[n,i,f] = dq[n,i,f]/dg[n,i,f]
+        np.multiply(dq_factor_exp, q, out=dq_factor_n_3_i_3)
+        dq_factor_n_3_i_3 *= 0.5 * math.sqrt(2) / math.sqrt(math.pi)
+        dq_factor_n_3_i_3 += Phi
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
-        scaled_normal_cdf(q_n_3_i_3, Phi_n_3_i_3, out=g_n_3_i_3)
+        scaled_normal_cdf(q, Phi, out=g_n_3_i_3)
         y_product = room(0, n_3, i_3, C)
         np.copyto(
             y_product,
@@ -281,21 +283,6 @@ def transformer_block_forward(
         y_n_3_i_3 += b_2
 
     workspace.sweep(u_product_block, T, rows_2, (), (), H * D, dtype, lots=(N,), matrices=True)
-    rows_2 = workspace.rows(N, T * F)
-    dq_factor = workspace.empty((N, T, F), dtype)
-
-    def dq_factor_exp_block(room: Room, part: int, n_4: slice) -> None:
-        """The rows n_4 of a block."""
-        dq_factor_n_4 = dq_factor[n_4]
-        q_n_4 = q[n_4]
-        dq_factor_exp = dq_factor_n_4
-        exp_at(q_n_4, (0, 0, -0.5, 0), out=dq_factor_exp)
-        # dq_factor[n,i,f] = dq[n,i,f]/dg[n,i,f]
-        np.multiply(dq_factor_exp, q_n_4, out=dq_factor_n_4)
-        dq_factor_n_4 *= 0.5 * math.sqrt(2) / math.sqrt(math.pi)
-        dq_factor_n_4 += Phi[n_4]
-
-    workspace.sweep(dq_factor_exp_block, N, rows_2, (), (), T * F, dtype)
     saved = (
         leading,
         types,

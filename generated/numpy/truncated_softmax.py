@@ -46,47 +46,48 @@ def truncated_softmax(
     workspace = workspace or Workspace()
     p_part = z / temperature
     rows = workspace.rows(N, V * V)
-    likelier = workspace.empty((N, V), dtype)
-    weight = workspace.empty((N, V), dtype)
+    q_masked = workspace.empty((N, V), dtype)
 
     def p_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         p_part_n = p_part[n]
-        weight_n = weight[n]
+        q_masked_n = q_masked[n]
         p_exp_top = p_part_n.max(axis=-1, initial=-math.inf)
-        p_exp = np.subtract(p_part_n, p_exp_top[..., None], out=weight_n)
+        p_exp = np.subtract(p_part_n, p_exp_top[..., None], out=q_masked_n)
         np.exp(p_exp, out=p_exp)
         p_sum = p_exp.sum(axis=-1)
         # p[n,v] = softmax(z[n,v]/temperature, over=v)
-        p = np.divide(p_exp, p_sum[..., None], out=weight_n)
+        p = np.divide(p_exp, p_sum[..., None], out=q_masked_n)
         likelier_masked = room(0, n, V, V)
         likelier_masked.fill(1)
         np.copyto(likelier_masked, 0, where=p[..., None] <= p[:, None])
         # likelier[n,v] = Sum_u([p[n,u] > p[n,v]])
-        np.copyto(likelier[n], likelier_masked.sum(axis=1))
+        likelier = room(1, n, V)
+        np.copyto(likelier, likelier_masked.sum(axis=1))
         weight_masked = room(0, n, V, V)
         np.copyto(weight_masked, p[..., None])
         np.copyto(weight_masked, 0, where=p[..., None] <= p[:, None])
         # weight[n,v] = Sum_u(p[n,u]*[p[n,u] > p[n,v]])
-        np.copyto(weight_n, weight_masked.sum(axis=1))
+        weight = room(2, n, V)
+        np.copyto(weight, weight_masked.sum(axis=1))
+        np.copyto(q_masked_n, p_part_n)
+        np.copyto(q_masked_n, -math.inf, where=likelier >= most)
+        np.copyto(q_masked_n, -math.inf, where=weight >= mass)
 
     workspace.sweep(p_exp_block, N, rows, (), (), V * V, dtype)
     rows = workspace.rows(N, V)
     q = workspace.empty((N, V), dtype)
 
-    def q_masked_block(room: Room, part: int, n_2: slice) -> None:
+    def q_exp_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
+        q_masked_n_2 = q_masked[n_2]
         q_n_2 = q[n_2]
-        q_masked = q_n_2
-        np.copyto(q_masked, p_part[n_2])
-        np.copyto(q_masked, -math.inf, where=likelier[n_2] >= most)
-        np.copyto(q_masked, -math.inf, where=weight[n_2] >= mass)
-        q_exp_top = np.maximum(q_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
+        q_exp_top = np.maximum(q_masked_n_2.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         q_exp = q_n_2
-        exp_difference(q_masked, q_exp_top[..., None], out=q_exp)
+        exp_difference(q_masked_n_2, q_exp_top[..., None], out=q_exp)
         q_sum = np.maximum(wide_sum(q_exp, -1), 1)
         # q[n,v] = softmax(z[n,v]/temperature, over=v, where=(likelier[n,v] < most) & (weight[n,v] < mass))
         np.divide(q_exp, q_sum[..., None], out=q_n_2)
 
-    workspace.sweep(q_masked_block, N, rows, (), (), V, dtype)
+    workspace.sweep(q_exp_block, N, rows, (), (), V, dtype)
     return restore(q, leading, bound.type)

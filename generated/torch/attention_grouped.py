@@ -149,7 +149,7 @@ def attention_grouped_backward(
     dtype = dO.dtype
     device = dO.device
     workspace = workspace or Workspace()
-    dQ_product = workspace.empty((N, G, R, T_q, d_k), dtype, device)
+    dQ = workspace.empty((N, G, R, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N, G), (R,))
     dK = torch.zeros((parts, N, G, T_k, d_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, N, G, T_k, d_v), dtype=dtype, device=device)
@@ -158,7 +158,7 @@ def attention_grouped_backward(
         """The rows i of a block, for one r and some n, g."""
         dO_n_g_r_i = dO[n, g, r, i]
         A_sum_n_g_r_i = A_sum[n, g, r, i]
-        dQ_product_n_g_r_i = dQ_product[n, g, r, i]
+        dQ_n_g_r_i = dQ[n, g, r, i]
         dO_divided = torch.div(dO_n_g_r_i, A_sum_n_g_r_i[..., None], out=room(0, n, g, i, d_v))
         dS_part = (O[n, g, r, i] * dO_n_g_r_i).sum(dim=3) / A_sum_n_g_r_i
         dK_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(1, n, g, i, d_k))
@@ -169,9 +169,9 @@ def attention_grouped_backward(
             dS = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp[n, g, r, i, j])
-            dQ_product_tile = torch.matmul(dS, K[n, g, j], out=dQ_product_n_g_r_i if first else room(3, n, g, i, d_k))
+            dQ_product_tile = torch.matmul(dS, K[n, g, j], out=dQ_n_g_r_i if first else room(3, n, g, i, d_k))
             if not first:
-                dQ_product_n_g_r_i.add_(dQ_product_tile)
+                dQ_n_g_r_i.add_(dQ_product_tile)
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
             dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(3, n, g, j, d_k))
@@ -180,12 +180,12 @@ def attention_grouped_backward(
             #     by A = A_exp / A_sum, divided before the product
             dV_block = torch.matmul(A_exp[n, g, r, i, j].swapaxes(-1, -2), dO_divided, out=room(2, n, g, j, d_v))
             dV[part, n, g, j].add_(dV_block)
+        # dQ[n,g,r,i,a] = Sum_j(K[n,g,j,a]*dS[n,g,r,i,j])/sqrt(d_k)
+        dQ_n_g_r_i.div_(math.sqrt(d_k))
 
     workspace.sweep(dS_block, T_q, rows, (), (R,), T_k, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
-    # dQ[n,g,r,i,a] = Sum_j(K[n,g,j,a]*dS[n,g,r,i,j])/sqrt(d_k)   (N, G, R, T_q, d_k)
-    dQ = dQ_product / math.sqrt(d_k)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -330,7 +330,7 @@ def attention_grouped_lean_backward(
     device = dO.device
     workspace = workspace or Workspace()
     rows = workspace.rows(T_q, T_k, matrices=True, tiles=True, cut=True)
-    dQ_product = workspace.empty((N, G, R, T_q, d_k), dtype, device)
+    dQ = workspace.empty((N, G, R, T_q, d_k), dtype, device)
     parts = workspace.parts(T_q, rows, (N, G), (R,))
     dK = torch.zeros((parts, N, G, T_k, d_k), dtype=dtype, device=device)
     dV = torch.zeros((parts, N, G, T_k, d_v), dtype=dtype, device=device)
@@ -340,7 +340,7 @@ def attention_grouped_lean_backward(
         Q_n_g_r_i = Q[n, g, r, i]
         dO_n_g_r_i = dO[n, g, r, i]
         A_sum_n_g_r_i = A_sum[n, g, r, i]
-        dQ_product_n_g_r_i = dQ_product[n, g, r, i]
+        dQ_n_g_r_i = dQ[n, g, r, i]
         S_part = torch.div(Q_n_g_r_i, math.sqrt(d_k), out=room(0, n, g, i, d_k))
         dO_divided = torch.div(dO_n_g_r_i, A_sum_n_g_r_i[..., None], out=room(1, n, g, i, d_v))
         dS_part = (O[n, g, r, i] * dO_n_g_r_i).sum(dim=3) / A_sum_n_g_r_i
@@ -367,9 +367,9 @@ def attention_grouped_lean_backward(
             dS = torch.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(4, n, g, i, j))
             dS.sub_(dS_part[..., None])
             dS.mul_(A_exp)
-            dQ_product_tile = torch.matmul(dS, K[n, g, j], out=dQ_product_n_g_r_i if first else room(5, n, g, i, d_k))
+            dQ_product_tile = torch.matmul(dS, K[n, g, j], out=dQ_n_g_r_i if first else room(5, n, g, i, d_k))
             if not first:
-                dQ_product_n_g_r_i.add_(dQ_product_tile)
+                dQ_n_g_r_i.add_(dQ_product_tile)
             # dK[n,g,j,a] = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k)
             #     by Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j])/sqrt(d_k) = Sum_r,i(Q[n,g,r,i,a]*dS[n,g,r,i,j]/sqrt(d_k))
             dK_block = torch.matmul(dS.swapaxes(-1, -2), dK_part, out=room(5, n, g, j, d_k))
@@ -378,12 +378,12 @@ def attention_grouped_lean_backward(
             #     by A = A_exp / A_sum, divided before the product
             dV_block = torch.matmul(A_exp.swapaxes(-1, -2), dO_divided, out=room(4, n, g, j, d_v))
             dV[part, n, g, j].add_(dV_block)
+        # dQ[n,g,r,i,a] = Sum_j(K[n,g,j,a]*dS[n,g,r,i,j])/sqrt(d_k)
+        dQ_n_g_r_i.div_(math.sqrt(d_k))
 
     workspace.sweep(S_block, T_q, rows, (), (R,), T_k, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
-    # dQ[n,g,r,i,a] = Sum_j(K[n,g,j,a]*dS[n,g,r,i,j])/sqrt(d_k)   (N, G, R, T_q, d_k)
-    dQ = dQ_product / math.sqrt(d_k)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -391,7 +391,7 @@ _operator = Operator(
     "attention_grouped",
     attention_grouped_forward,
     attention_grouped_backward,
-    version="vd5894f70",
+    version="vf32a4797",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),
@@ -441,7 +441,7 @@ _lean_operator = Operator(
     "attention_grouped_lean",
     attention_grouped_lean_forward,
     attention_grouped_lean_backward,
-    version="v62559aca",
+    version="v2253bb56",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),

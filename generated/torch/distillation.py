@@ -155,59 +155,49 @@ def distillation_value_and_gradient(
     device = z.device
     workspace = workspace or Workspace()
     rows = workspace.rows(N, V)
-    log_p = workspace.empty((N, V), dtype, device)
-    q = workspace.empty((N, V), dtype, device)
     KL = workspace.empty((N,), dtype, device)
+    dz = workspace.empty((N, V), dtype, device)
 
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
-        log_p_n = log_p[n]
-        q_n = q[n]
-        log_p_part = torch.div(z[n], temperature, out=log_p_n)
+        dz_n = dz[n]
+        log_p_part = torch.div(z[n], temperature, out=room(0, n, V))
         log_p_part_2_top = largest(log_p_part, -1)
-        log_p_part_2 = torch.sub(log_p_part, log_p_part_2_top[..., None], out=log_p_n)
-        log_p_exp = torch.exp(log_p_part_2, out=q_n)
+        log_p_part_2 = torch.sub(log_p_part, log_p_part_2_top[..., None], out=room(0, n, V))
+        log_p_exp = torch.exp(log_p_part_2, out=room(1, n, V))
         log_p_part_3 = torch.log(torch.clamp(log_p_exp.sum(dim=-1), min=1))
         # log_p[n,v] = log_softmax(z[n,v]/temperature, over=v)
-        torch.sub(log_p_part_2, log_p_part_3[..., None], out=log_p_n)
-        log_q_part = torch.div(t[n], temperature, out=room(0, n, V))
+        log_p = torch.sub(log_p_part_2, log_p_part_3[..., None], out=room(0, n, V))
+        log_q_part = torch.div(t[n], temperature, out=room(1, n, V))
         log_q_part_2_top = largest(log_q_part, -1)
-        log_q_part_2 = torch.sub(log_q_part, log_q_part_2_top[..., None], out=room(0, n, V))
-        log_q_exp = torch.exp(log_q_part_2, out=q_n)
+        log_q_part_2 = torch.sub(log_q_part, log_q_part_2_top[..., None], out=room(1, n, V))
+        log_q_exp = torch.exp(log_q_part_2, out=room(2, n, V))
         log_q_part_3 = torch.log(torch.clamp(log_q_exp.sum(dim=-1), min=1))
         # log_q[n,v] = log_softmax(t[n,v]/temperature, over=v)
-        log_q = torch.sub(log_q_part_2, log_q_part_3[..., None], out=room(0, n, V))
+        log_q = torch.sub(log_q_part_2, log_q_part_3[..., None], out=room(1, n, V))
         # q[n,v] = softmax(t[n,v]/temperature, over=v)
-        torch.exp(log_q, out=q_n)
+        q = torch.exp(log_q, out=room(2, n, V))
         KL_part = log_q
-        KL_part.masked_fill_(q_n == 0, 0)
-        KL_part_part = room(1, n, V)
-        KL_part_part.copy_(log_p_n)
-        KL_part_part.masked_fill_(q_n == 0, 0)
+        KL_part.masked_fill_(q == 0, 0)
+        KL_part_part = room(3, n, V)
+        KL_part_part.copy_(log_p)
+        KL_part_part.masked_fill_(q == 0, 0)
         KL_part.sub_(KL_part_part)
-        KL_part.mul_(q_n)
+        KL_part.mul_(q)
         # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
         KL[n] = KL_part.sum(dim=-1)
-
-    workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype, device)
-    # loss = temperature**2*Sum_n(KL[n])/N
-    loss = temperature**2 / N * KL.sum(dim=-1)
-    rows = workspace.rows(N, V)
-    dz = workspace.empty((N, V), dtype, device)
-
-    def dz_block(room: Room, part: int, n_2: slice) -> None:
-        """The rows n_2 of a block."""
-        dz_n_2 = dz[n_2]
         # dz[n,v_1] = -(-exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) + q[n,v_1])*dloss*temperature/N
         #     by dlog_p written in;
         #     temperature*Sum_v(q[n,v])*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) =
         #     temperature*exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature))
-        torch.exp(log_p[n_2], out=dz_n_2)
-        torch.sub(q[n_2], dz_n_2, out=dz_n_2)
-        dz_n_2.mul_(temperature / N)
-        torch.neg(dz_n_2, out=dz_n_2)
+        torch.exp(log_p, out=dz_n)
+        torch.sub(q, dz_n, out=dz_n)
+        dz_n.mul_(temperature / N)
+        torch.neg(dz_n, out=dz_n)
 
-    workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype, device)
+    # loss = temperature**2*Sum_n(KL[n])/N
+    loss = temperature**2 / N * KL.sum(dim=-1)
     return cast(loss, bound.type), restore(dz, leading, bound.type)
 
 

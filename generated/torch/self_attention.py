@@ -176,7 +176,7 @@ def self_attention_backward(
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4).contiguous()
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
-    dQ_product = workspace.empty((N, G, R, T, D), dtype, device)
+    dQ = workspace.empty((N, G, R, T, D), dtype, device)
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = torch.zeros((parts, N, G, T, D), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, G, T, D), dtype=dtype, device=device)
@@ -185,7 +185,7 @@ def self_attention_backward(
         """The rows i of a block, for one r and some n, g."""
         dO_n_g_r_i = dO[n, g, r, i]
         A_sum_n_g_r_i = A_sum[n, g, r, i]
-        dQ_product_n_g_r_i = dQ_product[n, g, r, i]
+        dQ_n_g_r_i = dQ[n, g, r, i]
         dO_divided = torch.div(dO_n_g_r_i, A_sum_n_g_r_i[..., None], out=room(0, n, g, i, D))
         dZ_part = (O[n, g, r, i] * dO_n_g_r_i).sum(dim=3) / A_sum_n_g_r_i
         dK_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(1, n, g, i, D))
@@ -204,15 +204,15 @@ def self_attention_backward(
             #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
             dK_block = torch.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(3, n, g, j, D))
             dK[part, n, g, j].add_(dK_block)
-            dQ_product_tile = torch.matmul(dZ, K[n, g, j], out=dQ_product_n_g_r_i if first else room(3, n, g, i, D))
+            dQ_product_tile = torch.matmul(dZ, K[n, g, j], out=dQ_n_g_r_i if first else room(3, n, g, i, D))
             if not first:
-                dQ_product_n_g_r_i.add_(dQ_product_tile)
+                dQ_n_g_r_i.add_(dQ_product_tile)
+        # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)
+        dQ_n_g_r_i.div_(math.sqrt(D))
 
     workspace.sweep(dZ_block, T, rows, (), (R,), T, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
-    # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)   (N, G, R, T, D)
-    dQ = dQ_product / math.sqrt(D)
     # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
     #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])   (N, T, C)
     dx = dK.permute(0, 2, 1, 3).reshape(N * T, G * D) @ W_K.reshape(G * D, C)
@@ -396,7 +396,7 @@ def self_attention_lean_backward(
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4).contiguous()
     rows = workspace.rows(T, T, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype, device)
-    dQ_product = workspace.empty((N, G, R, T, D), dtype, device)
+    dQ = workspace.empty((N, G, R, T, D), dtype, device)
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = torch.zeros((parts, N, G, T, D), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, G, T, D), dtype=dtype, device=device)
@@ -406,6 +406,7 @@ def self_attention_lean_backward(
         Q_n_g_r_i = Q[n, g, r, i]
         O_n_g_r_i = O[n, g, r, i]
         dO_n_g_r_i = dO[n, g, r, i]
+        dQ_n_g_r_i = dQ[n, g, r, i]
         j = slice(0, min(T, i.stop))
         Z_part = torch.div(Q_n_g_r_i, math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -446,13 +447,16 @@ def self_attention_lean_backward(
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
         dK_block = torch.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(1, n, g, j, D))
         dK[part, n, g, j].add_(dK_block)
-        torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
+        dQ_product = torch.matmul(dZ, K[n, g, j], out=dQ_n_g_r_i)
+        # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)
+        torch.div(dQ_product, math.sqrt(D), out=dQ_n_g_r_i)
 
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g. No row maximum is needed."""
         Q_n_g_r_i = Q[n, g, r, i]
         O_n_g_r_i = O[n, g, r, i]
         dO_n_g_r_i = dO[n, g, r, i]
+        dQ_n_g_r_i = dQ[n, g, r, i]
         j = slice(0, min(T, i.stop))
         Z_part = torch.div(Q_n_g_r_i, math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
@@ -484,7 +488,9 @@ def self_attention_lean_backward(
         #     by Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j])/sqrt(D) = Sum_r,i(Q[n,g,r,i,d]*dZ[n,g,r,i,j]/sqrt(D))
         dK_block = torch.matmul(dZ.swapaxes(-1, -2), dK_part, out=room(1, n, g, j, D))
         dK[part, n, g, j].add_(dK_block)
-        torch.matmul(dZ, K[n, g, j], out=dQ_product[n, g, r, i])
+        dQ_product = torch.matmul(dZ, K[n, g, j], out=dQ_n_g_r_i)
+        # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)
+        torch.div(dQ_product, math.sqrt(D), out=dQ_n_g_r_i)
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     Z_bound = float(
@@ -505,8 +511,6 @@ def self_attention_lean_backward(
     )
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
-    # dQ[n,g,r,i,d] = Sum_j(K[n,g,j,d]*dZ[n,g,r,i,j])/sqrt(D)   (N, G, R, T, D)
-    dQ = dQ_product / math.sqrt(D)
     # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
     #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])   (N, T, C)
     dx = dK.permute(0, 2, 1, 3).reshape(N * T, G * D) @ W_K.reshape(G * D, C)
@@ -534,7 +538,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="v1df5cdf1",
+    version="v85314572",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -597,7 +601,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="vf99002d3",
+    version="v8fed46d7",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

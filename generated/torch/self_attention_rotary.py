@@ -234,7 +234,7 @@ def self_attention_rotary_backward(
     dO = (dy.reshape(N * T, C) @ W_O.reshape(C, G * R * D)).reshape(N, T, G, R, D).permute(0, 2, 3, 1, 4).contiguous()
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
-    dQ_product = workspace.empty((N, G, R, T, A, 2), dtype, device)
+    dQ = workspace.empty((N, G, R, T, A, 2), dtype, device)
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = torch.zeros((parts, N, G, T, D), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, G, T, A, 2), dtype=dtype, device=device)
@@ -243,6 +243,7 @@ def self_attention_rotary_backward(
         """The rows i of a block, for one r and some n, g."""
         dO_n_g_r_i = dO[n, g, r, i]
         P_sum_n_g_r_i = P_sum[n, g, r, i]
+        dQ_n_g_r_i = dQ[n, g, r, i]
         j = slice(0, min(T, i.stop))
         dO_divided = torch.div(dO_n_g_r_i, P_sum_n_g_r_i[..., None], out=room(0, n, g, i, D))
         dZ_part = (O[n, g, r, i] * dO_n_g_r_i).sum(dim=3) / P_sum_n_g_r_i
@@ -265,17 +266,18 @@ def self_attention_rotary_backward(
                 dZ.swapaxes(-1, -2) @ dK_part.reshape((n.stop - n.start), (g.stop - g.start), (i.stop - i.start), A * 2)
             ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
         )
-        dQ_product[n, g, r, i].copy_(
+        dQ_product = dQ_n_g_r_i
+        dQ_product.copy_(
             (
                 dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
             ).reshape((n.stop - n.start), (g.stop - g.start), (i.stop - i.start), A, 2)
         )
+        # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))
+        torch.mul(dQ_product, 0.5 * math.sqrt(2) / math.sqrt(A), out=dQ_n_g_r_i)
 
     workspace.sweep(dQ_product_block, T, rows, (), (R,), A * 2, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
-    # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))   (N, G, R, T, A, 2)
-    dQ = 0.5 * math.sqrt(2) / math.sqrt(A) * dQ_product
     # dh[n,g,j,a,f] = Sum_e(turns[j,a,e,f]*dK[n,g,j,a,e])   (N, G, T, A, 2)
     dh = (
         dK.permute(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns
@@ -556,7 +558,7 @@ def self_attention_rotary_lean_backward(
     ).reshape(T, A, N, G, 2).permute(2, 3, 0, 1, 4).contiguous()
     rows = workspace.rows(T, A * 2, matrices=True)
     O = workspace.empty((N, G, R, T, D), dtype, device)
-    dQ_product = workspace.empty((N, G, R, T, A, 2), dtype, device)
+    dQ = workspace.empty((N, G, R, T, A, 2), dtype, device)
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = torch.zeros((parts, N, G, T, D), dtype=dtype, device=device)
     dK = torch.zeros((parts, N, G, T, A, 2), dtype=dtype, device=device)
@@ -566,6 +568,7 @@ def self_attention_rotary_lean_backward(
         Q_n_g_r_i_2 = Q[n, g, r, i_2]
         O_n_g_r_i_2 = O[n, g, r, i_2]
         dO_n_g_r_i_2 = dO[n, g, r, i_2]
+        dQ_n_g_r_i_2 = dQ[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
         Z_part = torch.mul(Q_n_g_r_i_2, 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -617,17 +620,21 @@ def self_attention_rotary_lean_backward(
                 )
             ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
         )
-        dQ_product[n, g, r, i_2].copy_(
+        dQ_product = dQ_n_g_r_i_2
+        dQ_product.copy_(
             (
                 dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
             ).reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A, 2)
         )
+        # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))
+        torch.mul(dQ_product, 0.5 * math.sqrt(2) / math.sqrt(A), out=dQ_n_g_r_i_2)
 
     def dQ_product_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
         Q_n_g_r_i_2 = Q[n, g, r, i_2]
         O_n_g_r_i_2 = O[n, g, r, i_2]
         dO_n_g_r_i_2 = dO[n, g, r, i_2]
+        dQ_n_g_r_i_2 = dQ[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
         Z_part = torch.mul(Q_n_g_r_i_2, 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
@@ -670,11 +677,14 @@ def self_attention_rotary_lean_backward(
                 )
             ).reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A, 2)
         )
-        dQ_product[n, g, r, i_2].copy_(
+        dQ_product = dQ_n_g_r_i_2
+        dQ_product.copy_(
             (
                 dZ @ K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2)
             ).reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A, 2)
         )
+        # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))
+        torch.mul(dQ_product, 0.5 * math.sqrt(2) / math.sqrt(A), out=dQ_n_g_r_i_2)
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     dQ_product_bound = 0.5 * math.sqrt(2) / math.sqrt(A) * float(
@@ -695,8 +705,6 @@ def self_attention_rotary_lean_backward(
     )
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
-    # dQ[n,g,r,i,a,e] = sqrt(2)*Sum_j(K[n,g,j,a,e]*dZ[n,g,r,i,j])/(2*sqrt(A))   (N, G, R, T, A, 2)
-    dQ = 0.5 * math.sqrt(2) / math.sqrt(A) * dQ_product
     # dh[n,g,j,a,f] = Sum_e(turns[j,a,e,f]*dK[n,g,j,a,e])   (N, G, T, A, 2)
     dh = (
         dK.permute(2, 3, 0, 1, 4).reshape(T, A, N * G, 2) @ turns
@@ -732,7 +740,7 @@ _operator = Operator(
     "self_attention_rotary",
     self_attention_rotary_forward,
     self_attention_rotary_backward,
-    version="ved898dbe",
+    version="v00d96967",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),
@@ -806,7 +814,7 @@ _lean_operator = Operator(
     "self_attention_rotary_lean",
     self_attention_rotary_lean_forward,
     self_attention_rotary_lean_backward,
-    version="ve439f20f",
+    version="vbec40d55",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),

@@ -226,8 +226,7 @@ def transformer_block_forward(
     r_2 = workspace.empty((N, T), dtype, device)
     xhat_2 = workspace.empty((N, T, C), dtype, device)
     z_2 = workspace.empty((N, T, C), dtype, device)
-    q = workspace.empty((N, T, F), dtype, device)
-    Phi = workspace.empty((N, T, F), dtype, device)
+    dq_factor = workspace.empty((N, T, F), dtype, device)
     g = workspace.empty((N, T, F), dtype, device)
     y = workspace.empty((N, T, C), dtype, device)
 
@@ -237,9 +236,8 @@ def transformer_block_forward(
         xhat_2_n_3_i_3 = xhat_2[n_3, i_3]
         r_2_n_3_i_3 = r_2[n_3, i_3]
         z_2_n_3_i_3 = z_2[n_3, i_3]
-        q_n_3_i_3 = q[n_3, i_3]
-        Phi_n_3_i_3 = Phi[n_3, i_3]
         g_n_3_i_3 = g[n_3, i_3]
+        dq_factor_n_3_i_3 = dq_factor[n_3, i_3]
         u_product = y_n_3_i_3
         u_product.copy_(
             (
@@ -263,20 +261,25 @@ def transformer_block_forward(
         torch.mul(r_2_n_3_i_3[..., None], xc_2, out=xhat_2_n_3_i_3)
         # z_2[n,i,c] = gamma_2[c]*xhat_2[n,i,c] + beta_2[c]
         torch.addcmul(beta_2, gamma_2, xhat_2_n_3_i_3, out=z_2_n_3_i_3)
-        q_product = q_n_3_i_3
+        q_product = g_n_3_i_3
         q_product.copy_(
             (
                 z_2_n_3_i_3.reshape((n_3.stop - n_3.start) * (i_3.stop - i_3.start), C) @ W_1.T
             ).reshape((n_3.stop - n_3.start), (i_3.stop - i_3.start), F)
         )
         # q[n,i,f] = b_1[f] + Sum_c(W_1[f,c]*z_2[n,i,c])
-        torch.add(q_product, b_1, out=q_n_3_i_3)
+        q = torch.add(q_product, b_1, out=g_n_3_i_3)
         # Phi[n,i,f] = 1/2 + erf(sqrt(2)*q[n,i,f]/2)/2
-        torch.mul(q_n_3_i_3, -math.sqrt(0.5), out=Phi_n_3_i_3)
-        torch.erfc(Phi_n_3_i_3, out=Phi_n_3_i_3)
-        Phi_n_3_i_3.mul_(0.5)
+        Phi = torch.mul(q, -math.sqrt(0.5), out=room(0, n_3, i_3, F))
+        torch.erfc(Phi, out=Phi)
+        Phi.mul_(0.5)
+        dq_factor_exp = torch.square(q, out=dq_factor_n_3_i_3)
+        dq_factor_exp.mul_(-0.5)
+        torch.exp(dq_factor_exp, out=dq_factor_exp)
+        # dq_factor[n,i,f] = dq[n,i,f]/dg[n,i,f]
+        torch.addcmul(Phi, dq_factor_exp, q, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=dq_factor_n_3_i_3)
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
-        torch.mul(q_n_3_i_3, Phi_n_3_i_3, out=g_n_3_i_3)
+        torch.mul(q, Phi, out=g_n_3_i_3)
         y_product = room(0, n_3, i_3, C)
         y_product.copy_(
             (
@@ -288,20 +291,6 @@ def transformer_block_forward(
         y_n_3_i_3.add_(b_2)
 
     workspace.sweep(u_product_block, T, rows_2, (), (), H * D, dtype, device, lots=(N,), matrices=True)
-    rows_2 = workspace.rows(N, T * F)
-    dq_factor = workspace.empty((N, T, F), dtype, device)
-
-    def dq_factor_exp_block(room: Room, part: int, n_4: slice) -> None:
-        """The rows n_4 of a block."""
-        q_n_4 = q[n_4]
-        dq_factor_n_4 = dq_factor[n_4]
-        dq_factor_exp = torch.square(q_n_4, out=dq_factor_n_4)
-        dq_factor_exp.mul_(-0.5)
-        torch.exp(dq_factor_exp, out=dq_factor_exp)
-        # dq_factor[n,i,f] = dq[n,i,f]/dg[n,i,f]
-        torch.addcmul(Phi[n_4], dq_factor_exp, q_n_4, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=dq_factor_n_4)
-
-    workspace.sweep(dq_factor_exp_block, N, rows_2, (), (), T * F, dtype, device)
     saved = (
         leading,
         types,
@@ -1193,7 +1182,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="v8f63c905",
+    version="vc11c6c2d",
     arrays=(
         "x: N... T C",
         "gamma_1: C",

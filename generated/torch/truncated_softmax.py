@@ -48,56 +48,57 @@ def truncated_softmax_forward(
     workspace = workspace or Workspace()
     p_part = z / temperature
     rows = workspace.rows(N, V * V)
-    likelier = workspace.empty((N, V), dtype, device)
-    weight = workspace.empty((N, V), dtype, device)
+    q_masked = workspace.empty((N, V), dtype, device)
 
     def p_exp_block(room: Room, part: int, n: slice) -> None:
         """The rows n of a block."""
         p_part_n = p_part[n]
-        weight_n = weight[n]
+        q_masked_n = q_masked[n]
         p_exp_top = largest(p_part_n, -1)
-        p_exp = torch.sub(p_part_n, p_exp_top[..., None], out=weight_n)
+        p_exp = torch.sub(p_part_n, p_exp_top[..., None], out=q_masked_n)
         torch.exp(p_exp, out=p_exp)
         p_sum = p_exp.sum(dim=-1)
         # p[n,v] = softmax(z[n,v]/temperature, over=v)
-        p = torch.div(p_exp, p_sum[..., None], out=weight_n)
+        p = torch.div(p_exp, p_sum[..., None], out=q_masked_n)
         likelier_masked = room(0, n, V, V)
         likelier_masked.fill_(1)
         likelier_masked.masked_fill_(p[..., None] <= p[:, None], 0)
         # likelier[n,v] = Sum_u([p[n,u] > p[n,v]])
-        likelier[n].copy_(likelier_masked.sum(dim=1))
+        likelier = room(1, n, V)
+        likelier.copy_(likelier_masked.sum(dim=1))
         weight_masked = room(0, n, V, V)
         weight_masked.copy_(p[..., None])
         weight_masked.masked_fill_(p[..., None] <= p[:, None], 0)
         # weight[n,v] = Sum_u(p[n,u]*[p[n,u] > p[n,v]])
-        weight_n.copy_(weight_masked.sum(dim=1))
+        weight = room(2, n, V)
+        weight.copy_(weight_masked.sum(dim=1))
+        q_masked_n.copy_(p_part_n)
+        q_masked_n.masked_fill_(likelier >= most, -math.inf)
+        q_masked_n.masked_fill_(weight >= mass, -math.inf)
 
     workspace.sweep(p_exp_block, N, rows, (), (), V * V, dtype, device)
     rows = workspace.rows(N, V)
     q = workspace.empty((N, V), dtype, device)
 
-    def q_masked_block(room: Room, part: int, n_2: slice) -> None:
+    def q_exp_block(room: Room, part: int, n_2: slice) -> None:
         """The rows n_2 of a block."""
+        q_masked_n_2 = q_masked[n_2]
         q_n_2 = q[n_2]
-        q_masked = q_n_2
-        q_masked.copy_(p_part[n_2])
-        q_masked.masked_fill_(likelier[n_2] >= most, -math.inf)
-        q_masked.masked_fill_(weight[n_2] >= mass, -math.inf)
-        q_exp_top = torch.clamp(largest(q_masked, -1), min=torch.finfo(dtype).min)
+        q_exp_top = torch.clamp(largest(q_masked_n_2, -1), min=torch.finfo(dtype).min)
         q_exp = q_n_2
-        exp_difference(q_masked, q_exp_top[..., None], out=q_exp)
+        exp_difference(q_masked_n_2, q_exp_top[..., None], out=q_exp)
         q_sum = torch.clamp(wide_sum(q_exp, -1), min=1)
         # q[n,v] = softmax(z[n,v]/temperature, over=v, where=(likelier[n,v] < most) & (weight[n,v] < mass))
         torch.div(q_exp, q_sum[..., None], out=q_n_2)
 
-    workspace.sweep(q_masked_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(q_exp_block, N, rows, (), (), V, dtype, device)
     return restore(q, leading, bound.type)
 
 
 _operator = Operator(
     "truncated_softmax",
     truncated_softmax_forward,
-    version="vdd67b9a7",
+    version="v0977d066",
     arrays=("z: N... V",),
     outputs=("q: N... V",),
     options=("float temperature", "float most", "float mass"),
