@@ -14,10 +14,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from gradproof.cli import training_setup
 from gradproof.cli.main import main
 from gradproof.cli.training_setup import table_of
 from gradproof.training import TrainingConfig
@@ -165,6 +167,54 @@ def test_resume_in_every_way() -> None:
     assert "7 steps" in again.stdout
 
 
+def test_resume_takes_the_file_as_sample_does() -> None:
+    trained("--steps", "2", "-o", "mine")
+    assert said("train", "--resume", f"mine/{CHECKPOINT}", "--steps", "4").exit_code == 0
+    assert load(Path("mine")).step == 4
+
+
+def test_a_folder_in_which_another_process_has_trained_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the reading of the checkpoint and the lock another process has gone on with the run, and ended."""
+    trained("--steps", "2", "-o", "mine")
+    genuine = training_setup.chosen_source
+
+    def meanwhile(*arguments: Any) -> Any:
+        monkeypatch.setattr("gradproof.cli.train.chosen_source", genuine)
+        assert said("train", "--resume", "mine", "--steps", "4").exit_code == 0
+        return genuine(*arguments)
+
+    monkeypatch.setattr("gradproof.cli.train.chosen_source", meanwhile)
+    outcome = said("train", "--resume", "mine", "--steps", "3")
+    assert (outcome.exit_code, "mine: another process has just trained" in outcome.stderr) == (2, True), outcome.output
+    assert load(Path("mine")).step == 4
+
+
+def test_runs_in_the_folder_that_is_trained_on_do_not_change_its_text() -> None:
+    Path("texts").mkdir()
+    Path("text.txt").rename("texts/text.txt")
+    small = (*NANO[:-1], "texts")
+    for place in ("texts", "texts/run"):
+        assert said("train", *small, "--steps", "2", "-o", place).exit_code == 0
+        outcome = said("train", "--resume", place, "--steps", "4")
+        assert outcome.exit_code == 0, outcome.output
+
+
+def test_too_large_a_model_is_bad_input() -> None:
+    outcome = said("train", *NANO, "--no-save", "--width", "100000000")
+    assert outcome.exit_code == 2
+    assert re.fullmatch(r"gradproof: not enough memory: .*; choose smaller sizes\n", outcome.stderr)
+
+
+def test_output_that_cannot_be_written_is_told_in_one_line() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs a device that is always full")
+    words = [sys.executable, "-m", "gradproof", "train", *NANO, "--steps", "2", "--no-save", "--json"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "gradproof: the output cannot be written: No space left on device"
+
+
 def test_resume_begins_a_run_where_there_is_none_yet() -> None:
     trained("--resume", "--steps", "3")
     assert checkpoint_in(Path("runs/001"))
@@ -237,6 +287,17 @@ def test_assigned_values_are_toml_or_words() -> None:
     assert table_of('model.norm = "rms"') == {"model": {"norm": "rms"}}
     assert table_of("model.tied=true") == {"model": {"tied": True}}
     assert table_of("run.time_limit_s=inf") == {"run": {"time_limit_s": float("inf")}}
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_last_step_that_diverges_is_no_result(more: tuple[str, ...]) -> None:
+    large = ("--steps", "1", "--learning-rate", "1e30")
+    outcome = said("train", *NANO, *large, "-o", "mine", *more)
+    assert (outcome.exit_code, outcome.stdout) == (1, "")
+    assert "after step 1 of 1: expected a finite held-out loss" in outcome.stderr
+    outcome = said("sample", "mine")
+    assert outcome.exit_code == 1
+    assert outcome.stderr.startswith("gradproof: after token 1: expected finite logits to draw the next from")
 
 
 def test_divergence_has_an_exit_code_of_its_own() -> None:
