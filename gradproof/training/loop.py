@@ -81,7 +81,8 @@ def train(
         source: What to learn from.
         tell: Called with every event.
         clock: Seconds from any fixed moment.
-        folder: Where metrics and checkpoints go; without one nothing is written, and nothing but steps is told.
+        folder: Where metrics and checkpoints go, made if need be; without one nothing is written, and nothing but steps
+            is told.
         resume: The state to go on from.
         stop: Called after every step; a signal number ends the run, saved.
         group: The processes that train together; by default those that torchrun has started, or this one alone.
@@ -104,6 +105,7 @@ def train(
         group = stack.enter_context(process_group(config)) if group is None else group
         run = _Run(config, source, corpus, group, tell, resume)
         if folder is not None and group.is_first:
+            folder.mkdir(parents=True, exist_ok=True)
             run.keep_in(folder, stack.enter_context(MetricsFile(folder, run.progress.step)), resume)
         run.take_steps(clock, stop)
         return run.result()

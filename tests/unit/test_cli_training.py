@@ -16,17 +16,21 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from derive.library import load as load_programs
 from gradproof.cli import training_setup
 from gradproof.cli.main import main
 from gradproof.cli.training_setup import table_of
-from gradproof.training import TrainingConfig
+from gradproof.training import Interrupted, TrainingConfig, train
 from gradproof.training import plot as plotting
 from gradproof.training.checkpoint import checkpoint_in, load
+from gradproof.training.data import corpus_from
 from gradproof.training.folder import CHECKPOINT
 from gradproof.training.metrics import read_metrics
+from gradproof.training.model import create_model
 
 TEXT = "the quick brown fox jumps over the lazy dog\n" * 20
 NANO = ("--layers", "1", "--heads", "1", "--width", "8", "--context", "6", "--batch", "2", "--data", "text.txt")
@@ -323,6 +327,10 @@ def test_losses_are_drawn_with_the_entropies_as_lines() -> None:
     drawn = Path("here/loss.svg").read_text()
     for label in ("training loss", "held-out loss", "held-out bigram entropy", "xz, after the training text", "step"):
         assert label in drawn
+    Path("folder.svg").mkdir()
+    outcome = said("train", *NANO, "--steps", "2", "-o", "there", "--plot", "folder.svg")
+    assert (outcome.exit_code, Path("there").exists()) == (2, False)
+    assert "folder.svg: expected the name of a file to draw into, found a folder" in outcome.stderr
     trained("--steps", "2", "--plot", "loss.png")
     assert Path("loss.png").read_bytes().startswith(b"\x89PNG")
 
@@ -463,6 +471,29 @@ def test_document_lists_every_setting_with_its_table_and_default() -> None:
         for table, settings in values.items()
         for name, value in settings.items()
     ]
+
+
+def test_document_states_the_constants_of_the_kernels() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    stated = re.findall(r"layer norm: .* ([\de-]+)\) gamma \+ beta; RMS norm: .* ([\de-]+)\) gamma\.", text)
+    stated += re.findall(r"clip / \(norm \+ ([\de-]+)\)", text) + re.findall(r"angle t (\d+)\^", text)
+    names = ["layer_norm", "rms_norm", "gradient_clipping", "self_attention_rotary"]
+    requests = {program.name: program.request for program in load_programs(names)}
+    defaults = [value for name in names for value in getattr(requests[name], "defaults", {}).values()]
+    assert [*map(float, (*stated[0], *stated[1:]))] == [*map(float, defaults)]
+
+
+def test_document_says_where_a_run_begins() -> None:
+    """The weights of a run that has taken no step are those that docs/training.md gives for a comparison."""
+    config = TrainingConfig(layers=1, width=8, context=6, batch=2, seed=3)
+    with pytest.raises(Interrupted):
+        train(config, TEXT, folder=Path("run"), stop=lambda: signal.SIGTERM)
+    vocabulary = corpus_from(TEXT, config.context).vocabulary.size
+    first = create_model(config, vocabulary, np.random.SeedSequence(config.seed, spawn_key=(0,))).state()
+    saved = load(Path("run")).weights
+    assert {name: values.tobytes() for name, values in saved.items()} == {
+        name: values.tobytes() for name, values in first.items()
+    }
 
 
 def test_document_names_options_that_exist() -> None:
