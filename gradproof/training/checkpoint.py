@@ -203,7 +203,9 @@ def _document(path: Path) -> dict[str, Any]:
     """The JSON, with its version, its own checksum and what stands in it checked; not the settings, not the tensors."""
     try:
         document = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror}; check the path") from error
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(
             f"{path}: expected the JSON of a checkpoint, found a file that is not: {error}"
         ) from error

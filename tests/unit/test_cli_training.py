@@ -92,6 +92,13 @@ def test_report_sets_the_loss_beside_what_it_is_measured_against() -> None:
     assert [line.split(",")[0] for line in outcome.stderr.splitlines()[:2]] == ["train: 2 of 20", "train: 4 of 20"]
 
 
+def test_a_run_that_the_time_limit_ends_says_how_to_go_on() -> None:
+    short = ("--set", "run.time_limit_s=0.01", "--set", "run.steps=100000")
+    assert "(stopped early at the time limit; --resume goes on)" in trained(*short, "-o", "mine").stdout
+    kept_nothing = "(stopped early at the time limit; raise run.time_limit_s, or name --steps)"
+    assert kept_nothing in trained(*short, "--no-save").stdout
+
+
 def test_on_a_process_the_report_takes_the_loss_apart() -> None:
     words = [word for word in NANO if word not in ("--data", "text.txt")]
     outcome = said("train", *words, "--steps", "5", "--process", "markov:order=1,symbols=3,length=2000")

@@ -161,6 +161,11 @@ def test_json_that_is_none(content: bytes, tmp_path: Path) -> None:
     refused(tmp_path / CHECKPOINT, "expected the JSON of a checkpoint")
 
 
+def test_json_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / CHECKPOINT).mkdir()
+    refused(tmp_path, "cannot be read: Is a directory", named=tmp_path / CHECKPOINT)
+
+
 def test_tensors_that_are_missing(tmp_path: Path) -> None:
     save(tmp_path, STATE)
     (tmp_path / "step-00000007.safetensors").unlink()
