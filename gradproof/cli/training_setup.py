@@ -160,7 +160,7 @@ def table_of(assignment: str) -> dict[str, dict[str, Any]]:
         raise click.UsageError(f"--set {assignment}: expected TABLE.NAME=VALUE, such as model.norm=rms")
     try:
         value = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         value = {"value": text.strip()}
     if set(value) != {"value"}:
         raise click.UsageError(f"--set {assignment}: expected one value")
