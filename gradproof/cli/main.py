@@ -7,6 +7,7 @@ that of an internal alarm, so that a crash can never be read as a verdict.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -27,6 +28,8 @@ INTERNAL = 70  # EX_SOFTWARE; also the exit code of derive.errors.AlarmError
 BAD_INPUT = 2
 INTERRUPTED = 128 + 2  # what a shell reports for SIGINT
 BROKEN_PIPE = 128 + 13  # and for SIGPIPE
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a write to stdout, which has no name; files are named where they are written."""
 
 symbolic_cache.enlarge()  # no command has imported SymPy yet
 
@@ -48,8 +51,7 @@ class Commands(click.Group):
             click.echo("\ngradproof: interrupted", err=True)
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:
-            # The reader has seen enough. Python flushes stdout once more when it ends, which must not fail again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _leave_stdout()  # the reader has seen enough
             ctx.exit(BROKEN_PIPE)
         except Exception as error:
             ctx.exit(report(error))
@@ -64,9 +66,22 @@ def report(error: Exception) -> int:
     if isinstance(error, OSError) and error.filename is not None:
         click.echo(f"gradproof: {error.filename}: {error.strerror}", err=True)
         return BAD_INPUT
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        click.echo(f"gradproof: the output cannot be written: {error.strerror}", err=True)
+        _leave_stdout()
+        return BAD_INPUT
+    if isinstance(error, MemoryError):
+        said = f": {error}" if str(error) else ""
+        click.echo(f"gradproof: not enough memory{said}; choose smaller sizes", err=True)
+        return BAD_INPUT
     traceback.print_exception(error)
     click.echo("gradproof: internal error, see the traceback above; please report it with the command", err=True)
     return INTERNAL
+
+
+def _leave_stdout() -> None:
+    """Python flushes stdout once more when it ends, which must not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group(

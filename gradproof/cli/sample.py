@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ ROUNDING = 1e-4
     epilog="""\b
 Exit codes:
   0    written
-  1    --check: the log-probability of the text is not the sum of its conditionals
+  1    --check: the log-probability of the text is not the sum of its conditionals; or the model's logits are not finite
   2    bad input: no checkpoint, a damaged one, a prompt with characters that the model has never seen
   130  interrupted""",
 )
@@ -82,13 +83,14 @@ def sample(
             yield each.token
 
     pieces = vocabulary.decode_each(drawn())
-    if as_json:
-        text = "".join(pieces)
-    else:
-        write(prompt)
-        for piece in pieces:
-            write(piece)
-        click.echo()
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # what overflows has an error of its own
+        if as_json:
+            text = "".join(pieces)
+        else:
+            write(prompt)
+            for piece in pieces:
+                write(piece)
+            click.echo()
     total = log_probability([each.conditional for each in found])
     if as_json:
         render.show_json({"prompt": prompt, "text": text, "tokens": length, "log_probability": total}, indent=None)

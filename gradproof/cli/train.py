@@ -15,7 +15,7 @@ import click
 from gradproof.cli import render
 from gradproof.cli.meter import Meter, meter
 from gradproof.cli.training_report import conclude
-from gradproof.cli.training_setup import chosen_config, chosen_source, placed, prepared
+from gradproof.cli.training_setup import check_untouched, chosen_config, chosen_source, placed, prepared
 
 if TYPE_CHECKING:
     from gradproof.training import Source, TrainingConfig, TrainingResult
@@ -146,6 +146,8 @@ def train(
         # One process shows and writes what happens; the others compute.
         kept = nullcontext() if folder is None else locked(folder)
         with kept:
+            if folder is not None:
+                check_untouched(place, folder)
             with meter(["train"], lines=group.is_first) as progress:
                 result = follow(config, source, progress, stop=stop, group=group, resume=place.state, folder=folder)
             if group.is_first:

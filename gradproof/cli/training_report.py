@@ -39,7 +39,7 @@ def conclude(
     if folder is not None:
         notes += leave(result, folder, plot)
     if not as_json:
-        show(result, notes)
+        show(result, notes, kept=folder is not None)
     if profiled:
         show_profile(config, source)
     if as_json:
@@ -93,8 +93,11 @@ def yardsticks(result: TrainingResult) -> list[tuple[str, float | None]]:
     return [*sorted(known, key=lambda each: each[1])]
 
 
-def show(result: TrainingResult, notes: list[str]) -> None:
-    """Print the losses beside what they are measured against, the pace, and the sampled text."""
+def show(result: TrainingResult, notes: list[str], *, kept: bool) -> None:
+    """Print the losses beside what they are measured against, the pace, and the sampled text.
+
+    A run that was not `kept` cannot go on.
+    """
     rows: list[tuple[str, float | None]] = [
         ("loss before training", result.first_loss),
         ("training loss", result.train_loss),
@@ -108,7 +111,8 @@ def show(result: TrainingResult, notes: list[str]) -> None:
         ]
     rows += yardsticks(result)
     render.show_table(COLUMNS, [[label, f"{value:.4f}"] for label, value in rows if value is not None])
-    early = " (stopped early at the time limit; --resume goes on)" if result.stopped_early else ""
+    way_on = "--resume goes on" if kept else "raise run.time_limit_s, or name --steps"
+    early = f" (stopped early at the time limit; {way_on})" if result.stopped_early else ""
     render.show_line(f"{result.steps} steps{early}, {result.tokens_per_s:,.0f} tokens per second")
     for note in notes:
         render.show_line(f"note: {note}", "yellow")

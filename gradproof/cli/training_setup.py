@@ -59,20 +59,35 @@ def placed(output: Path | None, resume: str | None, no_save: bool) -> Place:
     """
     from gradproof.training import CheckpointError
     from gradproof.training.checkpoint import checkpoint_in, load
-    from gradproof.training.folder import newest_run
+    from gradproof.training.folder import CHECKPOINT, newest_run
 
     if no_save and (output is not None or resume is not None):
         raise click.UsageError("--no-save keeps nothing; leave out --output and --resume, or --no-save")
     if resume:
-        if output is not None and output != Path(resume):
+        named = Path(resume)
+        named = named.parent if named.name == CHECKPOINT else named
+        if output is not None and output != named:
             raise click.UsageError(f"--resume {resume} and --output {output} name two folders; leave one of them out")
-        return Place(Path(resume), state=load(Path(resume)))
+        return Place(named, state=load(named))
     folder = newest_run(RUNS) if resume is not None and output is None else output
     if folder is not None and checkpoint_in(folder):
         if resume is None:
             raise CheckpointError(f"{folder}: holds a run already; go on with it by --resume, or choose another folder")
         return Place(folder, state=load(folder))
     return Place(folder, numbered=folder is None and not no_save)
+
+
+def check_untouched(place: Place, folder: Path) -> None:
+    """See to it, once the folder is locked, that no other process has trained in it since it was looked at.
+
+    Raises:
+        CheckpointError: One has.
+    """
+    from gradproof.training import CheckpointError
+    from gradproof.training.checkpoint import saved_step
+
+    if saved_step(folder) != (None if place.state is None else place.state.step):
+        raise CheckpointError(f"{folder}: another process has just trained in this folder; start the command again")
 
 
 def prepared(place: Place, source: Source, config: TrainingConfig) -> Path | None:
@@ -145,7 +160,7 @@ def table_of(assignment: str) -> dict[str, dict[str, Any]]:
         raise click.UsageError(f"--set {assignment}: expected TABLE.NAME=VALUE, such as model.norm=rms")
     try:
         value = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         value = {"value": text.strip()}
     if set(value) != {"value"}:
         raise click.UsageError(f"--set {assignment}: expected one value")

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,13 +23,12 @@ from safetensors.numpy import save as save_tensors
 from gradproof.training.config import TrainingConfig
 from gradproof.training.data import Vocabulary
 from gradproof.training.errors import CheckpointError, ConfigurationError
-from gradproof.training.folder import CHECKPOINT, UNFINISHED, write_whole
+from gradproof.training.folder import CHECKPOINT, TENSORS, UNFINISHED, write_whole
 
-__all__ = ["Checkpoint", "checkpoint_in", "load", "save", "tidy"]
+__all__ = ["Checkpoint", "checkpoint_in", "load", "save", "saved_step", "tidy"]
 
 _FORMAT = 1
 _WEIGHTS, _OPTIMISER = "weights.", "optimiser."
-_SUFFIX = ".safetensors"
 
 Kind = TypeVar("Kind")
 
@@ -49,6 +48,7 @@ class Checkpoint:
         trained_s: Seconds of training so far.
         weights: Name to values.
         optimiser: Name to the optimiser's values.
+        path: The file that it was read from, if it was.
     """
 
     step: int
@@ -61,11 +61,27 @@ class Checkpoint:
     trained_s: float
     weights: Mapping[str, NDArray[Any]]
     optimiser: Mapping[str, NDArray[Any]]
+    path: Path | None = field(default=None, compare=False)
+
+    @property
+    def name(self) -> str:
+        """What a message calls it."""
+        return "the checkpoint" if self.path is None else str(self.path)
 
 
 def checkpoint_in(folder: Path) -> bool:
     """Whether the folder holds a checkpoint."""
     return (folder / CHECKPOINT).exists()
+
+
+def saved_step(folder: Path) -> int | None:
+    """The step of the folder's checkpoint, if there is one; its tensors are not looked at.
+
+    Raises:
+        CheckpointError: It is damaged, or another version of the format.
+    """
+    path = folder / CHECKPOINT
+    return int(_document(path)["step"]) if checkpoint_in(folder) else None
 
 
 def save(folder: Path, state: Checkpoint) -> None:
@@ -95,7 +111,7 @@ def save(folder: Path, state: Checkpoint) -> None:
 
 def tidy(folder: Path, step: int) -> None:
     """Remove what the checkpoint of `step` has replaced, and parts of files that a kill left."""
-    for file in sorted([*folder.glob(f"step-*{_SUFFIX}"), *folder.glob(f"*{UNFINISHED}")]):
+    for file in sorted([*folder.glob(f"step-*{TENSORS}"), *folder.glob(f"*{UNFINISHED}")]):
         if file.name != _tensor_file(step):
             file.unlink(missing_ok=True)
 
@@ -124,31 +140,72 @@ def load(path: Path) -> Checkpoint:
         config = TrainingConfig.from_dict(_replaced(_field(path, document, "config", dict), "inf", math.inf))
     except ConfigurationError as error:
         raise CheckpointError(f"{path}: its settings cannot be used: {error}") from error
-    first_loss = document.get("first_loss")
-    unit = _field(path, document, "unit", str)
     return Checkpoint(
-        step=_field(path, document, "step", int),
+        step=document["step"],
         config=config,
-        vocabulary=Vocabulary(_field(path, document, "alphabet", str), "bytes" if unit == "bytes" else "characters"),
-        origin=_field(path, document, "origin", dict),
-        fingerprint=_field(path, document, "fingerprint", str),
-        first_loss=None if first_loss is None else float(first_loss),
-        losses=tuple(_field(path, document, "losses", list)),
-        trained_s=_field(path, document, "trained_s", float),
+        vocabulary=Vocabulary(document["alphabet"], document["unit"]),
+        origin=document["origin"],
+        fingerprint=document["fingerprint"],
+        first_loss=document["first_loss"],
+        losses=tuple(document["losses"]),
+        trained_s=document["trained_s"],
         weights=_named(tensors, _WEIGHTS),
         optimiser=_named(tensors, _OPTIMISER),
+        path=path,
     )
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+_Holds = Callable[[Mapping[str, Any], Any], bool]
+_FIELDS: tuple[tuple[str, _Holds, str], ...] = (
+    ("step", lambda _, value: type(value) is int and value >= 0, "a whole number, at least 0"),
+    ("unit", lambda _, value: value in ("characters", "bytes"), "'characters' or 'bytes'"),
+    (
+        "alphabet",
+        lambda _, value: isinstance(value, str) and value != "" and list(value) == sorted(set(value)),
+        "different characters in code-point order",
+    ),
+    (
+        "origin",
+        lambda _, value: isinstance(value, dict) and all(map(_is_text, value.values())),
+        "a table of texts that says how to read the text again",
+    ),
+    ("fingerprint", lambda _, value: isinstance(value, str), "a text"),
+    (
+        "first_loss",
+        lambda document, value: _is_number(value) if document["step"] else value is None,
+        "a number, or null before the first step",
+    ),
+    (
+        "losses",
+        lambda document, value: (
+            isinstance(value, list) and all(map(_is_number, value)) and bool(value) == bool(document["step"])
+        ),
+        "the last losses, none before the first step",
+    ),
+    ("trained_s", lambda _, value: _is_number(value) and value >= 0, "seconds, at least 0"),
+)
+"""What each entry must be, by itself or beside the others, and the same in words; the step is looked at first."""
+
+
 def _tensor_file(step: int) -> str:
-    return f"step-{step:08}{_SUFFIX}"
+    return f"step-{step:08}{TENSORS}"
 
 
 def _document(path: Path) -> dict[str, Any]:
-    """The JSON, with its own checksum and its version checked."""
+    """The JSON, with its version, its own checksum and what stands in it checked; not the settings, not the tensors."""
     try:
         document = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror}; check the path") from error
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(
             f"{path}: expected the JSON of a checkpoint, found a file that is not: {error}"
         ) from error
@@ -161,15 +218,18 @@ def _document(path: Path) -> dict[str, Any]:
     found = document.pop("sha256", None)
     if found != _digest(_canonical(document)):
         raise CheckpointError(f"{path}: is damaged or was changed by hand: its checksum does not fit its content")
+    for name, holds, expected in _FIELDS:
+        if not holds(document, document.get(name)):
+            raise CheckpointError(f"{path}: expected {name} to be {expected}, found {document.get(name)!r:.80}")
     return document
 
 
 def _tensors(path: Path, document: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     """The tensors that the JSON names, if their file is what it says."""
     entry = _field(path, document, "tensors", dict)
-    name = _field(path, entry, "file", str)
-    if Path(name).name != name:
-        raise CheckpointError(f"{path}: expected a tensor file beside it, found the path {name!r}")
+    name, expected = _field(path, entry, "file", str), _tensor_file(document["step"])
+    if name != expected:
+        raise CheckpointError(f"{path}: expected the tensor file {expected} beside it, found the path {name!r:.80}")
     file = path.with_name(name)
     try:
         content = file.read_bytes()

@@ -248,11 +248,11 @@ def read_config(path: Path) -> TrainingConfig:
         ConfigurationError: The file cannot be read, is no TOML, or has settings no run can have. The message names it.
     """
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         found = f"{path}: expected a readable TOML file, found: {error.strerror}"
         raise ConfigurationError(f"{found}; check the path") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{path}: expected a TOML file, found: {error}; correct it") from error
     try:
         return TrainingConfig.from_dict(tables)

@@ -127,7 +127,7 @@ def corpus_from(source: Source | str, context: int) -> Corpus:
     if held_out_length <= context:
         needed = (context + 1) * _HELD_OUT_SHARE
         raise DataError(
-            f"the text has {len(text)} {source.unit}; a context of {context} needs at least {needed}, so that the "
+            f"{source.name} has {len(text)} {source.unit}; a context of {context} needs at least {needed}, so that the "
             "held-out tenth fills one window; give a longer text or a smaller context"
         )
     # Fixed-width code points make numbering a search; `surrogatepass` keeps the function total on Python strings.

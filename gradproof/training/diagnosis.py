@@ -2,7 +2,7 @@
 
 Beside the loop, for when a run diverges. The step is carried out once more, with the same rows and draws, and every
 array that a kernel takes or gives is looked at on the way: first the weights, then the forward pass, then the backward
-pass.
+pass, last the length of the gradient. Of an evaluation there is only the forward pass.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from gradproof.training.chain import Step, backward_steps, cotangent, forward_steps
 from gradproof.training.execution import run_backward, run_forward
+from gradproof.training.kernels import plain_kernel
 from gradproof.training.model import Ids, Model
 
 __all__ = ["Affected", "first_affected"]
@@ -51,16 +52,20 @@ class _FoundError(Exception):
         self.affected = affected
 
 
-def first_affected(model: Model, tokens: Ids, targets: Ids, step: int) -> Affected | None:
+def first_affected(model: Model, tokens: Ids, targets: Ids, step: int | None = None) -> Affected | None:
     """The first weight, value or cotangent of a step that is not finite; None where all are.
 
     Args:
-        model: The model as it was before the step's update.
+        model: The model as it was before the step's update, with the step's gradients.
         tokens: The step's tokens.
         targets: The step's targets.
-        step: Its number, which decides what dropout drops.
+        step: Its number, which decides what dropout drops; none for an evaluation.
     """
-    steps = forward_steps(model.config, dropout=True)
+    training = step is not None
+    steps = forward_steps(model.config, dropout=training)
+    values = model.evaluation_values(tokens, targets)
+    if step is not None:
+        values = model.training_values(tokens, targets, step)
     to_numpy = model.arrays.to_numpy
 
     def call(direction: str, taken: Step, arguments: list[Any]) -> Any:
@@ -81,12 +86,22 @@ def first_affected(model: Model, tokens: Ids, targets: Ids, step: int) -> Affect
 
     try:
         with np.errstate(all="ignore"):
-            _, kept = run_forward(steps, model.training_values(tokens, targets, step), call)
-            for _ in run_backward(backward_steps(steps), model.arrays.number(1.0), kept, call):
+            _, kept = run_forward(steps, values, call)
+            for _ in run_backward(backward_steps(steps) if training else (), model.arrays.number(1.0), kept, call):
                 pass
+            return _affected_length(model) if training else None
     except _FoundError as error:
         return error.affected
-    return None
+
+
+def _affected_length(model: Model) -> Affected | None:
+    """The length of the gradients that the model holds, if it is not finite although they are."""
+    name, gradient = "gradient_clipping", model.slopes.flat
+    _, norm = plain_kernel(name, model.arrays.library)(gradient, most=model.config.clip)
+    found = _not_finite(model.arrays.to_numpy(norm))
+    if not found or _not_finite(model.arrays.to_numpy(gradient)):
+        return None
+    return Affected("forward", "the update", name, "norm", found)
 
 
 def _not_finite(array: Any) -> str:

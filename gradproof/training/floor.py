@@ -95,7 +95,7 @@ def loss_parts(model: Model, process: Process, corpus: Corpus) -> LossParts:
     softmax, kullback_leibler = forward_kernel("softmax"), forward_kernel("kullback_leibler")
     cross_entropy = forward_kernel("cross_entropy_soft")
     config = model.config
-    before = corpus.train[-process.memory :]
+    before = corpus.train[len(corpus.train) - process.memory :]
     rows = process.conditionals(np.concatenate((before, corpus.held_out)), len(corpus.train) - len(before))[
         len(before) :
     ]

@@ -22,29 +22,48 @@ try:
 except ImportError:  # not on Windows, where two processes in one folder go unnoticed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["CHECKPOINT", "METRICS", "PLOT", "REPORT", "UNFINISHED", "locked", "newest_run", "next_run", "write_whole"]
+__all__ = [
+    "CHECKPOINT", "METRICS", "PLOT", "REPORT", "TENSORS", "UNFINISHED",
+    "left_by_run", "locked", "newest_run", "next_run", "write_whole", "writing",
+]  # fmt: skip
 
 CHECKPOINT = "checkpoint.json"
 METRICS = "metrics.jsonl"
 REPORT = "report.json"
 PLOT = "loss.svg"
 
+TENSORS = ".safetensors"
+"""What the name of a tensor file ends in."""
 UNFINISHED = ".part"
 """What the name of a file ends in as long as it is being written."""
 _LOCK = ".lock"
 
 
+def left_by_run(file: Path) -> bool:
+    """Whether the file is one that a run leaves in its folder."""
+    if not (file.parent / CHECKPOINT).exists():
+        return False
+    return file.name in (CHECKPOINT, METRICS, REPORT, PLOT) or file.suffix in (TENSORS, UNFINISHED)
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write the file so that it holds its old content until it holds all of the new, on the disk."""
     unfinished = path.with_name(path.name + UNFINISHED)
-    try:
+    with writing(path):
         with unfinished.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(unfinished, path)
         _sync(path.parent)
-    except OSError as error:  # a full disk, say, which does not tell by itself which file it was
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Errors of the system name the file; a full disk, say, does not tell by itself which file it was."""
+    try:
+        yield
+    except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 

@@ -22,9 +22,9 @@ from statistics import fmean
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from gradproof.training.checkpoint import Checkpoint, checkpoint_in, save, tidy
+from gradproof.training.checkpoint import Checkpoint, save, saved_step, tidy
 from gradproof.training.config import TrainingConfig, learning_rate_at
-from gradproof.training.data import Corpus, batch_at, corpus_from, evaluation_batches
+from gradproof.training.data import Batch, Corpus, batch_at, corpus_from, evaluation_batches
 from gradproof.training.diagnosis import first_affected
 from gradproof.training.distributed import Group, process_group
 from gradproof.training.errors import CheckpointError, DivergenceError, Interrupted
@@ -81,7 +81,8 @@ def train(
         source: What to learn from.
         tell: Called with every event.
         clock: Seconds from any fixed moment.
-        folder: Where metrics and checkpoints go; without one nothing is written, and nothing but steps is told.
+        folder: Where metrics and checkpoints go, made if need be; without one nothing is written, and nothing but steps
+            is told.
         resume: The state to go on from.
         stop: Called after every step; a signal number ends the run, saved.
         group: The processes that train together; by default those that torchrun has started, or this one alone.
@@ -104,6 +105,7 @@ def train(
         group = stack.enter_context(process_group(config)) if group is None else group
         run = _Run(config, source, corpus, group, tell, resume)
         if folder is not None and group.is_first:
+            folder.mkdir(parents=True, exist_ok=True)
             run.keep_in(folder, stack.enter_context(MetricsFile(folder, run.progress.step)), resume)
         run.take_steps(clock, stop)
         return run.result()
@@ -135,7 +137,7 @@ class _Run:
     def keep_in(self, folder: Path, metrics: MetricsFile, resume: Checkpoint | None) -> None:
         """Leave metrics and checkpoints in the folder from now on, the first checkpoint at once."""
         self.folder, self.metrics = folder, metrics
-        if resume is not None and resume.config == self.config and checkpoint_in(folder):
+        if resume is not None and resume.config == self.config and saved_step(folder) == resume.step:
             self.saved_step = resume.step
             tidy(folder, resume.step)
         self._save()
@@ -158,7 +160,7 @@ class _Run:
         process = self.source.process
         return TrainingResult(
             train_loss=fmean(done.losses),
-            heldout_loss=held_out_loss(self.model, self.corpus, self.config.evaluation_windows),
+            heldout_loss=self._held_out(self.config.evaluation_windows),
             floor=floor_of(self.source, self.corpus, self.config),
             parts=None if process is None else loss_parts(self.model, process, self.corpus),
             tokens_per_s=done.step * self.config.tokens_per_step / done.trained_s if done.trained_s > 0 else 0.0,
@@ -173,7 +175,7 @@ class _Run:
         step = report.step
         metrics.add(_step_line(report))
         if _due(step, self.config.evaluate_every):
-            loss = held_out_loss(self.model, self.corpus, min(_GLANCE, self.config.evaluation_windows))
+            loss = self._held_out(min(_GLANCE, self.config.evaluation_windows))
             metrics.add({"step": step, "heldout_loss": loss})
             self.tell(HeldOutReport(step, loss))
         if _due(step, self.config.sample_every):
@@ -182,6 +184,21 @@ class _Run:
             self.tell(SampleReport(step, text))
         if _due(step, self.config.checkpoint_every):
             self._save()
+
+    def _held_out(self, most: int) -> float:
+        """The held-out loss over at most so many windows; one that is not finite ends the run."""
+        loss = held_out_loss(self.model, self.corpus, most)
+        if not math.isfinite(loss):
+            looked_at = (
+                first_affected(self.model, *batch) for batch in _held_out_batches(self.model, self.corpus, most)
+            )
+            affected = next((found for found in looked_at if found is not None), None)
+            raise DivergenceError(
+                f"after step {self.progress.step} of {self.config.steps}: expected a finite held-out loss, found "
+                f"{loss}; {affected or 'every array is finite when the evaluation is repeated'}; lower the largest "
+                f"learning rate, {self.config.learning_rate:g}"
+            )
+        return loss
 
     def _end_if_asked(self, stop: Callable[[], int | None]) -> None:
         """End the run, saved, if a signal asked any of the processes for it."""
@@ -226,15 +243,18 @@ class _Run:
     def _continue_from(self, state: Checkpoint) -> None:
         if state.fingerprint != self.source.fingerprint:
             raise CheckpointError(
-                f"the text is not the one that the run began with: expected the SHA-256 {state.fingerprint[:16]}..., "
-                f"found {self.source.fingerprint[:16]}...; give the same text, or begin anew"
+                f"{state.name}: the text is not the one that the run began with: expected the SHA-256 "
+                f"{state.fingerprint[:16]}..., found {self.source.fingerprint[:16]}...; give the same text, or "
+                "begin anew"
             )
+        if state.vocabulary != self.corpus.vocabulary:
+            raise CheckpointError(f"{state.name}: expected the alphabet of the text, found another; begin anew")
         try:
             self.model.load_state(state.weights)
             self.optimiser.load_state(state.optimiser)
         except ValueError as error:
             raise CheckpointError(
-                f"the checkpoint does not fit the model that its settings describe: {error}"
+                f"{state.name}: does not fit the model that its settings describe: {error}"
             ) from error
         self.progress = Progress(state.step, state.first_loss, deque(state.losses, maxlen=_LAST_STEPS), state.trained_s)
 
@@ -297,8 +317,11 @@ def training_steps(
 
 def held_out_loss(model: Model, corpus: Corpus, most: int) -> float:
     """Mean loss over at most `most` windows spread over the held-out text, in nats per token."""
-    batches = evaluation_batches(corpus.held_out, model.config.context, model.config.batch, most)
-    return fmean(model.loss(tokens, targets) for tokens, targets in batches)
+    return fmean(model.loss(*batch) for batch in _held_out_batches(model, corpus, most))
+
+
+def _held_out_batches(model: Model, corpus: Corpus, most: int) -> Iterator[Batch]:
+    return evaluation_batches(corpus.held_out, model.config.context, model.config.batch, most)
 
 
 def _due(step: int, every: int) -> bool:

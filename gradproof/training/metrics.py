@@ -16,9 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gradproof.training.folder import METRICS, write_whole
+from gradproof.training.folder import METRICS, write_whole, writing
 
 __all__ = ["MetricsFile", "read_metrics"]
+
+_LOSSES = ("loss", "heldout_loss")
 
 
 class MetricsFile:
@@ -39,16 +41,19 @@ class MetricsFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the file."""
-        self._file.close()
+        with writing(self._path):
+            self._file.close()
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Write one line, which whoever follows the file sees at once."""
-        self._file.write(f"{json.dumps(line)}\n")
-        self._file.flush()
+        with writing(self._path):
+            self._file.write(f"{json.dumps(line)}\n")
+            self._file.flush()
 
     def sync(self) -> None:
         """Bring all lines to the disk."""
-        os.fsync(self._file.fileno())
+        with writing(self._path):
+            os.fsync(self._file.fileno())
 
 
 def read_metrics(folder: Path) -> Iterator[dict[str, Any]]:
@@ -59,8 +64,10 @@ def read_metrics(folder: Path) -> Iterator[dict[str, Any]]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             measured = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         if not isinstance(measured, dict) or not isinstance(measured.get("step"), int):
+            return
+        if not all(isinstance(measured[name], float) for name in _LOSSES if name in measured):
             return
         yield measured

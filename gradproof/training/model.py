@@ -129,9 +129,7 @@ class Model:
 
     def loss(self, tokens: Ids, targets: Ids) -> float:
         """The mean cross entropy of a batch without dropout, in nats per token; T may be shorter than the context."""
-        values = self.values_for(tokens, 0)
-        values[TARGETS] = self.arrays.ids(targets)
-        return float(self._forward(forward_steps(self.config), values)[LOSS])
+        return float(self._forward(forward_steps(self.config), self.evaluation_values(tokens, targets))[LOSS])
 
     def logits(self, tokens: Ids, cache: Cache | None = None) -> Array:
         """Logits, shape (B, T, V), of what follows each of `tokens`, shape (B, T), without dropout.
@@ -182,6 +180,12 @@ class Model:
         values[TOKENS] = self.arrays.ids(tokens)
         return values
 
+    def evaluation_values(self, tokens: Ids, targets: Ids) -> dict[str, Any]:
+        """The arrays that the forward pass of an evaluation begins with."""
+        values = self.values_for(tokens, 0)
+        values[TARGETS] = self.arrays.ids(targets)
+        return values
+
     def training_values(self, tokens: Ids, targets: Ids, step: int, first_row: int = 0) -> dict[str, Any]:
         """The arrays that a forward pass in training begins with; the rows begin at `first_row` of the model's.
 
@@ -197,8 +201,7 @@ class Model:
         drawn = draws_for(
             forward_steps(self.config, dropout=True), self.config, step, range(first, first + len(tokens))
         )
-        values = self.values_for(tokens, 0)
-        values[TARGETS] = self.arrays.ids(targets)
+        values = self.evaluation_values(tokens, targets)
         values.update({name: self.arrays.weights(draw) for name, draw in drawn.items()})
         return values
 

@@ -27,10 +27,13 @@ def check_plot(path: Path) -> None:
     """See to it, before anything is trained, that a picture can be drawn under this name.
 
     Raises:
-        PlotError: matplotlib is not installed, the folder is not there, or the name ends in neither .svg nor .png.
+        PlotError: matplotlib is not installed, there is no such folder, or the name is that of one or ends in neither
+            .svg nor .png.
     """
     if path.suffix.lower() not in FORMATS:
         raise PlotError(f"{path}: expected a name that ends in {' or '.join(FORMATS)}; choose one of them")
+    if path.is_dir():
+        raise PlotError(f"{path}: expected the name of a file to draw into, found a folder; choose another")
     if not path.absolute().parent.is_dir():
         raise PlotError(f"{path}: expected a folder to draw into, found none of this name; make it")
     if find_spec("matplotlib") is None:

@@ -29,7 +29,7 @@ __all__ = ["CopyTask", "MarkovChain", "Process", "mean_entropy", "parse_process"
 Probabilities = NDArray[np.float64]
 
 _LETTERS = "".join(sorted(string.ascii_letters + string.digits))
-_LEAST_CONCENTRATION = 0.01
+_CONCENTRATIONS = 0.01, 1e6
 _ENTRIES = 2**20
 """Most transition probabilities of a Markov chain."""
 _TOLERANCE = 1e-14
@@ -97,10 +97,9 @@ class MarkovChain:
         _require("markov", "symbols", self.symbols_count, 2, len(_LETTERS))
         _require("markov", "length", self.length, 100, 10**9)
         _require("markov", "seed", self.seed, 0, 2**63)
-        if not _LEAST_CONCENTRATION <= self.concentration < math.inf:
-            raise DataError(
-                f"markov: concentration must be at least {_LEAST_CONCENTRATION} and finite, found {self.concentration}"
-            )
+        least, most = _CONCENTRATIONS
+        if not least <= self.concentration <= most:
+            raise DataError(f"markov: concentration must be from {least} to {most:g}, found {self.concentration}")
         if self.symbols_count ** (self.order + 1) > _ENTRIES:
             raise DataError(
                 f"markov: {self.symbols_count} symbols at order {self.order} make "
@@ -290,6 +289,8 @@ def parse_process(text: str) -> Process:
         if name not in known or not sign:
             expected = ", ".join(f"{each}=..." for each in known)
             raise DataError(f"{text}: expected settings of {kind}, which are {expected}; found {part!r}")
+        if known[name].name in settings:
+            raise DataError(f"{text}: {name} is given twice; leave one of them out")
         settings[known[name].name] = _number(text, name, value, whole=isinstance(known[name].default, int))
     return made(**settings)
 

@@ -9,16 +9,16 @@ probabilities are the same ones.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any
 
 import numpy as np
 
 from gradproof.training.checkpoint import Checkpoint
 from gradproof.training.data import Vocabulary
-from gradproof.training.errors import CheckpointError, SamplingError
+from gradproof.training.errors import CheckpointError, DivergenceError, SamplingError
 from gradproof.training.kernels import forward_kernel, kernel
 from gradproof.training.model import Model, create_model
 
@@ -56,7 +56,7 @@ class Sampling:
         Raises:
             SamplingError: A setting is out of range.
         """
-        if not (self.temperature == 0 or _COLDEST <= self.temperature < inf):
+        if not (self.temperature == 0 or _COLDEST <= self.temperature < math.inf):
             raise SamplingError(
                 f"temperature must be 0, or at least {_COLDEST} and finite, found {self.temperature}; change it"
             )
@@ -86,7 +86,7 @@ def restored_model(state: Checkpoint) -> Model:
     try:
         model.load_state(state.weights)
     except ValueError as error:
-        raise CheckpointError(f"the weights do not fit the model that the settings describe: {error}") from error
+        raise CheckpointError(f"{state.name}: does not fit the model that its settings describe: {error}") from error
     return model
 
 
@@ -114,6 +114,9 @@ def generate(
         sampling: How to draw.
         generator: What to draw with.
         cached: Whether keys and values are kept from token to token. It changes the time, not the text.
+
+    Raises:
+        DivergenceError: The model gives logits that are not finite.
     """
     softmax, truncated_softmax = forward_kernel("softmax"), kernel("truncated_softmax", "truncated_softmax")
     greedy = sampling.temperature == 0
@@ -123,11 +126,16 @@ def generate(
         # In float64, whatever the weights are in: the generator requires probabilities that sum to 1 in float64.
         logits = window.next_logits(text).astype(np.float64)
         conditionals, _ = softmax(logits)
+        if math.isnan(float(conditionals[0, 0])):
+            raise DivergenceError(
+                f"after token {len(text)}: expected finite logits to draw the next from, found some that are not; "
+                "train the model with a lower learning rate"
+            )
         weights = truncated_softmax(
             logits,
             temperature=1.0 if greedy else sampling.temperature,
-            most=1 if greedy else sampling.top_k or inf,
-            mass=inf if sampling.top_p == 1 else sampling.top_p,
+            most=1 if greedy else sampling.top_k or math.inf,
+            mass=math.inf if sampling.top_p == 1 else sampling.top_p,
         )
         token = int(generator.choice(len(weights[0]), p=weights[0]))
         text.append(token)

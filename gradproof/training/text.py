@@ -11,10 +11,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from gradproof.training.errors import DataError
+from gradproof.training.folder import left_by_run
 from gradproof.training.processes import Process, parse_process
 
 __all__ = ["Source", "Unit", "content_of", "default_text", "open_source", "read_text", "reopen", "source_of"]
@@ -45,6 +47,11 @@ class Source:
     note: str = ""
 
     @property
+    def name(self) -> str:
+        """What a message calls it."""
+        return self.origin.get("path") or self.origin.get("process") or "the text"
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the unit and the text."""
         return hashlib.sha256(self.unit.encode() + b"\n" + content_of(self.text, self.unit)).hexdigest()
@@ -68,6 +75,8 @@ def open_source(path: Path | None = None, process: str | None = None, unit: Unit
     """
     if path is not None and process is not None:
         raise DataError(f"expected a text or a process, found both, {path} and {process}; leave one of them out")
+    if process is not None and unit != "characters":
+        raise DataError(f"{process}: a process is a text of characters, found --unit {unit}; leave it out")
     if process is not None:
         drawn_from = parse_process(process)
         origin = {"kind": "process", "process": process}
@@ -155,8 +164,7 @@ def _read_folder(folder: Path) -> tuple[bytes, str]:
     texts = [content.removeprefix(b"\xef\xbb\xbf") for content in contents.values() if _is_text(content)]
     if not texts:
         raise DataError(
-            f"{folder}: expected a folder with text files, found {len(files)} files of which none is UTF-8 text; "
-            "check --data"
+            f"{folder}: expected a folder with text files, found {len(files)} of which none is UTF-8 text; check --data"
         )
     left_out = len(files) - len(texts)
     note = f"{len(texts)} text files read" + (f", {left_out} left out: empty or not UTF-8 text" if left_out else "")
@@ -164,7 +172,10 @@ def _read_folder(folder: Path) -> tuple[bytes, str]:
 
 
 def _visible_files(folder: Path) -> Iterator[Path]:
-    """The files below the folder; what begins with a dot is left out, and links to folders are not followed."""
+    """The files below the folder; links to folders are not followed.
+
+    What begins with a dot is left out, and what a run has left: a folder that is trained on may hold the runs.
+    """
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
@@ -173,7 +184,8 @@ def _visible_files(folder: Path) -> Iterator[Path]:
         if entry.name.startswith("."):
             continue
         if entry.is_file():
-            yield entry
+            if not left_by_run(entry):
+                yield entry
         elif entry.is_dir() and not entry.is_symlink():
             yield from _visible_files(entry)
 

@@ -179,6 +179,40 @@ def test_a_weight_that_is_not_finite_is_named(monkeypatch: pytest.MonkeyPatch) -
         train(TINY, TEXT)
 
 
+@pytest.mark.parametrize("steps", [1, 5])
+def test_a_held_out_loss_that_is_not_finite_ends_the_run(steps: int, tmp_path: Path) -> None:
+    """The last update has no later loss to show what it has done; an evaluation may come before one."""
+    config = replace(TINY, steps=steps, learning_rate=1e30, warm_up=0, clip=0.0, evaluate_every=1)
+    named = r"kernel \w+ at [\w.]+ gives [\w.]+ with (NaN|infinity), and none before it does; lower the largest"
+    message = rf"after step 1 of {steps}: expected a finite held-out loss, found (nan|inf); {named}"
+    for folder in (tmp_path, None) if steps == 1 else (tmp_path,):
+        with pytest.raises(DivergenceError, match=message):
+            train(config, TEXT, folder=folder)
+    assert not any("heldout_loss" in line for line in read_metrics(tmp_path))
+
+
+def test_a_sample_that_cannot_be_drawn_ends_the_run(tmp_path: Path) -> None:
+    config = replace(TINY, steps=5, learning_rate=1e30, warm_up=0, clip=0.0, evaluate_every=0, sample_every=1)
+    with pytest.raises(DivergenceError, match="after token 1: expected finite logits to draw the next from"):
+        train(config, TEXT, folder=tmp_path)
+
+
+def test_a_gradient_too_long_to_be_measured_names_the_kernel_that_measures_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every entry is finite in float32, the sum of their squares is not."""
+    created = create_model
+
+    def steep(*arguments: Any) -> Model:
+        model = created(*arguments)
+        model.parameters["head.W"][...] *= 1e25
+        return model
+
+    monkeypatch.setattr(loop, "create_model", steep)
+    with pytest.raises(
+        DivergenceError, match=r"length inf .* kernel gradient_clipping at the update gives norm with inf"
+    ):
+        train(TINY, TEXT)
+
+
 def test_the_sample_is_text_of_the_length_asked_for() -> None:
     sample = train(replace(TINY, sample_length=40), TEXT).sample
     assert len(sample) == 40

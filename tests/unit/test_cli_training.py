@@ -14,17 +14,23 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from derive.library import load as load_programs
+from gradproof.cli import training_setup
 from gradproof.cli.main import main
 from gradproof.cli.training_setup import table_of
-from gradproof.training import TrainingConfig
+from gradproof.training import Interrupted, TrainingConfig, train
 from gradproof.training import plot as plotting
 from gradproof.training.checkpoint import checkpoint_in, load
+from gradproof.training.data import corpus_from
 from gradproof.training.folder import CHECKPOINT
 from gradproof.training.metrics import read_metrics
+from gradproof.training.model import create_model
 
 TEXT = "the quick brown fox jumps over the lazy dog\n" * 20
 NANO = ("--layers", "1", "--heads", "1", "--width", "8", "--context", "6", "--batch", "2", "--data", "text.txt")
@@ -84,6 +90,13 @@ def test_report_sets_the_loss_beside_what_it_is_measured_against() -> None:
     assert "100.0% of the held-out windows also stand in the training text" in outcome.stdout
     assert "`gradproof sample runs/001` lets it write" in outcome.stdout
     assert [line.split(",")[0] for line in outcome.stderr.splitlines()[:2]] == ["train: 2 of 20", "train: 4 of 20"]
+
+
+def test_a_run_that_the_time_limit_ends_says_how_to_go_on() -> None:
+    short = ("--set", "run.time_limit_s=0.01", "--set", "run.steps=100000")
+    assert "(stopped early at the time limit; --resume goes on)" in trained(*short, "-o", "mine").stdout
+    kept_nothing = "(stopped early at the time limit; raise run.time_limit_s, or name --steps)"
+    assert kept_nothing in trained(*short, "--no-save").stdout
 
 
 def test_on_a_process_the_report_takes_the_loss_apart() -> None:
@@ -165,6 +178,54 @@ def test_resume_in_every_way() -> None:
     assert "7 steps" in again.stdout
 
 
+def test_resume_takes_the_file_as_sample_does() -> None:
+    trained("--steps", "2", "-o", "mine")
+    assert said("train", "--resume", f"mine/{CHECKPOINT}", "--steps", "4").exit_code == 0
+    assert load(Path("mine")).step == 4
+
+
+def test_a_folder_in_which_another_process_has_trained_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the reading of the checkpoint and the lock another process has gone on with the run, and ended."""
+    trained("--steps", "2", "-o", "mine")
+    genuine = training_setup.chosen_source
+
+    def meanwhile(*arguments: Any) -> Any:
+        monkeypatch.setattr("gradproof.cli.train.chosen_source", genuine)
+        assert said("train", "--resume", "mine", "--steps", "4").exit_code == 0
+        return genuine(*arguments)
+
+    monkeypatch.setattr("gradproof.cli.train.chosen_source", meanwhile)
+    outcome = said("train", "--resume", "mine", "--steps", "3")
+    assert (outcome.exit_code, "mine: another process has just trained" in outcome.stderr) == (2, True), outcome.output
+    assert load(Path("mine")).step == 4
+
+
+def test_runs_in_the_folder_that_is_trained_on_do_not_change_its_text() -> None:
+    Path("texts").mkdir()
+    Path("text.txt").rename("texts/text.txt")
+    small = (*NANO[:-1], "texts")
+    for place in ("texts", "texts/run"):
+        assert said("train", *small, "--steps", "2", "-o", place).exit_code == 0
+        outcome = said("train", "--resume", place, "--steps", "4")
+        assert outcome.exit_code == 0, outcome.output
+
+
+def test_too_large_a_model_is_bad_input() -> None:
+    outcome = said("train", *NANO, "--no-save", "--width", "100000000")
+    assert outcome.exit_code == 2
+    assert re.fullmatch(r"gradproof: not enough memory: .*; choose smaller sizes\n", outcome.stderr)
+
+
+def test_output_that_cannot_be_written_is_told_in_one_line() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs a device that is always full")
+    words = [sys.executable, "-m", "gradproof", "train", *NANO, "--steps", "2", "--no-save", "--json"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "gradproof: the output cannot be written: No space left on device"
+
+
 def test_resume_begins_a_run_where_there_is_none_yet() -> None:
     trained("--resume", "--steps", "3")
     assert checkpoint_in(Path("runs/001"))
@@ -239,6 +300,17 @@ def test_assigned_values_are_toml_or_words() -> None:
     assert table_of("run.time_limit_s=inf") == {"run": {"time_limit_s": float("inf")}}
 
 
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_last_step_that_diverges_is_no_result(more: tuple[str, ...]) -> None:
+    large = ("--steps", "1", "--learning-rate", "1e30")
+    outcome = said("train", *NANO, *large, "-o", "mine", *more)
+    assert (outcome.exit_code, outcome.stdout) == (1, "")
+    assert "after step 1 of 1: expected a finite held-out loss" in outcome.stderr
+    outcome = said("sample", "mine")
+    assert outcome.exit_code == 1
+    assert outcome.stderr.startswith("gradproof: after token 1: expected finite logits to draw the next from")
+
+
 def test_divergence_has_an_exit_code_of_its_own() -> None:
     outcome = said("train", *NANO, "--steps", "9", "--learning-rate", "1e30", "--set", "optimiser.clip=0")
     assert outcome.exit_code == 1
@@ -262,6 +334,10 @@ def test_losses_are_drawn_with_the_entropies_as_lines() -> None:
     drawn = Path("here/loss.svg").read_text()
     for label in ("training loss", "held-out loss", "held-out bigram entropy", "xz, after the training text", "step"):
         assert label in drawn
+    Path("folder.svg").mkdir()
+    outcome = said("train", *NANO, "--steps", "2", "-o", "there", "--plot", "folder.svg")
+    assert (outcome.exit_code, Path("there").exists()) == (2, False)
+    assert "folder.svg: expected the name of a file to draw into, found a folder" in outcome.stderr
     trained("--steps", "2", "--plot", "loss.png")
     assert Path("loss.png").read_bytes().startswith(b"\x89PNG")
 
@@ -402,6 +478,29 @@ def test_document_lists_every_setting_with_its_table_and_default() -> None:
         for table, settings in values.items()
         for name, value in settings.items()
     ]
+
+
+def test_document_states_the_constants_of_the_kernels() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    stated = re.findall(r"layer norm: .* ([\de-]+)\) gamma \+ beta; RMS norm: .* ([\de-]+)\) gamma\.", text)
+    stated += re.findall(r"clip / \(norm \+ ([\de-]+)\)", text) + re.findall(r"angle t (\d+)\^", text)
+    names = ["layer_norm", "rms_norm", "gradient_clipping", "self_attention_rotary"]
+    requests = {program.name: program.request for program in load_programs(names)}
+    defaults = [value for name in names for value in getattr(requests[name], "defaults", {}).values()]
+    assert [*map(float, (*stated[0], *stated[1:]))] == [*map(float, defaults)]
+
+
+def test_document_says_where_a_run_begins() -> None:
+    """The weights of a run that has taken no step are those that docs/training.md gives for a comparison."""
+    config = TrainingConfig(layers=1, width=8, context=6, batch=2, seed=3)
+    with pytest.raises(Interrupted):
+        train(config, TEXT, folder=Path("run"), stop=lambda: signal.SIGTERM)
+    vocabulary = corpus_from(TEXT, config.context).vocabulary.size
+    first = create_model(config, vocabulary, np.random.SeedSequence(config.seed, spawn_key=(0,))).state()
+    saved = load(Path("run")).weights
+    assert {name: values.tobytes() for name, values in saved.items()} == {
+        name: values.tobytes() for name, values in first.items()
+    }
 
 
 def test_document_names_options_that_exist() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import math
 import os
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradproof.training import CheckpointError, TrainingConfig, train
+from gradproof.training import CheckpointError, Interrupted, TrainingConfig, train
 from gradproof.training import checkpoint as checkpoints
 from gradproof.training.checkpoint import Checkpoint, checkpoint_in, load, save
 from gradproof.training.data import Vocabulary
@@ -117,10 +118,29 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     ("change", "message"),
     [
         (lambda it: it.update(format=2), "expected format 1, found 2"),
-        (lambda it: it.update(step="7"), "expected step to be of type int, found '7'"),
-        (lambda it: it.pop("alphabet"), "expected alphabet to be of type str, found None"),
-        (lambda it: it["tensors"].update(file="../step-00000007.safetensors"), "expected a tensor file beside it"),
-        (lambda it: it["tensors"].update(file="/etc/passwd"), "expected a tensor file beside it"),
+        (lambda it: it.update(step="7"), "expected step to be a whole number, at least 0, found '7'"),
+        (lambda it: it.update(step=True), "expected step to be a whole number, at least 0, found True"),
+        (lambda it: it.update(step=-7), "expected step to be a whole number, at least 0, found -7"),
+        (lambda it: it.update(step=8), "expected the tensor file step-00000008.safetensors beside it"),
+        (lambda it: it.pop("alphabet"), "expected alphabet to be different characters in code-point order, found None"),
+        (lambda it: it.update(alphabet=""), "expected alphabet to be different characters"),
+        (lambda it: it.update(alphabet="ba"), "expected alphabet to be different characters in code-point order"),
+        (lambda it: it.update(alphabet="aa"), "expected alphabet to be different characters"),
+        (lambda it: it.update(unit="words"), "expected unit to be 'characters' or 'bytes', found 'words'"),
+        (lambda it: it.update(origin=[]), "expected origin to be a table of texts"),
+        (lambda it: it.update(origin={"kind": "path", "path": 5}), "expected origin to be a table of texts"),
+        (lambda it: it.update(origin={"path": "a\0b"}), "expected origin to be a table of texts"),
+        (lambda it: it.update(first_loss="abc"), "expected first_loss to be a number"),
+        (lambda it: it.update(first_loss=[1.0]), "expected first_loss to be a number"),
+        (lambda it: it.update(first_loss=None), "expected first_loss to be a number"),
+        (lambda it: it.update(losses=["a"]), "expected losses to be the last losses"),
+        (lambda it: it.update(losses=[[1.0]]), "expected losses to be the last losses"),
+        (lambda it: it.update(losses=[]), "expected losses to be the last losses"),
+        (lambda it: it.update(trained_s=-1.0), "expected trained_s to be seconds, at least 0, found -1.0"),
+        (lambda it: it["tensors"].update(file="../step-00000007.safetensors"), "expected the tensor file .* beside it"),
+        (lambda it: it["tensors"].update(file="/etc/passwd"), "expected the tensor file .* beside it"),
+        (lambda it: it["tensors"].update(file=".."), "expected the tensor file .* beside it"),
+        (lambda it: it["tensors"].update(file="a\0b"), "expected the tensor file .* beside it"),
         (lambda it: it["config"]["model"].update(heads=3), "its settings cannot be used: heads must divide width"),
         (lambda it: it["config"]["model"].update(depth=3), "its settings cannot be used: .*no setting depth"),
         (lambda it: it["config"].update(more=3), "its settings cannot be used: expected the tables"),
@@ -139,6 +159,11 @@ def test_json_that_says_what_cannot_be(
 def test_json_that_is_none(content: bytes, tmp_path: Path) -> None:
     (tmp_path / CHECKPOINT).write_bytes(content)
     refused(tmp_path / CHECKPOINT, "expected the JSON of a checkpoint")
+
+
+def test_json_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / CHECKPOINT).mkdir()
+    refused(tmp_path, "cannot be read: Is a directory", named=tmp_path / CHECKPOINT)
 
 
 def test_tensors_that_are_missing(tmp_path: Path) -> None:
@@ -195,6 +220,32 @@ def trained(tmp_path: Path) -> Path:
 def test_another_text(trained: Path) -> None:
     with pytest.raises(CheckpointError, match="the text is not the one that the run began with"):
         train(NANO, TEXT + "more", folder=trained, resume=load(trained))
+
+
+def test_another_alphabet(trained: Path) -> None:
+    state = load(trained)
+    turned = replace(state, vocabulary=Vocabulary("".join(chr(300 + n) for n in range(state.vocabulary.size))))
+    with pytest.raises(CheckpointError, match=r"checkpoint\.json: expected the alphabet of the text, found another"):
+        train(NANO, TEXT, folder=trained, resume=turned)
+
+
+def test_a_checkpoint_that_does_not_fit_is_named(trained: Path) -> None:
+    state = load(trained)
+    assert state.path == trained / CHECKPOINT
+    with pytest.raises(CheckpointError) as caught:
+        train(NANO, TEXT + "more", resume=state)
+    assert str(caught.value).startswith(f"{trained / CHECKPOINT}: the text is not the one")
+    with pytest.raises(CheckpointError) as caught:
+        restored_model(replace(state, weights={}))
+    assert str(caught.value).startswith(f"{trained / CHECKPOINT}: does not fit the model")
+
+
+def test_the_tensors_of_another_checkpoint_are_left_where_they_are(trained: Path) -> None:
+    """A state that is older than the folder's checkpoint becomes that checkpoint, with tensors of its own."""
+    older = replace(load(trained), step=2)
+    with pytest.raises(Interrupted):
+        train(NANO, TEXT, folder=trained, resume=older, stop=lambda: 15)
+    assert load(trained).step == 2
 
 
 @pytest.mark.parametrize("setting", [{"width": 16}, {"layers": 2}, {"norm": "rms"}, {"tied": True}])
@@ -278,7 +329,13 @@ def test_metrics_after_a_checkpoint_are_dropped_with_the_line_that_was_cut_off(t
     assert (tmp_path / METRICS).read_bytes() == b"".join(content.splitlines(keepends=True)[:4])
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]\n", b'{"loss": 1}\n', b'{"step": "x"}\n'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"\xff\xfe", b"[]\n", b'{"loss": 1}\n', b'{"step": "x"}\n', b"[" * 100_000,
+        b'{"step": 1, "loss": "low"}\n', b'{"step": 1, "heldout_loss": null}\n', b'{"step": ' + b"9" * 5000 + b"}\n",
+    ],
+)  # fmt: skip
 def test_metrics_that_are_none(content: bytes, tmp_path: Path) -> None:
     (tmp_path / METRICS).write_bytes(content)
     assert list(read_metrics(tmp_path)) == []
@@ -292,3 +349,19 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left on device") as caught:
         write_whole(tmp_path / "file", b"new")
     assert caught.value.filename == str(tmp_path / "file")
+
+
+class Full(io.StringIO):
+    """A file on a disk that has no room left, which says so without a name."""
+
+    def write(self, _: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_disk_that_fills_up_under_the_metrics_is_told_with_their_name(tmp_path: Path) -> None:
+    with MetricsFile(tmp_path, 0) as metrics:
+        metrics._file.close()
+        metrics._file = Full()  # type: ignore[assignment]
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            metrics.add({"step": 1, "loss": 1.0})
+    assert caught.value.filename == str(tmp_path / METRICS)

@@ -93,11 +93,49 @@ def test_folder_is_read_in_the_order_of_its_paths(tmp_path: Path) -> None:
     assert open_source(tmp_path, unit="bytes").text == "ü\nzed\nbee".encode().decode("latin-1")
 
 
+def test_what_runs_have_left_in_a_folder_is_no_text(tmp_path: Path) -> None:
+    """`gradproof train --data .` leaves its run in the folder that it reads, and goes on with the same text."""
+    (tmp_path / "text.txt").write_text("text")
+    for folder in (tmp_path, tmp_path / "runs" / "001"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (
+            "checkpoint.json",
+            "metrics.jsonl",
+            "report.json",
+            "loss.svg",
+            "step-00000001.safetensors",
+            "x.part",
+        ):
+            (folder / name).write_text("not this")
+    (tmp_path / "runs" / "001" / "notes.txt").write_text("notes")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "report.json").write_text("{}")
+    source = open_source(tmp_path)
+    assert (source.text, source.note) == ("{}\nnotes\ntext", "3 text files read")
+
+
+def test_a_process_has_no_bytes() -> None:
+    with pytest.raises(DataError, match=r"markov: a process is a text of characters, found --unit bytes; leave it out"):
+        open_source(process="markov", unit="bytes")
+
+
+def test_a_text_that_is_too_short_is_named(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("short")
+    for source, name in (
+        (open_source(tmp_path / "text.txt"), str(tmp_path / "text.txt")),
+        (open_source(process="markov:length=100"), "markov:length=100"),
+        (source_of("short"), "the text"),
+    ):
+        with pytest.raises(DataError) as caught:
+            corpus_from(source, 64)
+        assert str(caught.value).startswith(f"{name} has ")
+
+
 def test_folder_without_text(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="found no file in it"):
         open_source(tmp_path)
     (tmp_path / "image").write_bytes(b"\0\1")
-    with pytest.raises(DataError, match="found 1 files of which none is UTF-8 text"):
+    with pytest.raises(DataError, match="found 1 of which none is UTF-8 text"):
         open_source(tmp_path)
 
 

@@ -316,6 +316,7 @@ ALLOWED = {
             {
                 "all",
                 "any",
+                "clip",
             }
         ),
     ),
@@ -368,7 +369,7 @@ ALLOWED = {
                 "config.tokens_per_step / pace",
                 "done.step * self.config.tokens_per_step / done.trained_s",
                 "elapsed / (step - before)",
-                "fmean((model.loss(tokens, targets) for tokens, targets in batches))",
+                "fmean((model.loss(*batch) for batch in _held_out_batches(model, corpus, most)))",
                 "fmean(done.losses)",
                 "math.isfinite(loss)",
                 "math.isfinite(norm)",
@@ -415,6 +416,7 @@ ALLOWED = {
                 "end - 1",
                 "found += [float(probabilities[0, place - start - 1, text[place]]) for place in range(first, end)]",
                 "generator.choice(len(weights[0]), p=weights[0])",
+                "math.isnan(float(conditionals[0, 0]))",
                 "max(1, context // 2)",
             }
         ),
@@ -431,7 +433,6 @@ ALLOWED = {
         imports=frozenset(
             {
                 "dataclasses.replace",
-                "math.inf",
             }
         ),
         attributes=frozenset(
@@ -445,13 +446,13 @@ ALLOWED = {
         arithmetic=frozenset(
             {
                 "-(-len(starts) // most)",
-                "-process.memory",
                 "float(total) / tokens.size",
                 "2 ** 33",
                 "fmean(divergences)",
                 "fmean(entropies)",
                 "fmean(expected)",
                 "len(corpus.train) - len(before)",
+                "len(corpus.train) - process.memory",
                 "max(_FEW, _LOOKS // split)",
                 "start + config.context",
                 "start + context",

@@ -30,12 +30,15 @@ def test_a_file_overrides_what_it_names(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('[model]\nheads = 4\npositions = "rotary"\n[run]\ntime_limit_s = 5\nsteps = 7\n')
     assert read_config(path) == replace(TrainingConfig(), heads=4, positions="rotary", time_limit_s=5.0, steps=7)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read_config(path).steps == 7, "some editors begin a file with a byte-order mark"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("[model\n", "expected a TOML file, found: "),
+        ("model = " + "[" * 5000, "expected a TOML file, found: maximum recursion depth"),
         ("[modell]\nheads = 2\n", r"expected the tables \[model\], \[optimiser\], \[run\], found modell"),
         ("heads = 2\n", r"expected the tables .*, found heads"),
         ("[model]\nsteps = 2\n", r"\[model\] has no setting steps, which belongs in \[run\]"),
