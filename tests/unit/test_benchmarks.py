@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
-import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -121,21 +121,22 @@ def test_ratio_is_their_time_over_ours_within_a_round() -> None:
 
 
 @pytest.mark.usefixtures("hasty")
-def test_turns_alternate_and_measure_time() -> None:
+def test_turns_alternate_and_measure_time(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
+    now = [0.0]  # by a clock that goes on while something runs, and at no other time
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: now[0], sleep=lambda seconds: None))
 
     def run(name: str, seconds: float) -> timing.Run:
         def work() -> tuple[Any, ...]:
             order.append(name)
-            time.sleep(seconds)
+            now[0] += seconds
             return ()
 
         return work
 
     times = take_turns({"short": run("short", 0.001), "long": run("long", 0.004)}, 0.0)
-    assert [len(turns) for turns in times.values()] == [timing.ROUNDS[0]] * 2
-    assert all(0.0009 < seconds < 0.004 for seconds in times["short"])
-    assert all(seconds > 0.0039 for seconds in times["long"])
+    assert times["short"] == pytest.approx([0.001] * timing.ROUNDS[0])
+    assert times["long"] == pytest.approx([0.004] * timing.ROUNDS[0])
     assert order.count("short") == order.count("long") == 2 * timing.ROUNDS[0]
     assert order[:4] == ["short", "short", "long", "long"]
     assert order[4:6] == ["long", "long"]
