@@ -7,6 +7,7 @@ printed reaches rich as `Text`, never as markup, because a formula such as S[i, 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -132,7 +133,20 @@ def place(source: str) -> str:
 
 def show_json(payload: Mapping[str, Any], *, indent: int | None = 2) -> None:
     """Print a JSON object on stdout; without `indent`, on one line."""
-    click.echo(json.dumps(payload, indent=indent, allow_nan=False))
+    click.echo(json_text(payload, indent=indent))
+
+
+def json_text(payload: Mapping[str, Any], *, indent: int | None) -> str:
+    """A JSON object as text. What is infinite, or no number, is null: JSON has no other word for it."""
+    return json.dumps(_finite(payload), indent=indent, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def seconds(value: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,7 +63,7 @@ def leave(result: TrainingResult, folder: Path, plot: Path | None) -> list[str]:
     from gradproof.training.metrics import read_metrics
     from gradproof.training.plot import draw_losses
 
-    write_whole(folder / REPORT, json.dumps(asdict(result), indent=1).encode() + b"\n")
+    write_whole(folder / REPORT, render.json_text(asdict(result), indent=1).encode() + b"\n")
     notes = [f"the run is in {folder}; `gradproof sample {folder}` lets it write"]
     lines = {label: height for label, height in yardsticks(result) if height is not None}
     try:

@@ -56,10 +56,10 @@ class LossParts:
     """What the loss of a model on the held-out windows is made of, in nats per token.
 
     Attributes:
-        entropy: Mean entropy of the distributions that the targets were drawn from, H(P). divergence: Mean divergence
-        of the model from them, KL(P || Q). expected: Mean of their cross entropy, -Sum P log Q = H(P) + KL(P || Q): the
-        loss expected before the targets are
-            drawn. The measured loss differs from it by the luck of the draw alone.
+        entropy: Mean entropy of the distributions that the targets were drawn from, H(P).
+        divergence: Mean divergence of the model from them, KL(P || Q).
+        expected: Mean of their cross entropy, -Sum P log Q = H(P) + KL(P || Q): the loss expected before the targets
+            are drawn. The measured loss differs from it by the luck of the draw alone.
     """
 
     entropy: float

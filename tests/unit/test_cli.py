@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -676,3 +677,11 @@ def test_terminal_table_does_not_take_a_formula_for_markup(
     out = click.unstyle(capsys.readouterr().out)
     for part in ("S[i, j] = [bold]x[/bold]", "[red]all[/red]", "Q[i]", "[t]", "A[i]"):
         assert part in out
+
+
+def test_json_has_no_word_for_infinity() -> None:
+    payload = {"loss": math.inf, "parts": [1.0, math.nan, {"steps": (2, None, True)}]}
+    assert json.loads(render.json_text(payload, indent=None), parse_constant=pytest.fail) == {
+        "loss": None,
+        "parts": [1.0, None, {"steps": [2, None, True]}],
+    }
