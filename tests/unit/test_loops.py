@@ -1,0 +1,72 @@
+"""Which statements a loop over blocks takes in besides those that it is for."""
+
+from __future__ import annotations
+
+import pytest
+
+from codegen.loops import Loop, looped
+from codegen.nodes import Contract, Map, Node, Read, Reduce
+from codegen.sharing import Statement
+from derive.language import dims, index
+
+N, C, F = dims("N C F")
+n, c, f = index("n", N), index("c", C), index("f", F)
+SIZES = {"N": 4096, "C": 512, "F": 2048}
+X, W, V = Read("x", (n, c)), Read("w", (f, c)), Read("v", (c, f))
+
+
+def of(operation: str, *operands: Node) -> Node:
+    return Map(operation, operands)
+
+
+def wide(name: str) -> Read:
+    return Read(name, (n, f))
+
+
+BODY = [
+    Statement("u", Contract(X, W, (c,)), (n, f)),
+    Statement("p", of("tanh", wide("u")), (n, f)),
+    Statement("h", of("mul", wide("p"), wide("u")), (n, f)),
+    Statement("y", Contract(wide("h"), V, (f,)), (n, c)),
+]
+
+
+def loop_of(statements: list[Statement], kept: list[str]) -> Loop:
+    (found,) = (step for step in looped(statements, kept, SIZES) if isinstance(step, Loop))
+    return found
+
+
+def names(loop: Loop) -> set[str]:
+    return {statement.name for statement in loop.body}
+
+
+def test_what_is_wanted_whole_is_computed_while_its_operands_are_at_hand() -> None:
+    more = [Statement("e", of("exp", wide("u")), (n, f)), Statement("g", of("mul", wide("e"), wide("p")), (n, f))]
+    loop = loop_of([*BODY, *more], ["y", "g"])
+    assert names(loop) == {"u", "p", "h", "y", "e", "g"}
+    assert set(loop.stored) == {"y", "g"}
+
+
+def test_what_takes_the_place_of_its_operand_follows() -> None:
+    scaled = Statement("z", of("mul", Read("scale", ()), Read("y", (n, c))), (n, c))
+    loop = loop_of([*BODY, scaled, Statement("sum", Reduce("sum", Read("z", (n, c)), (n,)), (c,))], ["z", "sum"])
+    assert "z" in names(loop)
+    assert "y" not in loop.stored
+
+
+@pytest.mark.parametrize(
+    ("follower", "kept"),
+    [
+        pytest.param(of("mul", Read("y", (n, c)), Read("y", (n, c))), ["y", "last"], id="it would be one more array"),
+        pytest.param(of("mul", Read("y", (n, c)), Read("total", (c,))), ["z", "last"], id="it waits for all rows"),
+    ],
+)
+def test_others_stay_outside(follower: Node, kept: list[str]) -> None:
+    more = [
+        Statement("total", Reduce("sum", Read("y", (n, c)), (n,)), (c,)),
+        Statement("z", follower, (n, c)),
+        Statement("last", Contract(Read("z", (n, c)), Read("total", (c,)), (c,)), (n,)),
+    ]
+    loop = loop_of([*BODY, *more], kept)
+    assert {"u", "p", "h", "y"} <= names(loop)
+    assert "z" not in names(loop)
