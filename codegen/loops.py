@@ -23,19 +23,16 @@ from dataclasses import dataclass
 from codegen.backends.spelling import PASSES
 from codegen.costs import Sizes, entries
 from codegen.insides import with_masks_inside, with_one_name, with_products_inside, with_sides_named
+from codegen.legality import has_product, is_legal, is_printable
 from codegen.nodes import (
     Axes,
     Contract,
     Gather,
-    Identity,
     Map,
     Node,
-    Position,
     Read,
-    Reduce,
     Scatter,
     Select,
-    View,
     indices_of,
     sum_of_products,
     walk,
@@ -179,11 +176,11 @@ def _loop(
     """The loop and what comes after it; None where the row index may not be cut."""
     body = _seeds(statements, domain)
     outer = tuple(index for index in domain[: domain.index(row)] if isinstance(index.extent, Dim))
-    outer = tuple(index for index in outer if all(_is_legal(statement, body, {index}) for statement in body))
+    outer = tuple(index for index in outer if all(is_legal(statement, body, {index}) for statement in body))
     indices = {row, *outer}
     # A statement that needs other rows than its own comes after the loop, if nothing of the loop needs it.
     for statement in reversed(list(body)):
-        if not _is_legal(statement, body, indices) or not _is_printable(statement, indices):
+        if not is_legal(statement, body, indices) or not is_printable(statement, indices):
             if any(statement.name in reads(other.node) for other in body):
                 return None
             body.remove(statement)
@@ -242,7 +239,7 @@ def _with_neighbours(
         if not users or not users <= names or statement.name in kept or is_dear:
             continue
         joined = [s for s in statements if s.name in names or s.name == statement.name]
-        if all(_is_legal(s, joined, indices) and _is_printable(s, indices) for s in joined):
+        if all(is_legal(s, joined, indices) and is_printable(s, indices) for s in joined):
             names.add(statement.name)
     return [statement for statement in statements if statement.name in names]
 
@@ -280,7 +277,7 @@ def _followers(
         is_new = statement.name not in found and statement.name in wide and _is_cheap(statement.node)
         if not is_new or not reads(statement.node) & found or reads(statement.node) & _depending(statements, found):
             continue
-        if _is_legal(statement, [s for s in statements if s.name in found or s is statement], indices):
+        if is_legal(statement, [s for s in statements if s.name in found or s is statement], indices):
             found.add(statement.name)
     return found - set(names)
 
@@ -288,66 +285,3 @@ def _followers(
 def _is_cheap(node: Node) -> bool:
     """Whether the node is computed entry by entry."""
     return isinstance(node, (Map, Select)) and all(isinstance(n, (Map, Select, Read)) or n.is_host for n in walk(node))
-
-
-def has_product(node: Node) -> bool:
-    """Whether a product of matrices is computed for the node."""
-    return any(isinstance(n, Contract) and n.left_only and n.right_only for n in walk(node))
-
-
-def _is_printable(statement: Statement, indices: set[Index]) -> bool:
-    """Whether the statement can be computed for a block of rows: a scatter must be into the rows of the block."""
-    for node in walk(statement.node):
-        if isinstance(node, Identity) or (isinstance(node, Scatter) and node is not statement.node):
-            return False
-        if isinstance(node, Scatter):
-            placed = zip(node.targets, node.positions, strict=True)
-            if any(target in indices and position != Position(target) for target, position in placed):
-                return False
-    return True
-
-
-def _is_legal(statement: Statement, body: Sequence[Statement], indices: set[Index]) -> bool:
-    """Whether the statement, for one value of the indices, needs what the body computes for that value only."""
-    if reads_elsewhere(statement, body, indices):
-        return False
-    present = {index for node in walk(statement.node) for index in node.axes if index in indices}
-    missing = present - set(statement.axes)
-    if not present:
-        return False
-    if missing:
-        return accumulates(statement.node, frozenset(missing))
-    return not any(isinstance(node, (Reduce, Contract)) and indices & set(node.over) for node in walk(statement.node))
-
-
-def reads_elsewhere(statement: Statement, body: Sequence[Statement], indices: set[Index]) -> bool:
-    """Whether the statement, for one value of the indices, reads what the body computes for another."""
-    axes = {other.name: other.axes for other in body}
-    for node in walk(statement.node):
-        if isinstance(node, Gather) and node.name in axes:
-            return True
-        if isinstance(node, (Read, View)) and node.name in axes:
-            for own, used in zip(axes[node.name], node.axes, strict=True):
-                if (own in indices or used in indices) and used != own:
-                    return True
-    return False
-
-
-def accumulates(node: Node, over: frozenset[Index]) -> bool:
-    """Whether the node is a sum over these indices, so that the sums over parts of their ranges add up to it."""
-    if isinstance(node, Reduce) and node.operation == "sum":
-        rest = over - set(node.over)
-        return not rest or accumulates(node.operand, rest)
-    if isinstance(node, Contract):
-        rest = over - set(node.over)
-        if not rest:
-            return True
-        sides = [side for side in node.children if rest & indices_of(side)]
-        return len(sides) == 1 and accumulates(sides[0], rest)
-    if isinstance(node, Map) and node.operation in ("neg", "add", "sub"):
-        return all(accumulates(operand, over) for operand in node.operands)
-    if isinstance(node, Map) and node.operation in ("mul", "div"):
-        sides = [operand for operand in node.operands if over & indices_of(operand)]
-        is_numerator = node.operation == "mul" or (bool(sides) and sides[0] is node.operands[0])
-        return len(sides) == 1 and is_numerator and accumulates(sides[0], over)
-    return False

@@ -24,7 +24,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from codegen.context import ZERO
-from codegen.loops import accumulates, reads_elsewhere
+from codegen.legality import accumulates, reads_elsewhere
 from codegen.nodes import (
     Contract,
     Gather,
