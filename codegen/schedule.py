@@ -24,6 +24,7 @@ from codegen.factors import gathered
 from codegen.keeping import with_rows_kept
 from codegen.least_sizes import Needs, least_sizes
 from codegen.lowering import logsumexp_parts
+from codegen.naming import shared
 from codegen.nodes import (
     Option,
     Size,
@@ -31,7 +32,7 @@ from codegen.nodes import (
 )
 from codegen.row_weights import weighted
 from codegen.scattering import lower_definition
-from codegen.sharing import Statement, fresh_name, hoisted, read_later, reads, shrunk
+from codegen.sharing import Statement, fresh_name, reads
 from codegen.shifts import unshifted
 from codegen.slopes import SLOPE_AT_ZERO, slopes
 from codegen.stability import has_sum_beside_others, stable
@@ -127,7 +128,7 @@ def _planned(asked: Asked) -> Kernel:
     nodes = _lowered(program, trace.forward[-1].definitions, stated, options, parts, told(trace.forward))
     shapes = {definition.name: definition for definition in program.definitions}
     if not request.wrt:
-        statements = deferred(hoisted(shrunk(read_later(nodes, outputs), outputs)), outputs, trace.sizes)
+        statements = deferred(shared(nodes, outputs), outputs, trace.sizes)
         routine = _routine(program.name, program, statements, [_parameter(s) for s in inputs if isinstance(s, Tensor)],
                            [_defined_parameter(shapes[name]) for name in outputs], inputs)  # fmt: skip
         needs = least_sizes(forward, program.definitions)
@@ -145,14 +146,14 @@ def _planned(asked: Asked) -> Kernel:
     adjoint_nodes = _lowered(gradient, adjoints, stated, options, parts, adjoint_comments)
     adjoint_nodes = unshifted(adjoint_nodes, [logarithm for _, logarithm in parts.values()])
     stated_nodes, adjoint_nodes = with_rows_kept(nodes, adjoint_nodes, [*map(_name, inputs), *RESERVED])
-    backward_statements = hoisted(shrunk(read_later(adjoint_nodes, wanted), wanted))
+    backward_statements = shared(adjoint_nodes, wanted)
     upstream = gradient.upstream
     computed = {statement.name for statement in backward_statements}
     read = {name for statement in backward_statements for name in reads(statement.node)}
     made = [statement.name for statement in stated_nodes]
     saved = [name for name in [*map(_name, inputs), *made] if name in read - computed and name not in options]
     kept = [*outputs, *saved]
-    forward_statements = hoisted(shrunk(read_later(stated_nodes, kept), kept))
+    forward_statements = shared(stated_nodes, kept)
     forward_statements, backward_statements, saved = unnormalised(
         forward_statements, backward_statements, saved, [*outputs, *wanted], trace.sizes
     )
@@ -187,7 +188,7 @@ def _planned(asked: Asked) -> Kernel:
         both = rejoined([*nodes, *adjoint_nodes], parts)
         both = [replace(statement, node=gathered(statement.node)) for statement in both]
         kept = [*outputs, *wanted]
-        statements = hoisted(shrunk(read_later(both, kept), kept))
+        statements = shared(both, kept)
         name = f"{program.name}_value_and_gradient"
         together = _routine(name, program, statements, taken, [*returned[0], *returned[1]], inputs)
         variants.append(replace(plain, forward=together, backward=None, saved=()))
