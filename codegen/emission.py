@@ -250,7 +250,8 @@ def _forward(kernel: Kernel, target: str, lines: Sequence[str], saved: Sequence[
     wanted = {*sizes, *(p.into for p in routine.parameters if p.into is not None and not p.into.isdigit())}
     if wanted - known:
         raise KernelError(
-            f"{kernel.program.name}: size {min(wanted - known)} is the size of no input, so a kernel cannot know it"
+            f"{kernel.program.name}: size {min(wanted - known)} is the size of no input, so a kernel cannot know it; "
+            "expected the size of an axis of an input, or a number"
         )
     options = _options(kernel)
     arrays = [parameter.name for parameter in routine.parameters]

@@ -42,7 +42,7 @@ from codegen.unnormalised import unnormalised
 from codegen.variants import lean, rejoined
 from codegen.vectors import without_vectors
 from codegen.weights import divided, totals
-from derive.binders import substitute
+from derive.binders import free_indices, substitute
 from derive.exceptional import NO_VALUE, masked_functions
 from derive.functions import Defined, unfold
 from derive.language import Dim, Flag, Index, Scalar, Tensor
@@ -339,7 +339,8 @@ def _lowered(
         body = divided(body, sums_of_weights)
         context = Context(
             program.name, frozenset(options), definition.indices, parts=parts, nonempty=nonempty, sizes=sizes,
-            finite_tops=has_sum_beside_others(body), in_full=definition.symbol in outputs and _is_exponential(body),
+            finite_tops=has_sum_beside_others(body),
+            in_full=definition.symbol in outputs and _is_exponential(body, definition.indices),
         )  # fmt: skip
         formula = comment.formula
         both = logsumexp_parts(body, context) if isinstance(body, Defined) else None
@@ -353,8 +354,9 @@ def _lowered(
     return [replace(statement, node=gathered(statement.node)) for statement in made]
 
 
-def _is_exponential(body: Any) -> bool:
-    return any(isinstance(factor, exp) for factor in Mul.make_args(body))
+def _is_exponential(body: Any, over: Sequence[Index]) -> bool:
+    """Whether a result consists of exponentials; one that is the same for a row of it is a scale."""
+    return any(isinstance(factor, exp) and free_indices(factor) >= set(over) for factor in Mul.make_args(body))
 
 
 def _parts(program: Program) -> dict[str, tuple[str, str]]:
