@@ -77,7 +77,8 @@ def _bound(kernel: Kernel, lines: Sequence[str], saved: Sequence[str]) -> list[s
     wanted = {*sizes, *(p.into for p in routine.parameters if p.into is not None and not p.into.isdigit())}
     if wanted - known:
         raise KernelError(
-            f"{kernel.program.name}: size {min(wanted - known)} is the size of no input, so a kernel cannot know it"
+            f"{kernel.program.name}: size {min(wanted - known)} is the size of no input, so a kernel cannot know it; "
+            "expected the size of an axis of an input, or a number"
         )
     least = ", ".join(f'"{size}": ({number}, "{why}")' for size, (number, why) in kernel.needs.items())
     bound = [f'"{routine.name}"', *map(_binding, routine.parameters), *([f"needs={{{least}}}"] if least else [])]

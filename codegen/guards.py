@@ -131,9 +131,9 @@ def _grows_with(node: Expr, exponent: Expr | None) -> bool:
 
 
 def _is_sum_of_logarithms(node: Any, known: Definitions) -> bool:
-    """Whether an expression is the name of a sum of logarithms, which is infinite where one of them is."""
+    """Whether an expression is a sum of logarithms, or the name of one: it is infinite where one of them is."""
     definition = known.get(node.base) if isinstance(node, Indexed) else None
-    parts = Mul.make_args(definition.body) if definition is not None else ()
+    parts = Mul.make_args(definition.body if definition is not None else node)
     return any(isinstance(part, sympy.Sum) and _is_logarithmic(part.function, known) for part in parts)
 
 

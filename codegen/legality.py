@@ -57,7 +57,14 @@ def reads_elsewhere(statement: Statement, body: Sequence[Statement], indices: se
 
 
 def accumulates(node: Node, over: frozenset[Index]) -> bool:
-    """Whether the node is a sum over these indices, so that the sums over parts of their ranges add up to it."""
+    """Whether the node is a sum over these indices, so that the sums over parts of their ranges add up to it.
+
+    Inside a sum over one of them there may be no other sum over the same, such as that of a softmax: it would be in
+    parts as well.
+    """
+    summed = over & set(node.over) if isinstance(node, (Reduce, Contract)) else frozenset()
+    if any(summed & _summed(child) for child in node.children):
+        return False
     if isinstance(node, Reduce) and node.operation == "sum":
         rest = over - set(node.over)
         return not rest or accumulates(node.operand, rest)
@@ -74,3 +81,8 @@ def accumulates(node: Node, over: frozenset[Index]) -> bool:
         is_numerator = node.operation == "mul" or (bool(sides) and sides[0] is node.operands[0])
         return len(sides) == 1 and is_numerator and accumulates(sides[0], over)
     return False
+
+
+def _summed(node: Node) -> set[Index]:
+    """The indices that are summed, or reduced otherwise, somewhere in the node."""
+    return {index for inner in walk(node) if isinstance(inner, (Reduce, Contract)) for index in inner.over}

@@ -87,10 +87,23 @@ def terms_of(expression: Expr) -> tuple[Term, ...]:
 
 def _distributed(term: Term) -> list[Term]:
     for base, exponent in term.factors:
-        if isinstance(base, Add) and exponent == 1 and free_indices(base) and len(base.args) <= MOST_TERMS:
+        is_sum = isinstance(base, Add) and exponent == 1 and free_indices(base) and len(base.args) <= MOST_TERMS
+        if is_sum and not _is_centred(base):
             rest = replace(term, factors=tuple(pair for pair in term.factors if pair[0] != base))
             return [found for part in base.args for found in _distributed(times(rest, term_of(part)))]
     return [term]
+
+
+def _is_centred(total: Expr) -> bool:
+    """Whether a sum is the difference of a number and another that is the same for a row of it, such as a mean.
+
+    Multiplied out, the difference of two large sums would be left of it, and few of its digits.
+    """
+    if len(total.args) != len(("number", "mean")):
+        return False
+    below, above = sorted(total.args, key=_is_negative, reverse=True)
+    is_difference = _is_negative(below) and not _is_negative(above)
+    return is_difference and free_indices(below) < free_indices(above)
 
 
 @lru_cache(maxsize=20_000)

@@ -23,10 +23,11 @@ from codegen.factors import gathered
 from codegen.keeping import with_factors_kept, with_rows_kept
 from codegen.least_sizes import least_sizes
 from codegen.lowering import logsumexp_parts
+from codegen.naming import shared
 from codegen.passes import Stage
 from codegen.routines import RESERVED, Kernel, check_names, defined_parameter, name_of, parameter, routine
 from codegen.scattering import lower_definition
-from codegen.sharing import Statement, fresh_name, hoisted, read_later, reads, shrunk
+from codegen.sharing import Statement, fresh_name, reads
 from codegen.shifts import unshifted
 from codegen.slopes import SLOPE_AT_ZERO, slopes
 from codegen.stability import has_sum_beside_others, stable
@@ -36,11 +37,11 @@ from codegen.unnormalised import unnormalised
 from codegen.variants import lean, rejoined
 from codegen.vectors import without_vectors
 from codegen.weights import divided, totals
-from derive.binders import substitute
+from derive.binders import free_indices, substitute
 from derive.exceptional import NO_VALUE, masked_functions
 from derive.functions import Defined, unfold
 from derive.gradient import Gradient
-from derive.language import Flag, Scalar, Tensor
+from derive.language import Flag, Index, Scalar, Tensor
 from derive.program import Definition, Program
 
 
@@ -118,7 +119,7 @@ def _stated(program: Program) -> Stated:
 def _forward_only(stated: Stated) -> Kernel:
     """The kernel of a program that asks for no gradient."""
     program, outputs = stated.program, stated.outputs
-    statements = deferred(hoisted(shrunk(read_later(stated.statements, outputs), outputs)), outputs, stated.trace.sizes)
+    statements = deferred(shared(stated.statements, outputs), outputs, stated.trace.sizes)
     shapes = {definition.name: definition for definition in program.definitions}
     given = [parameter(symbol) for symbol in stated.inputs if isinstance(symbol, Tensor)]
     returned = [defined_parameter(shapes[name]) for name in outputs]
@@ -180,12 +181,12 @@ def _both(stated: Stated, adjoints: Sequence[Statement]) -> tuple[list[Statement
     adjoints = unshifted(adjoints, [logarithm for _, logarithm in stated.parts.values()])
     forward, backward = with_rows_kept(stated.statements, adjoints, stated.given | RESERVED)
     forward, backward = with_factors_kept(forward, backward, outputs[0], stated.given, stated.options | RESERVED)
-    backward = hoisted(shrunk(read_later(backward, wanted), wanted))
+    backward = shared(backward, wanted)
     read = {name for statement in backward for name in reads(statement.node)} - {s.name for s in backward}
     at_hand = [*map(name_of, stated.inputs), *(statement.name for statement in forward)]
     saved = [name for name in at_hand if name in read and name not in stated.options]
     kept = [*outputs, *saved]
-    forward = hoisted(shrunk(read_later(forward, kept), kept))
+    forward = shared(forward, kept)
     forward, backward, saved = unnormalised(forward, backward, saved, [*outputs, *wanted], trace.sizes)
     return forward, without_vectors(backward, wanted), saved
 
@@ -197,7 +198,7 @@ def _together(stated: Stated, gradient: Gradient) -> list[Statement]:
     lowered = stated.lowered(gradient, trace.backward, adjoints)
     both = rejoined([*stated.statements, *lowered], stated.parts)
     both = [replace(statement, node=gathered(statement.node)) for statement in both]
-    return hoisted(shrunk(read_later(both, kept), kept))
+    return shared(both, kept)
 
 
 OVER_NOTHING: Mapping[str, str] = {
@@ -250,7 +251,8 @@ def _lowered(
         body = divided(body, sums_of_weights)
         context = Context(
             program.name, options, definition.indices, parts=parts, nonempty=nonempty, sizes=sizes,
-            finite_tops=has_sum_beside_others(body), in_full=definition.symbol in outputs and _is_exponential(body),
+            finite_tops=has_sum_beside_others(body),
+            in_full=definition.symbol in outputs and _is_exponential(body, definition.indices),
         )  # fmt: skip
         formula = comment.formula
         both = logsumexp_parts(body, context) if isinstance(body, Defined) else None
@@ -264,8 +266,9 @@ def _lowered(
     return [replace(statement, node=gathered(statement.node)) for statement in made]
 
 
-def _is_exponential(body: Any) -> bool:
-    return any(isinstance(factor, exp) for factor in Mul.make_args(body))
+def _is_exponential(body: Any, over: Sequence[Index]) -> bool:
+    """Whether a result consists of exponentials; one that is the same for a row of it is a scale."""
+    return any(isinstance(factor, exp) and free_indices(factor) >= set(over) for factor in Mul.make_args(body))
 
 
 def _parts(program: Program) -> dict[str, tuple[str, str]]:

@@ -111,7 +111,10 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
     name = upstream or f"{prefix}{output.name}"
     taken = program.declared_names()
     if name in taken:
-        raise StatementError(f"{program.name}: the upstream gradient's name {name} is taken; choose one with upstream=")
+        raise StatementError(
+            f"{program.name}: the upstream gradient's name {name} is taken; rename what has it, or choose another with "
+            "upstream="
+        )
     taken.add(name)
     given: Name = Tensor(name, output.shape) if isinstance(output, Tensor) else Scalar(name)
     made = Gradient(

@@ -17,8 +17,8 @@ from sympy import Max, cosh, exp, log, sqrt, tanh
 from codegen.array_library import array_library
 from codegen.generate import render_all, write
 from codegen.kernel_files import opened
-from derive.functions import log_softmax, sigmoid, softmax
-from derive.language import Sum, Tensor, dims, indices, leading_index, tensor
+from derive.functions import log_softmax, mean, sigmoid, softmax
+from derive.language import Sum, Tensor, dims, indices, leading_index, scalar, tensor
 from derive.program import Program
 
 Array = np.ndarray[Any, Any]
@@ -252,14 +252,14 @@ def arrays(program: Program, kind: Callable[[Array], Array], dtype: type) -> lis
     return made
 
 
-def returned(program: Program, target: str, folder: Path, given: list[Array]) -> list[Array]:
+def returned(program: Program, target: str, folder: Path, given: list[Array], **options: float) -> list[Array]:
     """The output, and the gradients for an upstream gradient of ones."""
     library = array_library(target)
     write(render_all([program], [target]), folder, [target])
     assert program.request is not None
-    names = [str(known.name) for known in program.all_inputs()]
+    names = [str(known.name) for known in program.all_inputs() if isinstance(known, Tensor)]
     with opened(program, program.request, folder, library) as kernel:
-        (output,), saved = kernel.run(dict(zip(names, map(library.array, given), strict=True)), {})
+        (output,), saved = kernel.run(dict(zip(names, map(library.array, given), strict=True)), options)
         upstream = library.array(np.ones(tuple(output.shape), given[0].dtype))
         return [np.array(library.plain(value)) for value in (output, *kernel.gradients(upstream, saved))]
 
@@ -306,3 +306,17 @@ def test_a_root_without_a_name_in_a_hinge_has_slope_zero_at_zero(target: str, tm
     anchor, other = np.array([[1.0, 2.0], [1.0, 2.0]]), np.array([[1.0, 2.0], [1.5, 2.0]])
     _, *slopes = returned(program, target, tmp_path, [anchor, other, anchor])
     np.testing.assert_allclose(slopes, [[[0, 0], [-1, 0]], [[0, 0], [1, 0]], [[0, 0], [0, 0]]])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_a_mean_of_logarithms_without_a_name_may_be_switched_off(target: str, tmp_path: Path) -> None:
+    share = scalar("share")
+    program = Program("smoothed", "cross entropy with smoothing", [x, k, share])
+    logarithm = program.define("lp", [n, c], log_softmax(x[n, c], over=c))
+    loss = -(1 - share) * logarithm[n, k[n]] - share * mean(logarithm[n, c], over=c)
+    program.kernel(program.define("o", [n], loss), wrt=[x])
+    logits = np.array([[0.5, -np.inf, 1.0]])
+    value, slope = returned(program, target, tmp_path, [logits, np.array([2])], share=0.0)
+    np.testing.assert_allclose(value, -log_shares(logits)[:, 2])
+    np.testing.assert_allclose(slope, shares(logits) - [[0, 0, 1]])

@@ -188,6 +188,24 @@ def test_exponentials_are_not_taken_apart() -> None:
                 assert all(isinstance(p, (sympy.Mul, sympy.Add)) for p in products)
 
 
+def test_a_difference_from_a_mean_is_not_multiplied_out() -> None:
+    """Sum((x - mu) * dy) is small where x is large; Sum(x * dy) - mu * Sum(dy) is a difference of large numbers."""
+    N, G, C = dims("N G C")
+    n = leading_index("n", N)
+    g, c = index("g", G), index("c", C)
+    x, gain, eps = tensor("x", N, G, C), tensor("gain", G), scalar("eps", positive=True)
+    program = Program("grouped_norm", "norm of groups", [x, gain, eps])
+    mu = program.define("mu", [n, g], mean(x[n, g, c], over=c))
+    var = program.define("var", [n, g], mean((x[n, g, c] - mu[n, g]) ** 2, over=c))
+    y = program.define("y", [n, g, c], gain[g] * (x[n, g, c] - mu[n, g]) / sqrt(var[n, g] + eps))
+    program.kernel(y, wrt=[x, gain])
+    (slope,) = (d for d in traced(program).backward[-1].definitions if d.name == "dgain")
+    assert any(
+        {names_in(term) for term in total.args} == {frozenset({"x"}), frozenset({"mu"})}
+        for total in slope.body.atoms(sympy.Add)
+    )
+
+
 def test_a_part_is_read_only_where_its_sums_are_its_own() -> None:
     T, d = dims("T d")
     i, j = indices("i j", T)

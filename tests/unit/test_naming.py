@@ -1,0 +1,56 @@
+"""Values that differ in the names of summed indices alone are one; those of different places are not."""
+
+from __future__ import annotations
+
+from codegen.generate import render_all
+from codegen.naming import with_one_name
+from codegen.nodes import Contract, Identity, Node, Read, Reduce
+from codegen.sharing import Statement
+from derive.functions import log_softmax, softmax
+from derive.language import Index, Sum, dims, indices, leading_index, tensor
+from derive.program import Program
+
+N, C = dims("N C")
+n = leading_index("n", N)
+c, e = indices("c e", C)
+
+
+def named(*nodes: Node) -> list[Node]:
+    statements = [Statement(f"s_{place}", node, node.axes) for place, node in enumerate(nodes)]
+    return [statement.node for statement in with_one_name(statements)]
+
+
+def row_sum(index: Index) -> Node:
+    return Reduce("sum", Read("x", (n, index)), (index,))
+
+
+def test_the_name_of_a_summed_index_makes_no_difference() -> None:
+    first, second = named(row_sum(c), row_sum(e))
+    assert first == second == row_sum(c)
+    left, right = named(*(Contract(Read("x", (n, i)), Read("y", (i,)), (i,)) for i in (e, c)))
+    assert left == right
+
+
+def test_a_free_index_does() -> None:
+    first, second = named(*(Reduce("sum", Read("w", (i, j)), (j,)) for i, j in ((c, e), (e, c))))
+    assert first.axes == (c,)
+    assert second.axes == (e,)
+
+
+def test_neither_a_free_index_of_the_hidden_name_nor_a_delta_is_mistaken() -> None:
+    hidden = Index("summed_0", C)
+    product = Contract(Read("x", (n, c)), Read("y", (c,)), (c,))
+    apart = Reduce("sum", Contract(Read("x", (n, c)), Read("z", (c, hidden)), (c,)), (n,))
+    assert named(product, apart) == [product, apart]
+    deltas = [Reduce("sum", Identity(i, e), (i,)) for i in (c, Index("k", C))]
+    assert named(*deltas) == deltas
+
+
+def test_one_maximum_for_each_row() -> None:
+    x, y = tensor("x", N, C), tensor("y", N, C)
+    program = Program("divergence", "divergence of softmax functions", [x, y])
+    difference = log_softmax(x[n, c], over=c) - log_softmax(y[n, c], over=c)
+    program.kernel(program.define("o", [n], Sum(softmax(x[n, c], over=c) * difference, c)), wrt=[x, y])
+    text = render_all([program], ["numpy"])["numpy/divergence.py"]
+    forward, backward = text.split("def divergence_backward")
+    assert forward.count(".max(") == backward.split("\ndef ")[0].count(".max(") == len((x, y))
