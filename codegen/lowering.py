@@ -32,6 +32,7 @@ from codegen.nodes import (
     Read,
     Select,
     Size,
+    walk,
 )
 from codegen.stability import ErfComplement, Largest, Softplus
 from codegen.tails import ExpAt, Logistic, LogisticAt, LogisticSlope, LogisticSlopeAt, NormalCdf, ScaledCdf
@@ -224,7 +225,12 @@ def _divisor(base: Expr, power: Expr, context: Context) -> Node:
     if isinstance(base, sympy.Sum) and all(is_bracket(factor) for factor in Mul.make_args(base.function)):
         count = lower(base**power, context)  # of an index set; a mean over the empty one is 0
         return count if count.is_host else Map("at_least_one", (count,))
-    return tamed(base**power, lower(base**power, context), context)
+    value = lower(base**power, context)
+    is_open = value.is_host and context.domain and reasons_positive(base) is None
+    if is_open and any(isinstance(node, Option) for node in walk(value)):
+        # A number of the caller's, which may be 0 where no entry of the branch is wanted.
+        return Select(Map("ne", (value, ZERO)), value, ONE)
+    return tamed(base**power, value, context)
 
 
 def tamed(expression: Expr, value: Node, context: Context) -> Node:

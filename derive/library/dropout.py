@@ -16,7 +16,7 @@ keep = tensor("keep", N, into=2)
 p = scalar("p", positive=True)
 
 dropout = Program("dropout", "dropout with a given mask", [x, keep, p])
-y = dropout.define("y", [n], where(keep[n] > 0, x[n], 0) / (1 - p))
+y = dropout.define("y", [n], where(keep[n] > 0, x[n] / (1 - p), 0))
 dropout.kernel(y, wrt=[x], defaults={p: 0.1})
 backward = dropout.gradient(y)
 dx, dy = backward["dx"], backward["dy"]

@@ -17,7 +17,7 @@ x, draw = tensor("x", N), tensor("draw", N)
 p = scalar("p", positive=True)
 
 dropout_draws = Program("dropout_draws", "dropout by uniform draws", [x, draw, p])
-y = dropout_draws.define("y", [n], where(draw[n] >= p, x[n], 0) / (1 - p))
+y = dropout_draws.define("y", [n], where(draw[n] >= p, x[n] / (1 - p), 0))
 dropout_draws.kernel(y, wrt=[x], defaults={p: 0.1})
 
 
