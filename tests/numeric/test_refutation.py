@@ -223,16 +223,26 @@ TRUE: dict[str, Callable[[], Claim]] = {
         Sum(y[j], j) * softmax(x[i], over=i) - y[i], softmax(x[i], over=i) - y[i],
         given=[And(Eq(Sum(y[k], k), 1), T > 1)],
     ),
-    "kink": lambda: claimed(iverson(s - 2 >= 0), iverson(s - 2 > 0)),
-    "kink between inputs": lambda: claimed(iverson(s >= t), iverson(s > t)),
     "saturated": lambda: claimed(
         1 - softmax(100 * x[i], over=i), Sum(iverson(Ne(i, j)) * softmax(100 * x[j], over=j), j)
     ),
     "saturated sign": lambda: claimed(
         iverson(1 - softmax(100 * x[i], over=i) > 0), 1, given=[T > 1]
     ),
+    "no value where the logarithm has none": lambda: claimed(
+        softmax(log(x[i]), over=i), Abs(x[i]) / Sum(Abs(x[j]), j)
+    ),
+    "nor its logsumexp": lambda: claimed(logsumexp(2 * log(x[i]), over=i), log(Sum(x[i] * Abs(x[i]), i))),
     "zero by cancellation": lambda: claimed(Sum(x[i] - mean(x[j], over=j), i), 0),
 }  # fmt: skip
+
+AT_TIES: dict[str, Callable[[], Claim]] = {  # false where two numbers agree, and there only
+    "kink": lambda: claimed(iverson(s - 2 >= 0), iverson(s - 2 > 0)),
+    "kink between inputs": lambda: claimed(iverson(s >= t), iverson(s > t)),
+    "kink at a positive number": lambda: claimed(iverson(x[i] < y[j]), iverson(x[i] <= y[j])),
+    "one maximum only": lambda: claimed(Sum(argmax(x[i], over=i, among=j), i), 1),
+    "pairs in order": lambda: claimed(Sum(iverson(x[i] > x[j]), i, j), T * (T - 1) / 2),
+}
 
 FALSE: dict[str, Callable[[], Claim]] = {
     "sample variance": lambda: claimed(variance(x[i], over=i), Sum((x[i] - mean(x[j], over=j)) ** 2, i) / (T - 1)),
@@ -264,6 +274,11 @@ def test_true(name: str) -> None:
 @pytest.mark.parametrize("name", FALSE)
 def test_false(name: str) -> None:
     refuted(FALSE[name]())
+
+
+@pytest.mark.parametrize("name", AT_TIES)
+def test_false_at_ties(name: str) -> None:
+    refuted(AT_TIES[name]())
 
 
 def test_conditions_are_met() -> None:
