@@ -33,6 +33,7 @@ from derive.normal.terms import (
     Rational,
     Total,
     Var,
+    from_atom,
     is_idempotent,
     magnitude,
     number,
@@ -99,7 +100,8 @@ def _facts_of(ledger: Ledger, bracket: Atom, *, holds: bool) -> tuple[Fact, ...]
     if not isinstance(bracket, Bracket):
         return ()
     if not holds:
-        return (Fact(bracket.inside.scaled(-ONE), strict=_is_apart(ledger, bracket.inside)),)
+        strict = _is_divided_by(ledger, bracket) or _is_apart(ledger, bracket.inside)
+        return (Fact(bracket.inside.scaled(-ONE), strict=strict),)
     whole = products.is_integer_valued(bracket.inside)
     return (Fact(bracket.inside - UNITY, strict=False) if whole else Fact(bracket.inside, strict=True),)
 
@@ -127,6 +129,24 @@ def is_contradictory(ledger: Ledger, facts: Sequence[Fact]) -> bool:
         if not rows or len(rows) > MOST_ROWS:
             return False
         rows = _without_one(rows)
+
+
+def is_implied(ledger: Ledger, cases: Sequence[Polynomial], polynomial: Polynomial, relation: str) -> bool:
+    """Whether a polynomial is "> 0", ">= 0" or "!= 0" wherever the cases, brackets or their opposites, are all 1."""
+    # What has no tie is not asked for here: to find that out, conditions are read that ask for this.
+    facts = [fact for case in cases for fact in _facts_of_case(case)]
+    opposite = Fact(polynomial.scaled(-ONE), strict=relation == ">= 0")
+    others = [Fact(polynomial, strict=False)] if relation == "!= 0" else []
+    return bool(facts) and any(is_contradictory(ledger, [*facts, fact]) for fact in (opposite, *others))
+
+
+def _facts_of_case(case: Polynomial) -> Iterator[Fact]:
+    """What is known where a bracket, or its opposite, is 1."""
+    for sign, form in ((ONE, case), (-ONE, UNITY - case)):
+        one = form.single()
+        bracket = one[0][0][0] if one is not None and one[1] == 1 and len(one[0]) == 1 else None
+        if isinstance(bracket, Bracket):
+            yield Fact(bracket.inside.scaled(sign), strict=sign > 0)
 
 
 def _known_of(quantities: dict[Monomial, None]) -> Iterator[Fact]:
@@ -207,6 +227,14 @@ def _is_multiple(ledger: Ledger, polynomial: Polynomial, facts: tuple[Fact, ...]
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Comparisons without ties.
+
+
+def _is_divided_by(ledger: Ledger, bracket: Bracket) -> bool:
+    """Whether something divides by what is compared with 0, at least where the bracket does not hold."""
+    keys = {bracket.inside.key, bracket.inside.scaled(-ONE).key}
+    fails = UNITY - from_atom(bracket)
+    about = [known for known in ledger.assumed if known.form is not None and known.form.key in keys]
+    return any(known.excludes_zero(fails) for known in about)
 
 
 def _is_apart(ledger: Ledger, polynomial: Polynomial) -> bool:
