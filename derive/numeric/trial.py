@@ -186,8 +186,8 @@ class Point:
         """Both sides where they differ as fractions, which needs no room: at a tie, x >= y holds and x > y does not."""
         if not self.sample.exact:
             return None
-        environment = self.trial.at(self.sample, Rationals(), self.limit)
         try:
+            environment = self.trial.at(self.sample, Rationals(), self.limit)
             sides = self.trial.sides(environment, place) if self.trial.admits(environment, place) else (0, 0)
         except ArithmeticError:
             return None
