@@ -63,6 +63,9 @@ GIVEN = {
     "a symmetric matrix": claimed(Sum(B[i, j] * x[j], j), Sum(B[j, i] * x[j], j), Eq(B[i, j], B[j, i])),
     "an antisymmetric matrix": claimed(Sum(x[i] * A[i, j] * x[j], i, j), 0, Eq(A[i, j], -A[j, i])),
     "an inverse": claimed(Sum(A[i, j] * B[j, k] * x[k], j, k), x[i], Eq(Sum(A[i, j] * B[j, k], j), delta(i, k))),
+    "the diagonal of an antisymmetric matrix": claimed(A[i, i], 0, Eq(A[i, j], -A[j, i]), over=[i]),
+    "columns of length 1": claimed(Sum(Q[i, a] ** 2, i), 1, Eq(Sum(Q[i, a] * Q[i, b], i), delta(a, b)), over=[a]),
+    "the norm of an orthogonal matrix": claimed(Sum(A[i, j] ** 2, i, j), T, Eq(Sum(A[k, i] * A[k, j], k), delta(i, j))),
     "orthonormal columns": claimed(
         Sum(Q[i, a] * Q[i, b] * W[j, a] * W[j, b], i, j, a, b),
         Sum(W[j, a] ** 2, j, a),

@@ -262,6 +262,10 @@ FALSE: dict[str, Callable[[], Claim]] = {
     "off by a part in a million": lambda: claimed(s * (1 + Rational(1, 10**6)), s),
     "between zero and one": lambda: claimed(sqrt(1 - s**2), 1 - s),
     "on the diagonal": lambda: claimed(M[i, j], 0, given=[Eq(i, j)]),
+    "an orthogonal matrix is no identity": lambda: claimed(
+        Sum(Sum(M[i, j] * x[j], j) ** 2, i), Sum(x[j], j) ** 2, given=[Eq(Sum(M[k, i] * M[k, j], k), delta(i, j))]
+    ),
+    "at a double root": lambda: claimed(s, 2, given=[Eq(s * t, 1), Eq(s + t, 2)]),
     "where unmasked": lambda: claimed(Piecewise((s, s < t), (t, True)), Max(s, t)),
 }  # fmt: skip
 
