@@ -99,6 +99,7 @@ class Ledger:
     renamed: Renamings = field(default_factory=dict)
     looked: Renamings = field(default_factory=dict)
     known_positive: set[str] = field(default_factory=set)
+    stated_positive: set[str] = field(default_factory=set)
     written: dict[str, Callable[[], str]] = field(default_factory=dict)
     rewrites: tuple[Rewrite, ...] = ()
     branches: tuple[Branch, ...] = ()
@@ -172,9 +173,14 @@ class Ledger:
         finally:
             self.branches, self.muted = held, muted
 
-    def know_positive(self, polynomial: Polynomial) -> None:
-        """Remember that a polynomial is positive for a reason that its multiplied-out form no longer shows."""
+    def know_positive(self, polynomial: Polynomial, *, stated: bool = False) -> None:
+        """Remember that a polynomial is positive for a reason that its multiplied-out form no longer shows.
+
+        What a hypothesis of the claim has `stated`, from the start, also says which way round a quotient is written.
+        """
         self.known_positive.add(polynomial.key)
+        if stated:
+            self.stated_positive.add(polynomial.key)
 
     def remember_writing(self, polynomial: Polynomial, text: Callable[[], str]) -> None:
         """Remember how the statement wrote a polynomial, for when a hypothesis about it is to be read."""

@@ -269,6 +269,8 @@ def _reduce_quotient(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
 
 def _split_fraction(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
     """A quotient x^-e B^-1 with B = c + x Q rewritten by 1 = (B - x Q) / c; None when nothing is to be split."""
+    if sum(power < 0 for _, power in monomial) < 2:
+        return None
     for base, power in monomial:
         term = _split_off(base) if isinstance(base, Base) and power < 0 else None
         if term is None or not isinstance(base, Base):

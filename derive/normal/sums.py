@@ -209,7 +209,7 @@ def component(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Ex
         if count >= MAX_LABELLINGS:
             raise BudgetExceededError(f"a sum over {len(variables)} interchangeable indices")
         named = _named(ledger, order, monomial, height)
-        if equations.says_zero(*named):
+        if len(variables) > 1 and equations.says_zero(*named):
             ledger.use("a sum that is a multiple of itself is 0")
             return ZERO
         key = f"{symmetry.ranges_of(named[0])}:{named[1].key}"
@@ -217,7 +217,7 @@ def component(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Ex
             best = (key, *named)
     for order in symmetry.further_orders(variables, monomial):
         equations.says_zero(*_named(ledger, order, monomial, height))
-    if solved := equations.solution():
+    if (solved := equations.solution()) is not None:
         ledger.use("S = a + b S, by the symmetry of a sum")
         return total(_resummed(ledger, solved[0], m).scaled(c) for m, c in solved[1].ordered())
     if best is None:

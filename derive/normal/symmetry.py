@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
-from derive.normal.terms import Atom, Base, Monomial, Polynomial, Rational, Var, ratio
+from derive.normal.terms import Base, Monomial, Polynomial, Rational, Var, ratio
 
 MOST_REMEMBERED = 24  # orders of indices under which a sum has several terms
 MOST_INDICES = 3  # of a sum whose other orders are tried
@@ -55,10 +55,7 @@ def ranges_of(bound: Sequence[Var]) -> str:
 
 def further_orders(variables: Sequence[Var], monomial: Monomial) -> Iterator[tuple[Var, ...]]:
     """All orders of the indices of a sum with a quotient that holds several of them together."""
-    names = {var.name for var in variables}
-    if len(variables) <= MOST_INDICES and any(power < 0 and _ties(atom, names) for atom, power in monomial):
-        yield from permutations(variables)
-
-
-def _ties(atom: Atom, names: set[str]) -> bool:
-    return isinstance(atom, Base) and len(atom.free & names) > 1
+    if 1 < len(variables) <= MOST_INDICES:
+        names = {var.name for var in variables}
+        if any(power < 0 and isinstance(atom, Base) and len(atom.free & names) > 1 for atom, power in monomial):
+            yield from permutations(variables)

@@ -214,6 +214,20 @@ QUESTIONS: dict[str, Callable[[], Question]] = {
     "the maximum of a softmax": lambda: Question(
         argmax(softmax(x[c], over=c), over=c, among=e), argmax(x[c], over=c, among=e), iverson(x[c] >= x[0])
     ),
+    "the divergence of two coins": lambda: Question(
+        p * log(p / q) + (1 - p) * log((1 - p) / (1 - q)),
+        p * log(p * (1 - q) / (q * (1 - p))) + log((1 - p) / (1 - q)),
+        p * log(p * (1 - q) / (q * (1 - p))) - log((1 - p) / (1 - q)), (Gt(1, p), Gt(1, q)),
+    ),
+    "the distance of two positive numbers": lambda: Question(
+        Abs(p - q), (p - q) * sign(p - q), (p - q) * sign(q - p)
+    ),
+    "a trust ratio that is clipped": lambda: Question(
+        Max(-p, Min(p, s / Max(r, eps))), p, s / r, (Gt(s, p * r), Gt(r, eps))
+    ),
+    "a quotient compared": lambda: Question(
+        iverson(s / r > p), 1, iverson(s < p * r), (Gt(s, p * r), Gt(r, 0))
+    ),
     "how many are largest": lambda: Question(
         Sum(where(x[c] >= x[e], 1, 0), c, e) + Sum(where(x[c] < x[e], 1, 0), c, e), C**2,
         Sum(where(x[c] >= x[e], 1, 0), c, e) + Sum(where(x[c] <= x[e], 1, 0), c, e),
