@@ -44,6 +44,7 @@ from derive.normal.terms import (
     Polynomial,
     Prime,
     Rational,
+    Total,
     Var,
     from_atom,
     is_idempotent,
@@ -336,7 +337,9 @@ def leading_term(polynomial: Polynomial) -> tuple[Monomial, Rational]:
 
 
 def _precedence(atom: Atom) -> tuple[int, int, str]:
-    """The order of atoms: sines, then bound indices from the innermost outwards, then all others by key.
+    """The order of atoms: sines, then bound indices from the innermost outwards, then sums, then all others by key.
+
+    Sums come early, so that c + Sum is reduced by the sum: in a larger sum c leaves it, and is not there any more.
 
     An index under work was made later the further in it is bound, so opening a sum does not change which way round a
     comparison of its index with an outer one is written, nor by which of two entries a quotient is reduced.
@@ -346,7 +349,9 @@ def _precedence(atom: Atom) -> tuple[int, int, str]:
     if isinstance(atom, Var) and atom.name.startswith("~"):
         return 2, -int(atom.name[1:]), ""
     key = UNDER_WORK.sub(lambda name: f"${LAST - int(name[1])}", atom.key) if "~" in atom.key else atom.key
-    return (1 if isinstance(atom, Var) and atom.name.startswith("#") else 3), 0, key
+    if isinstance(atom, Total):
+        return 3, 0, key
+    return (1 if isinstance(atom, Var) and atom.name.startswith("#") else 4), 0, key
 
 
 def is_integer_valued(polynomial: Polynomial) -> bool:
