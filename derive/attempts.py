@@ -126,7 +126,7 @@ def _read_hypotheses(ledger: Ledger, claim: Claim, reasons: list[str]) -> tuple[
 def _know_positive(ledger: Ledger, condition: Any) -> None:
     """Remember which difference of values a strict inequality among the hypotheses says to be positive."""
     if isinstance(condition, (Gt, Lt)):
-        ledger.know_positive(normal_form(ledger, condition.gts) - normal_form(ledger, condition.lts))
+        ledger.know_positive(normal_form(ledger, condition.gts) - normal_form(ledger, condition.lts), stated=True)
 
 
 def _apart(ledger: Ledger, claim: Claim) -> tuple[Apart, ...]:

@@ -12,6 +12,7 @@ which ends with the convention that the derived formulas follow there, if there 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any
 
@@ -38,32 +39,37 @@ def is_differentiable(symbol: Any) -> bool:
     return isinstance(symbol, Scalar) and not symbol.is_integer
 
 
-def record_points(made: Program, definitions: Sequence[Definition], program: Program) -> None:
-    """Add to `made` where derivatives of definitions of `program` may not exist, and what `program` rests on itself."""
+def record_points(made: Program, definitions: Sequence[Definition], program: Program, moved: AbstractSet[Any]) -> None:
+    """Add to `made` where derivatives of definitions of `program` may not exist, and what `program` rests on itself.
+
+    `moved` are the names that vary. A case that is taken by others is the same one nearby.
+    """
     made.differentiated = True
-    points = [text for known in definitions for text in points_without_derivative(known, program)]
-    found = [switch for known in definitions for switch in switches(known)]
+    points = [text for known in definitions for text in points_without_derivative(known, program, moved)]
+    found = [switch for known in definitions for switch in switches(known, moved)]
     made.assumptions[:] = dict.fromkeys([*made.assumptions, *program.assumptions, *points])
     made.switches[:] = dict.fromkeys([*made.switches, *program.switches, *found])
 
 
-def points_without_derivative(definition: Definition, program: Program) -> list[str]:
-    """Where the definition may have no derivative with respect to the values in it, in a fixed order."""
-    return [*switching_conditions(definition), *roots_at_zero(definition, program), *empty_index_sets(definition)]
+def points_without_derivative(definition: Definition, program: Program, moved: AbstractSet[Any]) -> list[str]:
+    """Where the definition may have no derivative with respect to the values that are moved, in a fixed order."""
+    roots = roots_at_zero(definition, program, moved)
+    return [*switching_conditions(definition, moved), *roots, *empty_index_sets(definition)]
 
 
-def switching_conditions(definition: Definition) -> list[str]:
-    """Conditions on real values in a definition: at their switching points there may be no derivative."""
-    return sorted({f"almost everywhere: not where {switch} switches {CASE_TAKEN}" for switch in switches(definition)})
+def switching_conditions(definition: Definition, moved: AbstractSet[Any]) -> list[str]:
+    """Conditions on moved values in a definition: at their switching points there may be no derivative."""
+    found = switches(definition, moved)
+    return sorted({f"almost everywhere: not where {switch} switches {CASE_TAKEN}" for switch in found})
 
 
-def switches(definition: Definition) -> list[Any]:
-    """The conditions on real values that a definition takes its cases by, in a fixed order."""
+def switches(definition: Definition, moved: AbstractSet[Any]) -> list[Any]:
+    """The conditions on moved values that a definition takes its cases by, in a fixed order."""
     found = {
         condition
         for case in unfold(definition.body).atoms(Where)
         for condition in case.args[:1]
-        if any(is_differentiable(symbol) for symbol in symbols_of(condition))
+        if any(map(is_differentiable, symbols_of(condition) & moved))
     }
     return sorted(found, key=str)
 
@@ -72,9 +78,9 @@ def switches(definition: Definition) -> list[Any]:
 # Roots.
 
 
-def roots_at_zero(definition: Definition, program: Program) -> list[str]:
-    """Roots of something that may be 0: their value is 0 there, and their slope has no bound."""
-    return sorted({text for text, _ in open_roots(definition, program)})
+def roots_at_zero(definition: Definition, program: Program, moved: AbstractSet[Any]) -> list[str]:
+    """Roots of something moved that may be 0: their value is 0 there, and their slope has no bound."""
+    return sorted({text for text, inside in open_roots(definition, program) if symbols_of(inside) & moved})
 
 
 def open_roots(definition: Definition, program: Program) -> Iterator[tuple[str, Expr]]:

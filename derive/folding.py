@@ -170,7 +170,7 @@ def _matches(
     for target, present in powers.items():
         ratio = present / exponent
         # The reciprocal of a root, and of nothing else, is written with the root: 1/norm.
-        inverse = times is None and not rest and 0 < exponent < 1
+        inverse = times is None and not rest and exponent.is_Rational and 0 < exponent < 1
         if not ratio.is_Rational or abs(ratio) < 1 or (ratio < 0 and not inverse):
             continue
         whole = sympy.floor(ratio) if ratio > 0 else sympy.ceiling(ratio)

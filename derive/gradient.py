@@ -151,7 +151,7 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
             over = _indices_for(symbol, received[symbol], taken)
             adjoint = _define(made, known, taken, over, received[symbol], f"{prefix}{symbol.name}")
             made.adjoints[str(symbol.name)] = str(adjoint.name)
-    record_points(made, [known for known in program.definitions if known.symbol in differentiated], program)
+    record_points(made, [known for known in program.definitions if known.symbol in differentiated], program, active)
     return made
 
 
@@ -256,7 +256,9 @@ def jacobian(program: Program, output: Name, variable: Name, name: str) -> Gradi
         f"{program.name}_jacobian", f"Jacobian of {program.name}", list(program.inputs), list(program.definitions),
         forward=program, output=output,
     )  # fmt: skip
-    record_points(made, _differentiated(program, definition.left, variable), program)
+    record_points(
+        made, _differentiated(program, definition.left, variable), program, influenced_by(program, [variable])
+    )
     made.definitions.append(Definition(symbol, over, body))
     return made
 
@@ -283,10 +285,10 @@ def derivative_of(program: Program, value: Expr, variable: Expr, *, through_defi
     target = variable.indices if isinstance(variable, Indexed) else ()
     if through_definitions:
         full = inline(value, program, frozenset({base}))
-        record_points(program, _differentiated(program, value, base), program)
+        record_points(program, _differentiated(program, value, base), program, influenced_by(program, [base]))
     else:
         full = _definition_at(program, value) if value != variable else value
-        record_points(program, [_unnamed(full)], program)
+        record_points(program, [_unnamed(full)], program, {base})
     terms = [placed(found, target) for found in pull_back(full, S.One, (), lambda leaf: leaf == base)]
     return named_apart(fold(Add(*terms), [known for known in program.definitions if known.symbol != base]))
 

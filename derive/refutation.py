@@ -9,7 +9,7 @@ What counts as a difference is a matter of `derive.numeric.trial`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, product
 
@@ -20,6 +20,8 @@ from derive.numeric.prime_field import PrimeField, prime_field
 from derive.numeric.reproduction import Counterexample
 from derive.numeric.sampling import (
     REGIMES,
+    TIES,
+    Regime,
     Sample,
     confirmation_sizes,
     flag_settings,
@@ -33,6 +35,7 @@ __all__ = ["Confirmation", "Counterexample", "confirm", "find_counterexample"]
 
 ROUNDS = 2  # how often the plan of sizes and magnitudes is gone through, with other inputs ...
 MORE_ROUNDS, FEW = 12, 200  # ... and how often at most while fewer positions than this have been compared
+TIE_POINTS = 32  # points with ties that are tried, which is a few for each assignment of sizes
 PATIENCE = 0.3  # the share of the time that one point may take, so that a costly one does not keep others from a try
 CONFIRM_SECONDS = 5.0  # of computing, after which a point that meets the hypotheses is no longer looked for
 CONFIRM_SAMPLES = 4  # points that a proved claim is evaluated at, if its sizes and flags do not ask for more
@@ -99,19 +102,34 @@ def _simplest(point: Point, place: Place, seed: int) -> Counterexample:
 
 
 def _points(trial: Trial, seed: int) -> Iterator[Point]:
-    plan = list(product(size_plan(trial.size_names), REGIMES, flag_settings(trial.needs)))
+    """Generic points, simplest first, and then some with ties, where a comparison and its strict form differ."""
+    sizes_tried, flags_tried = size_plan(trial.size_names), flag_settings(trial.needs)
     compared = 0
     for turn in range(MORE_ROUNDS):
         if turn >= ROUNDS and compared >= FEW:
-            return
+            break
         forced = turn > 0 and compared == 0
-        for sizes, regime, flags in plan:
-            try:
-                point = Point(trial, trial.sample(sizes, flags, regime, seed, turn, inequalities=forced))
-            except BudgetExceededError:  # an input of too many entries
-                continue
+        for point in _drawn(trial, product(sizes_tried, REGIMES, flags_tried), seed, turn, forced=forced):
             yield point
             compared += point.compared
+    for turn in range(1 + TIE_POINTS // len(sizes_tried) if trial.needs.inputs else 0):
+        yield from _drawn(trial, product(sizes_tried, (TIES,), flags_tried), seed, turn)
+
+
+def _drawn(
+    trial: Trial,
+    plan: Iterable[tuple[dict[str, int], Regime, dict[str, bool]]],
+    seed: int,
+    turn: int,
+    *,
+    forced: bool = False,
+) -> Iterator[Point]:
+    """A point for each line of a plan, where its inputs have not too many entries."""
+    for sizes, regime, flags in plan:
+        try:
+            yield Point(trial, trial.sample(sizes, flags, regime, seed, turn, inequalities=forced))
+        except BudgetExceededError:
+            continue
 
 
 # ---------------------------------------------------------------------------------------------------------------------

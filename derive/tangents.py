@@ -48,7 +48,7 @@ def forward(program: Program, output: Name, wrt: Sequence[Name], prefix: str) ->
     for definition in program.definitions:
         if definition.symbol not in active:
             continue
-        record_points(made, [definition], program)
+        record_points(made, [definition], program, active)
         name = f"{prefix}{definition.name}"
         if name in known:
             raise StatementError(f"{made.name}: the tangent's name {name} is taken; choose another prefix")

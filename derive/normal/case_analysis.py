@@ -16,6 +16,7 @@ SOUND: a case is only left out when no values can meet it. INCOMPLETE: products 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from derive.normal import comparisons, positivity, products, ranges, renaming, rewriting, splitting, vanishing
@@ -33,6 +34,7 @@ from derive.normal.terms import (
     Rational,
     Total,
     Var,
+    from_atom,
     is_idempotent,
     magnitude,
     number,
@@ -99,7 +101,8 @@ def _facts_of(ledger: Ledger, bracket: Atom, *, holds: bool) -> tuple[Fact, ...]
     if not isinstance(bracket, Bracket):
         return ()
     if not holds:
-        return (Fact(bracket.inside.scaled(-ONE), strict=_is_apart(ledger, bracket.inside)),)
+        strict = _is_divided_by(ledger, bracket) or _is_apart(ledger, bracket.inside)
+        return (Fact(bracket.inside.scaled(-ONE), strict=strict),)
     whole = products.is_integer_valued(bracket.inside)
     return (Fact(bracket.inside - UNITY, strict=False) if whole else Fact(bracket.inside, strict=True),)
 
@@ -113,7 +116,8 @@ Row = tuple[Mapping[Monomial, Rational], bool]  # coefficients, the constant und
 def is_contradictory(ledger: Ledger, facts: Sequence[Fact]) -> bool:
     """Whether no values can meet all facts, by linear arithmetic over their monomials."""
     quantities = {monomial: None for fact in facts for monomial in fact.form.terms if monomial != UNIT}
-    known = [*facts, *_known_of(quantities)]
+    above = {m[0][0] for m in map(_positive_atom, facts) if m is not None}
+    known = [*facts, *_known_of(quantities, above)]
     rows: list[Row] = [(dict(fact.form.terms), fact.strict) for fact in known]
     while True:
         ledger.spend(len(rows))
@@ -129,15 +133,42 @@ def is_contradictory(ledger: Ledger, facts: Sequence[Fact]) -> bool:
         rows = _without_one(rows)
 
 
-def _known_of(quantities: dict[Monomial, None]) -> Iterator[Fact]:
-    """What declarations say about the quantities: signs, and the ranges of indices, sizes of which join them."""
+def is_implied(ledger: Ledger, cases: Sequence[Polynomial], polynomial: Polynomial, relation: str) -> bool:
+    """Whether a polynomial is "> 0", ">= 0" or "!= 0" wherever the cases, brackets or their opposites, are all 1."""
+    # What has no tie is not asked for here: to find that out, conditions are read that ask for this.
+    facts = [fact for case in cases for fact in _facts_of_case(case)]
+    opposite = Fact(polynomial.scaled(-ONE), strict=relation == ">= 0")
+    others = [Fact(polynomial, strict=False)] if relation == "!= 0" else []
+    return bool(facts) and any(is_contradictory(ledger, [*facts, fact]) for fact in (opposite, *others))
+
+
+def _facts_of_case(case: Polynomial) -> Iterator[Fact]:
+    """What is known where a bracket, or its opposite, is 1."""
+    for sign, form in ((ONE, case), (-ONE, UNITY - case)):
+        one = form.single()
+        bracket = one[0][0][0] if one is not None and one[1] == 1 and len(one[0]) == 1 else None
+        if isinstance(bracket, Bracket):
+            yield Fact(bracket.inside.scaled(sign), strict=sign > 0)
+
+
+def _positive_atom(fact: Fact) -> Monomial | None:
+    """The single factor that a fact says to be positive; None when it says anything else."""
+    one = fact.form.single() if fact.strict else None
+    return one[0] if one is not None and one[1] > 0 and len(one[0]) == 1 and one[0][0][1] == 1 else None
+
+
+def _known_of(quantities: dict[Monomial, None], above: AbstractSet[Atom] = frozenset()) -> Iterator[Fact]:
+    """What is known of the quantities: signs, and the ranges of indices, sizes of which join them.
+
+    Signs are those that declarations give, and of products those that follow for factors `above` 0.
+    """
     waiting = list(quantities)
     while waiting:
         monomial = waiting.pop()
         value = Polynomial({monomial: ONE})
         if products.is_integer_valued(value) and ranges.least(value) is not None:
             yield Fact(value - number(ranges.least(value) or 0), strict=False)
-        elif positivity.monomial_is_positive(monomial):
+        elif all(atom in above or positivity.factor_is_positive(atom, e) for atom, e in monomial):
             yield Fact(value, strict=True)
         elif positivity.is_nonnegative(value):
             yield Fact(value, strict=False)
@@ -199,14 +230,23 @@ def _is_multiple(ledger: Ledger, polynomial: Polynomial, facts: tuple[Fact, ...]
         if fact.strict or not is_contradictory(ledger, (*others, Fact(fact.form, strict=True))):
             continue
         ledger.use("pieces meet where both sides of a comparison are equal")
-        polynomial = vanishing.remainder(ledger, polynomial, fact.form)
-        if polynomial.is_zero:
-            return True
+        for form in (fact.form, comparisons.without_logs(ledger, fact.form)):
+            polynomial = vanishing.remainder(ledger, polynomial, form) if form is not None else polynomial
+            if polynomial.is_zero:
+                return True
     return False
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Comparisons without ties.
+
+
+def _is_divided_by(ledger: Ledger, bracket: Bracket) -> bool:
+    """Whether something divides by what is compared with 0, at least where the bracket does not hold."""
+    keys = {bracket.inside.key, bracket.inside.scaled(-ONE).key}
+    fails = UNITY - from_atom(bracket)
+    about = [known for known in ledger.assumed if known.form is not None and known.form.key in keys]
+    return any(known.excludes_zero(fails) for known in about)
 
 
 def _is_apart(ledger: Ledger, polynomial: Polynomial) -> bool:

@@ -16,9 +16,12 @@ from derive.normal.terms import (
     UNIT,
     UNITY,
     ZERO,
+    Atom,
     Base,
     Bracket,
     Entry,
+    Exponent,
+    Log,
     Polynomial,
     Var,
     from_atom,
@@ -65,12 +68,31 @@ def bracket(ledger: Ledger, argument: Polynomial) -> Polynomial:
         _note(ledger, content)
         ledger.use("[c p > 0] = [p > 0] for c > 0")
         return bracket(ledger, primitive)
+    cleared = _without_denominators(ledger, primitive)
+    if cleared is not None:
+        ledger.use("[p/x > 0] = [x p > 0]")
+        return bracket(ledger, cleared)
     return _by_signs(ledger, primitive) or from_atom(Bracket(primitive))
+
+
+def _without_denominators(ledger: Ledger, argument: Polynomial) -> Polynomial | None:
+    """The argument times even powers of what it is divided by, which keeps its sign; None where it is by nothing."""
+    lowest: dict[Atom, int] = {}
+    for monomial in argument.terms:
+        for atom, e in monomial:
+            if e < 0 and e.denominator == 1:
+                lowest[atom] = min(lowest.get(atom, 0), int(e))
+    if not lowest or len(argument.terms) == 1:
+        return None
+    return total(
+        products.normal_monomial(ledger, c, (*m, *((atom, -e + e % 2) for atom, e in lowest.items())))
+        for m, c in argument.ordered()
+    )
 
 
 def _by_signs(ledger: Ledger, argument: Polynomial) -> Polynomial | None:
     """[a^e q > 0] by the signs of a and q, for a factor a^e of all terms; None where nothing can be taken apart."""
-    common = sorted(set.intersection(*(set(m) for m in argument.terms)), key=lambda pair: pair[0].key)
+    common = _common_factors(argument)
     if len(common) > MOST_FACTORS or list(argument.terms) == [tuple(common)] == [((common[0][0], 1),)]:
         return None
     for atom, e in common:
@@ -83,6 +105,14 @@ def _by_signs(ledger: Ledger, argument: Polynomial) -> Polynomial | None:
         both = above if e.numerator % 2 == 0 else below
         return products.product(ledger, [up, above]) + products.product(ledger, [down, both])
     return None
+
+
+def _common_factors(argument: Polynomial) -> list[tuple[Atom, Exponent]]:
+    """The factors of all terms, each with the power that all terms have of it."""
+    powers_ = [dict(m) for m in argument.terms]
+    shared = sorted(set.intersection(*map(set, powers_)), key=lambda atom: atom.key)
+    lowest = [(atom, min(known[atom] for known in powers_)) for atom in shared]
+    return [(a, e) for a, e in lowest if all(known[a] == e or (e > 0 and e.denominator == 1) for known in powers_)]
 
 
 def _divided(ledger: Ledger, argument: Polynomial) -> Polynomial:
@@ -161,3 +191,12 @@ def _as_logs(ledger: Ledger, argument: Polynomial) -> Polynomial | None:
         return None
     first, second = (powers.logarithm(ledger, Polynomial(dict(part))) for part in (up, down))
     return first - second
+
+
+def without_logs(ledger: Ledger, argument: Polynomial) -> Polynomial | None:
+    """For a difference of logarithms, log a - log b, the difference a - b, which has its zeros; None otherwise."""
+    if not all(len(m) == 1 and isinstance(m[0][0], Log) and m[0][1] == 1 for m in argument.terms):
+        return None
+    up = Polynomial({m: c for m, c in argument.terms.items() if c > 0})
+    down = Polynomial({m: -c for m, c in argument.terms.items() if c < 0})
+    return powers.exponential(ledger, up) - powers.exponential(ledger, down)

@@ -49,7 +49,24 @@ class Condition:
 
     text: str
     form: Polynomial | None
-    where: tuple[str, ...]
+    branches: tuple[Branch, ...]
+
+    def follows_from(self, other: Condition) -> bool:
+        """Whether another condition, which is no matter of branches, says as much: x > 0, where this is x != 0."""
+        if other.branches or self.form is None or other.form is None or self == other:
+            return False
+        signs = (ONE, -ONE) if self.text == "!= 0" else (ONE,)
+        same = any(self.form.scaled(sign).key == other.form.key for sign in signs)
+        return same and (other.text == "> 0" or (other.text == self.text and bool(self.branches)))
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        """The branches as a reader writes them."""
+        return tuple(branch.text for branch in self.branches)
+
+    def excludes_zero(self, case: Polynomial) -> bool:
+        """Whether the form is not 0, at least where the case is 1."""
+        return self.text in ("!= 0", "> 0") and all(branch.form.key == case.key for branch in self.branches)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Condition) and self._key == other._key
@@ -82,6 +99,7 @@ class Ledger:
     renamed: Renamings = field(default_factory=dict)
     looked: Renamings = field(default_factory=dict)
     known_positive: set[str] = field(default_factory=set)
+    stated_positive: set[str] = field(default_factory=set)
     written: dict[str, Callable[[], str]] = field(default_factory=dict)
     rewrites: tuple[Rewrite, ...] = ()
     branches: tuple[Branch, ...] = ()
@@ -103,7 +121,8 @@ class Ledger:
     @property
     def conditions(self) -> list[str]:
         """What the result assumes beyond declarations, in the statement's own words where they are known."""
-        return list(dict.fromkeys(self._in_words(condition) for condition in self.assumed))
+        told = [known for known in self.assumed if not any(known.follows_from(other) for other in self.assumed)]
+        return list(dict.fromkeys(map(self._in_words, told)))
 
     @property
     def hypotheses(self) -> list[str]:
@@ -130,8 +149,10 @@ class Ledger:
         The condition is the text, or with a form that the form is what the text says: "> 0".
         """
         if not self.muted:
+            if form is not None and text == "!= 0":
+                form = min(form, form.scaled(-ONE), key=lambda either: either.key)
             self.partial = self.partial or bool(self.branches)
-            self.assumed[Condition(text, form, tuple(branch.text for branch in self.branches))] = None
+            self.assumed[Condition(text, form, self.branches)] = None
 
     @contextmanager
     def within(self, form: Polynomial, text: str) -> Iterator[None]:
@@ -152,9 +173,14 @@ class Ledger:
         finally:
             self.branches, self.muted = held, muted
 
-    def know_positive(self, polynomial: Polynomial) -> None:
-        """Remember that a polynomial is positive for a reason that its multiplied-out form no longer shows."""
+    def know_positive(self, polynomial: Polynomial, *, stated: bool = False) -> None:
+        """Remember that a polynomial is positive for a reason that its multiplied-out form no longer shows.
+
+        What a hypothesis of the claim has `stated`, from the start, also says which way round a quotient is written.
+        """
         self.known_positive.add(polynomial.key)
+        if stated:
+            self.stated_positive.add(polynomial.key)
 
     def remember_writing(self, polynomial: Polynomial, text: Callable[[], str]) -> None:
         """Remember how the statement wrote a polynomial, for when a hypothesis about it is to be read."""

@@ -86,7 +86,7 @@ def assume(ledger: Ledger, polynomial: Polynomial, relation: str) -> None:
     never = polynomial.is_zero if relation == "!= 0" else is_positive(polynomial.scaled(-ONE))
     if never or (polynomial.is_zero and relation == "> 0"):
         raise UndefinedError(f"{polynomial.key} is never {relation}")
-    if relation == ">= 0" and is_nonnegative(polynomial):
+    if (relation == ">= 0" and is_nonnegative(polynomial)) or _is_known(ledger, polynomial, relation):
         return
     if ledger.muted or (products.is_integer_valued(polynomial) and _is_in_range(polynomial, relation)):
         return
@@ -94,6 +94,12 @@ def assume(ledger: Ledger, polynomial: Polynomial, relation: str) -> None:
         ledger.partial = True
         return
     ledger.assume(relation, polynomial)
+
+
+def _is_known(ledger: Ledger, polynomial: Polynomial, relation: str) -> bool:
+    """Whether a hypothesis or the structure of the statement says that the polynomial is positive, or negative."""
+    signs = (ONE, -ONE) if relation == "!= 0" else (ONE,)
+    return any(polynomial.scaled(sign).key in ledger.known_positive for sign in signs)
 
 
 def _is_in_range(polynomial: Polynomial, relation: str) -> bool:
@@ -124,10 +130,12 @@ def is_positive_here(ledger: Ledger, polynomial: Polynomial) -> bool:
 
 def _is_met(ledger: Ledger, polynomial: Polynomial, relation: str) -> bool:
     """Whether the conditions of the branches imply the relation."""
-    from derive.normal import comparisons
+    from derive.normal import case_analysis, comparisons
 
     with ledger.unrecorded():
         above, below = (comparisons.bracket(ledger, polynomial.scaled(sign)) for sign in (ONE, -ONE))
         met = {"> 0": above, ">= 0": UNITY - below, "!= 0": above + below}[relation]
         here = products.product(ledger, [branch.form for branch in ledger.branches])
-        return (here - products.product(ledger, [here, met])).is_zero
+        if (here - products.product(ledger, [here, met])).is_zero:
+            return True
+    return case_analysis.is_implied(ledger, [branch.form for branch in ledger.branches], polynomial, relation)

@@ -66,7 +66,10 @@ def power(ledger: Ledger, base: Polynomial, exponent: Exponent) -> Polynomial:
     if split is not None:
         return split
     content, primitive = content_of(ledger, base, fractional=exponent.denominator != 1)
-    known = base.key in ledger.known_positive and positivity.is_positive(content)
+    if exponent.denominator == 1 and primitive.scaled(-ONE).key in ledger.stated_positive:
+        content, primitive = content.scaled(-ONE), primitive.scaled(-ONE)  # 1/(1 - x) where x < 1
+    stated = primitive.key in ledger.stated_positive
+    known = stated or (base.key in ledger.known_positive and positivity.is_positive(content))
     if any(isinstance(atom, Base) for monomial in content.terms for atom, _ in monomial):
         # 1 - B^-1 is B^-1 (B - 1), and over the common denominator there may be more to take out.
         if known:

@@ -7,7 +7,7 @@ A monomial is normal when
 - a sine has no power above 1 (sin^2 = 1 - cos^2),
 - the leading term of a base does not occur beside its inverse: with B = L + R, L * B^-1 = 1 - R * B^-1. This is what
   makes B * B^-1 = 1 hold for a B that has been multiplied out, wherever it stands,
-- no x^-1 stands beside B^-1 with B = c + x Q for a number c (partial fractions),
+- no x^-1 stands beside B^-1 with B = c + x Q for a number c, nor with B = x + y led by x (partial fractions),
 - no [-x > 0] stands beside a product x that contains it: x [-x > 0] = x - x [x > 0], so that x [x = 0] = 0.
 
 Applying them ends. Partial fractions lower the total of negative exponents, which no other law raises; quotients and
@@ -17,6 +17,7 @@ sin^2 replace a monomial by smaller ones in one order that products respect: by 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import combinations, permutations
@@ -43,6 +44,7 @@ from derive.normal.terms import (
     Polynomial,
     Prime,
     Rational,
+    Total,
     Var,
     from_atom,
     is_idempotent,
@@ -56,6 +58,7 @@ from derive.normal.terms import (
 )
 
 SHORT = 4  # the longest range of known length whose positions are looked at one by one
+UNDER_WORK, LAST = re.compile(r"~(\d+)"), 10**9  # names of indices under work, of which later ones come first
 LARGEST_DIVISOR = 100_000  # that is tried; a longer search would escape the budget
 
 
@@ -267,14 +270,32 @@ def _reduce_quotient(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
 
 def _split_fraction(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
     """A quotient x^-e B^-1 with B = c + x Q rewritten by 1 = (B - x Q) / c; None when nothing is to be split."""
+    if sum(power < 0 for _, power in monomial) < 2:
+        return None
     for base, power in monomial:
-        if not isinstance(base, Base) or power >= 0 or UNIT not in base.inside.terms:
+        term = _split_off(base) if isinstance(base, Base) and power < 0 else None
+        if term is None or not isinstance(base, Base):
             continue
-        others = [dict(m) for m in base.inside.terms if m != UNIT]
+        others = [dict(m) for m in base.inside.terms if m != term]
         if any(e < 0 and all(m.get(atom, 0) >= 1 for m in others) for atom, e in monomial):
             ledger.use("partial fractions: 1/(x B) = (1/x - Q/B)/c for B = c + x Q")
-            return _without(ledger, base, monomial, UNIT, base.inside.terms[UNIT])
+            left = dict(monomial)
+            for atom, e in term:
+                left[atom] = left.get(atom, 0) - e
+            return _without(ledger, base, sorted_monomial(left), term, base.inside.terms[term])
     return None
+
+
+def _split_off(base: Base) -> Monomial | None:
+    """The term c of B = c + x Q: the number, or y of x + y for a positive y that does not lead.
+
+    Of what is no number only single factors serve: each step then goes from one atom to a later one, and that ends.
+    """
+    if UNIT in base.inside.terms or len(base.inside.terms) != 2:
+        return UNIT if UNIT in base.inside.terms else None
+    lead, _ = leading_term(base.inside)
+    (term,) = (m for m in base.inside.terms if m != lead) if lead != UNIT else (UNIT,)
+    return term if len(lead) == len(term) == 1 and term[0][0].positive and term[0][1] > 0 else None
 
 
 def _turn_bracket(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
@@ -316,16 +337,21 @@ def leading_term(polynomial: Polynomial) -> tuple[Monomial, Rational]:
 
 
 def _precedence(atom: Atom) -> tuple[int, int, str]:
-    """The order of atoms: sines, then bound indices from the innermost outwards, then all others by key.
+    """The order of atoms: sines, then bound indices from the innermost outwards, then sums, then all others by key.
+
+    Sums come early, so that c + Sum is reduced by the sum: in a larger sum c leaves it, and is not there any more.
 
     An index under work was made later the further in it is bound, so opening a sum does not change which way round a
-    comparison of its index with an outer one is written.
+    comparison of its index with an outer one is written, nor by which of two entries a quotient is reduced.
     """
     if is_sine(atom):
         return 0, 0, atom.key
     if isinstance(atom, Var) and atom.name.startswith("~"):
         return 2, -int(atom.name[1:]), ""
-    return (1 if isinstance(atom, Var) and atom.name.startswith("#") else 3), 0, atom.key
+    key = UNDER_WORK.sub(lambda name: f"${LAST - int(name[1])}", atom.key) if "~" in atom.key else atom.key
+    if isinstance(atom, Total):
+        return 3, 0, key
+    return (1 if isinstance(atom, Var) and atom.name.startswith("#") else 4), 0, key
 
 
 def is_integer_valued(polynomial: Polynomial) -> bool:

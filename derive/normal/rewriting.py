@@ -122,13 +122,22 @@ def rewritten(ledger: Ledger, atom: Atom) -> Polynomial | None:
             with resting(ledger):
                 if renaming.renamed_atom(ledger, rewrite.pattern, names).key != atom.key:
                     continue
-                replacement = renaming.renamed(ledger, rewrite.replacement, names)
+                replacement = _solved(atom, renaming.renamed(ledger, rewrite.replacement, names))
             same_kind = (a for m in replacement.terms for a, _ in m if _may_match(rewrite.pattern, a))
             if any(other.key >= atom.key for other in same_kind):
                 continue  # symmetry, already in the direction that is kept
             ledger.use(f"hypothesis {rewrite.text}")
             return replacement
     return None
+
+
+def _solved(atom: Atom, replacement: Polynomial) -> Polynomial:
+    """The replacement of an atom that is in it itself, solved for it: from a = -a, the diagonal of A = -A^T, a = 0."""
+    share = replacement.terms.get(((atom, ONE),), 0)
+    if share in (0, ONE):
+        return replacement
+    rest = total((replacement, Polynomial({((atom, ONE),): -share})))
+    return rest.scaled(ratio(1, 1 - share))
 
 
 @contextmanager
@@ -143,12 +152,15 @@ def resting(ledger: Ledger) -> Iterator[None]:
 
 
 def _may_match(pattern: Atom, atom: Atom) -> bool:
-    """A quick necessary condition: same names of tensors, same numbers of bound indices."""
+    """A quick necessary condition: same names of tensors, same numbers of bound indices.
+
+    Two factors of a pattern may be one of the atom, where indices agree.
+    """
     if isinstance(pattern, Entry) and isinstance(atom, Entry):
         return pattern.name == atom.name and len(pattern.where) == len(atom.where)
     if isinstance(pattern, Total) and isinstance(atom, Total):
         same_shape = [v.extent.key for v in pattern.bound] == [v.extent.key for v in atom.bound]
-        return same_shape and len(pattern.monomial) == len(atom.monomial)
+        return same_shape and len(pattern.monomial) >= len(atom.monomial)
     return type(pattern) is type(atom)
 
 

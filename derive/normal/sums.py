@@ -7,6 +7,7 @@ into connected components, and each component is one atom, unless a law of `deri
 
 A component is named canonically: colour refinement distinguishes bound indices by how they occur, and where that leaves
 a tie each candidate is tried, so two sums that differ in the names or the order of their indices get the same key.
+What a sum is under two orders of its indices may be an equation for it: S = T^2 - S for the sum of x[i]/(x[i] + x[j]).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from derive.errors import BudgetExceededError
-from derive.normal import closed_sums, comparisons, inner_sums, positivity, products, renaming, rewriting
+from derive.normal import closed_sums, comparisons, inner_sums, positivity, products, renaming, rewriting, symmetry
 from derive.normal.ledger import Ledger, UndefinedInstanceError
 from derive.normal.ranges import lies_below
 from derive.normal.terms import (
@@ -31,11 +32,9 @@ from derive.normal.terms import (
     Monomial,
     Place,
     Polynomial,
-    Rational,
     Total,
     Var,
     from_atom,
-    monomial_key,
     sorted_monomial,
     total,
     value_of,
@@ -205,19 +204,22 @@ def component(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Ex
     monomial = sorted_monomial(dict(factors))
     height = 1 + max(atom.height for atom, _ in monomial)
     best: tuple[str, tuple[Var, ...], Polynomial] | None = None
-    signs: dict[str, Rational] = {}
+    equations = symmetry.Equations()
     for count, order in enumerate(_labellings(ledger, variables, monomial)):
         if count >= MAX_LABELLINGS:
             raise BudgetExceededError(f"a sum over {len(variables)} interchangeable indices")
         named = _named(ledger, order, monomial, height)
-        one = named[1].single()
-        ranges = ",".join(var.extent.key for var in named[0]) + ":"
-        if one is not None and signs.setdefault(ranges + monomial_key(one[0]), one[1]) != one[1]:
+        if len(variables) > 1 and equations.says_zero(*named):
             ledger.use("a sum that is a multiple of itself is 0")
             return ZERO
-        key = ranges + named[1].key
+        key = f"{symmetry.ranges_of(named[0])}:{named[1].key}"
         if best is None or key < best[0]:
             best = (key, *named)
+    for order in symmetry.further_orders(variables, monomial):
+        equations.says_zero(*_named(ledger, order, monomial, height))
+    if (solved := equations.solution()) is not None:
+        ledger.use("S = a + b S, by the symmetry of a sum")
+        return total(_resummed(ledger, solved[0], m).scaled(c) for m, c in solved[1].ordered())
     if best is None:
         return Polynomial({monomial: ONE})
     _, bound, body = best

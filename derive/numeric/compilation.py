@@ -24,7 +24,7 @@ from sympy.logic.boolalg import And, Boolean, BooleanFalse, BooleanTrue, Not, Or
 
 from derive.binders import free_indices
 from derive.errors import StatementError
-from derive.functions import Defined, unfold
+from derive.functions import Defined, bracketed, unfold
 from derive.language import Dim, Flag, Index, Scalar, Sum, Where, iverson
 from derive.numeric.arithmetic import UndefinedError
 from derive.numeric.closures import (
@@ -161,16 +161,22 @@ class Compiler:
         raise StatementError(f"{node}: {type(node).__name__} has no value; expected an expression of the language")
 
     def _defined_function(self, node: Any, scope: Scope) -> Code:
-        """Code for softmax and its kin by their definition; over an empty index set they have no value, not even 0."""
+        """Code for softmax and its kin by their definition; over an empty index set they have no value, not even 0.
+
+        Nor have they one where what they are of has none. SymPy writes exp(log(x)) as x, and x is a number anywhere.
+        """
         code = self.value(unfold(node), scope)
-        _, _, bound, _, condition = node.args
-        if condition == sympy.true:
+        _, body, bound, _, condition = node.args
+        needed = [self.value(Sum(bracketed(body, condition), bound), scope)] if body.has(sympy.log) else []
+        if condition == sympy.true and not needed:
             return code
         counted = self.value(Sum(iverson(condition), bound), scope)
 
         def over_some(frame: Frame) -> Any:
             if frame[ARITHMETIC].same(counted(frame), frame[ARITHMETIC].rational(0)):
                 raise UndefinedError(f"{node}: no index meets the condition")
+            for part in needed:
+                part(frame)
             return code(frame)
 
         return over_some

@@ -28,6 +28,7 @@ from derive.program import Definition
 __all__ = ["Equality", "conditions_on_values", "met"]
 
 MOST_UNKNOWNS = 40  # entries of an input that are solved for
+MOST_MOVES = 1000  # entries that are moved for one position of an equality or another
 MOST_PLACES = 12  # of an equality that roots are found for one by one: more disturb each other, and take long
 ROUNDS = 2  # how often the positions of one equality are gone through: moving one may disturb another
 ROOM = Fraction(1, 3)  # by how much an inequality is made to hold that did not
@@ -37,6 +38,7 @@ FACTORS = (Fraction(-2), Fraction(-1), Fraction(-1, 2), Fraction(-1, 8), Fractio
 WHOLE = range(-3, 13)  # what a whole number among the inputs is tried at
 STEPS = 60  # of a search for a root between two of these times the entry
 NEWTON, TRUSTED = 12, 3  # steps of Newton's method, and how many of them need not come closer
+ROUND = 12  # denominator of a round fraction, which a slow iteration is taken to end at
 SIMPLE, ERROR = 1000, Fraction(1, 10**50)  # denominator of a simple fraction, and error of an iteration, at most
 SLIGHT = Fraction(1, 10**40)  # how far from a number slopes are measured
 
@@ -127,7 +129,7 @@ def met(sample: Sample, wanted: Sequence[Equality], positive: frozenset[str]) ->
             continue
     equalities = [one for one in wanted if not one.is_inequality]
     try:
-        if len(equalities) > 1 and not all(one.holds(sample) for one in equalities):
+        if not all(one.holds(sample) for one in equalities):
             return _met_together(sample, equalities, positive)
     except ArithmeticError:
         pass
@@ -158,8 +160,12 @@ def _met_exactly(
         solved = None if equality.is_inequality else _solved(sample, equality, equalities, positive)
         if solved is not None:
             return solved
+        about = sum(name in equality.names for name, _, _ in entries(sample))
         for _round in range(ROUNDS):
-            for place in (unmet := equality.unmet(sample)):
+            unmet = equality.unmet(sample)
+            if len(unmet) * about > MOST_MOVES:
+                break
+            for place in unmet:
                 sample = _met_at(sample, equality, place, positive)
             if not unmet:
                 break
@@ -363,7 +369,7 @@ def _met_together(sample: Sample, equalities: Sequence[Equality], positive: froz
         gaps = _gaps(moved, equalities, field)
         before, worst = worst, max(map(abs, gaps))
         if before is not None and step_number > TRUSTED and worst > before / 2:
-            return sample  # it does not converge: there may be nothing to converge to
+            break  # it does not converge: there may be nothing to converge to
         if worst < field.rational(Fraction(1, 10 ** (DIGITS - 10))):
             solved = dict(zip(at, values, strict=True))
             found = _settled(sample, solved, lambda moved: not any(map(any, (one.gaps(moved) for one in equalities))))
@@ -380,7 +386,9 @@ def _met_together(sample: Sample, equalities: Sequence[Equality], positive: froz
         steps = slopes * solve(square, matrix(gaps))
         values = [_rounded(v - _exact(step), field) for v, step in zip(values, steps, strict=True)]
         moved = with_entry(moved, dict(zip(at, values, strict=True)))
-    return sample
+    # Where a solution is a double one, as of s r = 1 and s + r = 2, each step brings it closer by half only.
+    round_ = with_entry(sample, {key: value.limit_denominator(ROUND) for key, value in zip(at, values, strict=True)})
+    return sample if any(map(any, (one.gaps(round_) for one in equalities))) else round_
 
 
 def _gaps(sample: Sample, equalities: Sequence[Equality], field: Any) -> list[Any]:

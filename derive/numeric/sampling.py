@@ -4,7 +4,8 @@ Part of the numeric side, between `derive.evaluation` (which runs at a point) an
 what a value means). A point is chosen so that a mistake cannot hide in it: sizes are distinct where possible, so that
 a transpose shows; inputs are distinct and none is 0 or 1, so that a missing factor or term shows; flags are tried both
 ways. The order is from simple to odd: small distinct sizes and numbers of ordinary magnitude come first, sizes of 1,
-equal sizes and extreme magnitudes later. All choices are drawn from a seeded generator, the same in every run.
+equal sizes and extreme magnitudes later, and last of all inputs that agree or are 0. All choices are drawn from a
+seeded generator, the same in every run.
 
 Inputs keep what is declared about them (positive, integer, indices below their extent, lengths at least 1);
 `derive.numeric.conditions` moves them to where the equalities among a claim's conditions hold.
@@ -31,6 +32,7 @@ from derive.language import Dim, Flag, Index, Lengths, Scalar, Tensor
 
 __all__ = [
     "REGIMES",
+    "TIES",
     "Regime",
     "Sample",
     "approximate",
@@ -107,12 +109,13 @@ def confirmation_sizes(names: Sequence[str]) -> list[dict[str, int]]:
 
 @dataclass(frozen=True)
 class Regime:
-    """A range that the real inputs are drawn from: their magnitudes, and whether signs are mixed."""
+    """A range that the real inputs are drawn from: their magnitudes, whether signs are mixed, and whether any agree."""
 
     name: str
     low: Fraction
     high: Fraction
     signed: bool
+    tied: bool = False
 
 
 REGIMES: tuple[Regime, ...] = (
@@ -122,6 +125,8 @@ REGIMES: tuple[Regime, ...] = (
     Regime("large", Fraction(3), Fraction(12), True),
     Regime("small", Fraction(1, 200), Fraction(1, 10), True),
 )
+TIES = Regime("ties", Fraction(0), Fraction(2), True, tied=True)  # where [x > y] and [x >= y] differ
+TIED = (Fraction(0), Fraction(1), Fraction(2))
 
 
 def simple_fractions(low: Fraction, high: Fraction, count: int) -> tuple[Fraction, ...]:
@@ -186,7 +191,7 @@ def draw(
         elif isinstance(known, Tensor) and name not in inputs:
             inputs[name] = _table(known, sizes, inputs, lambda _at: next(numbers))
         if name in inputs and is_positive(known) and not isinstance(known, Lengths):
-            inputs[name] = _mapped(inputs[name], abs)
+            inputs[name] = _mapped(inputs[name], lambda number: abs(number) or Fraction(1))
     return Sample(dict(sizes), {str(known.name): inputs[str(known.name)] for known in needs.inputs})
 
 
@@ -198,7 +203,7 @@ def is_positive(known: Tensor | Scalar | Flag) -> bool:
 def _numbers(generator: random.Random, regime: Regime, count: int, variety: int) -> Iterator[Fraction]:
     least = max(8, count + count // 2)
     pool = simple_fractions(regime.low, regime.high, max(least, min(variety * least, LARGEST_POOL)))
-    for number in generator.sample(pool, count):
+    for number in generator.choices(TIED, k=count) if regime.tied else generator.sample(pool, count):
         yield -number if regime.signed and generator.random() < 0.5 else number
 
 

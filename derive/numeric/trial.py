@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from derive.binders import free_indices
 from derive.evaluation import Environment, Evaluator
 from derive.language import Index, Tensor
-from derive.numeric.arithmetic import Arithmetic, reals
+from derive.numeric.arithmetic import Arithmetic, Rationals, reals
 from derive.numeric.compilation import ordered_indices
 from derive.numeric.conditions import conditions_on_values, met
 from derive.numeric.error_bounds import bounded_reals
@@ -164,20 +164,34 @@ class Point:
         return float(apart / max(abs(left), abs(right))), float(min(apart, LARGEST))
 
     def refuted(self, place: Place) -> float:
-        """The relative difference, when it stands up to more digits and to moving the inputs; else 0.
+        """The relative difference, when it stands up to more digits and to moving the inputs, or is exact; else 0.
 
         Raises:
             BudgetExceededError: the sums have more terms than the limit.
         """
         relative, _ = self.gap(self.coarse, place)
-        if relative == 0:
-            return 0.0
+        return relative if relative and (self._stands(place) or self._exact_sides(place) is not None) else 0.0
+
+    def _stands(self, place: Place) -> bool:
+        """Whether a difference is there with more digits, and with the inputs moved a little."""
         try:
             left, right = self.trial.sides(self.fine, place)
         except ArithmeticError:
-            return 0.0
-        stands = not self.fine.arithmetic.same(left, right)
-        return relative if stands and all(self.gap(moved, place)[0] > 0 for moved in self.nearby) else 0.0
+            return False
+        return not self.fine.arithmetic.same(left, right) and all(
+            self.gap(moved, place)[0] > 0 for moved in self.nearby
+        )
+
+    def _exact_sides(self, place: Place) -> tuple[Any, Any] | None:
+        """Both sides where they differ as fractions, which needs no room: at a tie, x >= y holds and x > y does not."""
+        if not self.sample.exact:
+            return None
+        try:
+            environment = self.trial.at(self.sample, Rationals(), self.limit)
+            sides = self.trial.sides(environment, place) if self.trial.admits(environment, place) else (0, 0)
+        except ArithmeticError:
+            return None
+        return sides if sides[0] != sides[1] else None
 
     def first_refuted(self) -> tuple[Place, float] | None:
         """The first position with a visible difference that stands, or else the first one with any."""
@@ -192,6 +206,11 @@ class Point:
 
     def counterexample(self, place: Place, digits: int = 15) -> Counterexample:
         """The counterexample at a position where both sides are defined."""
-        show = bounded_reals(FINE).reals.context.nstr
-        left, right = (show(value, digits) for value, _ in self.trial.sides(self.fine, place))
+        known = bounded_reals(FINE)
+        try:
+            sides = self.trial.sides(self.fine, place)
+        except ArithmeticError:  # a tie, which only fractions can tell
+            first, second = self._exact_sides(place) or (0, 0)
+            sides = known.rational(first), known.rational(second)
+        left, right = (known.reals.context.nstr(value, digits) for value, _ in sides)
         return self.trial.reported(self.sample, place, left, right)

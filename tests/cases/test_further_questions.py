@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from sympy import Abs, Eq, Gt, Max, Min, Ne, Rational, cos, cosh, exp, log, sin, sqrt, tanh
+from sympy import Abs, Eq, Gt, Max, Min, Ne, Rational, cos, cosh, exp, log, sign, sin, sqrt, tanh
 
-from derive.functions import log_softmax, logsumexp, mean, relu, sigmoid, softmax, softplus, variance
+from derive.functions import argmax, log_softmax, logsumexp, mean, relu, sigmoid, softmax, softplus, variance
 from derive.language import Product, Sum, delta, dims, index, indices, iverson, scalars, tensor, tensors, where
 from derive.program import Program
 from derive.prove import PROVED, REFUTED, prove
@@ -61,6 +61,14 @@ def slope(body: Any, of: Any, right: Any, wrong: Any) -> Question:
     """A question about the derivative of a function of one number."""
     program = Program("question")
     return Question(program.derivative(program.define("f", [], body), of), right, wrong, program=program)
+
+
+def slope_of_norm() -> Question:
+    """A question about the norm (Sum w^s)^(1/s), whose exponent is a letter."""
+    program = Program("question")
+    length = program.define("length", [], Sum(w[c] ** s, c) ** (1 / s))
+    share = w[c] / length
+    return Question(program.derivative(length, w[c]), share ** (s - 1), share**s, (Gt(s, 1),), program)
 
 
 prob = softmax(x[c], over=c)
@@ -188,6 +196,41 @@ QUESTIONS: dict[str, Callable[[], Question]] = {
     ),
     "a clipped ratio above its bound": lambda: Question(
         Min(s, 1 + eps) * p, (1 + eps) * p, s * p, (Gt(s, 1 + eps),)
+    ),
+    "pairs in the order of their labels": lambda: loss(
+        Sum(where(y[c] > y[e], softplus(x[e] - x[c]), 0), c, e), x[f],
+        Sum(where(y[e] > y[f], sigmoid(x[f] - x[e]), 0) - where(y[f] > y[e], sigmoid(x[e] - x[f]), 0), e),
+        -Sum(where(y[f] > y[e], sigmoid(x[e] - x[f]), 0), e),
+    ),
+    "a number by its length": lambda: Question(s / Abs(s), sign(s), Abs(s)),
+    "the first step of Adam": lambda: Question(
+        p * s / (Abs(s) + eps), where(s > 0, p * s / (s + eps), -p * s / (s - eps)), p * s / (s + eps)
+    ),
+    "root mean squares of a multiple of any sign": lambda: Question(
+        s * x[c] / sqrt(mean((s * x[e]) ** 2, over=e)), sign(s) * x[c] / sqrt(mean(x[e] ** 2, over=e)),
+        x[c] / sqrt(mean(x[e] ** 2, over=e)),
+    ),
+    "a norm of any degree": lambda: slope_of_norm(),
+    "the maximum of a softmax": lambda: Question(
+        argmax(softmax(x[c], over=c), over=c, among=e), argmax(x[c], over=c, among=e), iverson(x[c] >= x[0])
+    ),
+    "the divergence of two coins": lambda: Question(
+        p * log(p / q) + (1 - p) * log((1 - p) / (1 - q)),
+        p * log(p * (1 - q) / (q * (1 - p))) + log((1 - p) / (1 - q)),
+        p * log(p * (1 - q) / (q * (1 - p))) - log((1 - p) / (1 - q)), (Gt(1, p), Gt(1, q)),
+    ),
+    "the distance of two positive numbers": lambda: Question(
+        Abs(p - q), (p - q) * sign(p - q), (p - q) * sign(q - p)
+    ),
+    "a trust ratio that is clipped": lambda: Question(
+        Max(-p, Min(p, s / Max(r, eps))), p, s / r, (Gt(s, p * r), Gt(r, eps))
+    ),
+    "a quotient compared": lambda: Question(
+        iverson(s / r > p), 1, iverson(s < p * r), (Gt(s, p * r), Gt(r, 0))
+    ),
+    "how many are largest": lambda: Question(
+        Sum(where(x[c] >= x[e], 1, 0), c, e) + Sum(where(x[c] < x[e], 1, 0), c, e), C**2,
+        Sum(where(x[c] >= x[e], 1, 0), c, e) + Sum(where(x[c] <= x[e], 1, 0), c, e),
     ),
     "off the diagonal": lambda: Question(
         A[c, e] * (1 - delta(c, e)), A[c, e], 0, (Ne(c, e),)

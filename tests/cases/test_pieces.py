@@ -91,6 +91,23 @@ def test_derivative_of_one_entry_names_the_corner_too(proved: Any) -> None:
     assert "x[i] != 0" in verdict.hypotheses
 
 
+def test_cases_that_other_values_take_have_no_corner(proved: Any, refuted: Any) -> None:
+    """Which pairs count goes by their labels, which stay where they are: nothing is left out, and their ties count."""
+    program = Program("ranked", inputs=[x, t])
+    loss = program.define("loss", [], Sum(where(t[i] > t[j], softplus(x[j] - x[i]), 0), i, j))
+    backward = program.gradient(loss, wrt=[x])
+    above, below = exp(x[j]) / (exp(x[i]) + exp(x[j])), exp(x[i]) / (exp(x[i]) + exp(x[j]))
+    right = Sum(where(t[j] > t[i], below, 0) - where(t[i] > t[j], above, 0), j)
+    at_ties = Sum(where(t[j] >= t[i], below, 0) - where(t[i] > t[j], above, 0), j)
+    verdicts = proved(
+        backward.claim("backward", backward["dx"][i], backward["dloss"] * right),
+        program.claim("derivative", program.derivative(loss, x[i]), right),
+    )
+    assert not any(ties(verdict) for verdict in verdicts)
+    proved(backward.claim("sum", Sum(backward["dx"][i], i), 0))
+    refuted(backward.claim("ties", backward["dx"][i], backward["dloss"] * at_ties))
+
+
 def test_maximum_of_two_at_a_tie(proved: Any, refuted: Any) -> None:
     """To one of the two, or half to each: conventions for a tie. Half everywhere is wrong."""
     (a, b) = tensors("a b", n)

@@ -39,6 +39,7 @@ from derive.normal import (
     selections,
     splitting,
     sums,
+    symmetry,
     zero,
 )
 from derive.normal.ledger import Ledger
@@ -267,6 +268,10 @@ FAULTS = [
         Sum(X[i, j] * X[j, i], i, j), 0,
     ),
     Fault(
+        "S = a + b S, by the symmetry of a sum", symmetry, "ratio", lambda f: lambda up, down: f(2 * up, down),
+        Sum(exp(x[i]) / (exp(x[i]) + exp(x[j])), i, j), 2 * T**2 / 3,
+    ),
+    Fault(
         "a sum over T + 1 is the sum over T and the last term", closed_sums, "total",
         lambda f: lambda parts: f(parts[:-1]), Sum(F[last], last), Sum(F[i], i),
     ),
@@ -375,6 +380,10 @@ FAULTS = [
     Fault(
         "[a q > 0] = [a > 0] [q > 0] + [-a > 0] [-q > 0]", comparisons, "_by_signs",
         changed(lambda signs: UNITY), iverson(s * r - s > 0), 1,
+    ),
+    Fault(
+        "[p/x > 0] = [x p > 0]", comparisons, "_without_denominators", changed(lambda _: UNITY),
+        iverson(1 / s - r > 0), 1,
     ),
     # cases
     Fault(

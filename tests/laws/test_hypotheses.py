@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from sympy import Eq, Max, Ne, Rational, log, sqrt
+from sympy import Abs, Eq, Max, Ne, Rational, log, sqrt
 
 from derive import library
 from derive.functions import log_softmax, logsumexp, softmax, variance
@@ -47,6 +47,7 @@ a, b = indices("a b", d)
 Q, W = tensor("Q", T, d), tensor("W", T, d)
 token = tensor("token", T, into=V)
 s, r, w_ = scalars("s r w_")
+w = scalar("w", positive=True)
 causal = flag("causal")
 
 
@@ -62,6 +63,9 @@ GIVEN = {
     "a symmetric matrix": claimed(Sum(B[i, j] * x[j], j), Sum(B[j, i] * x[j], j), Eq(B[i, j], B[j, i])),
     "an antisymmetric matrix": claimed(Sum(x[i] * A[i, j] * x[j], i, j), 0, Eq(A[i, j], -A[j, i])),
     "an inverse": claimed(Sum(A[i, j] * B[j, k] * x[k], j, k), x[i], Eq(Sum(A[i, j] * B[j, k], j), delta(i, k))),
+    "the diagonal of an antisymmetric matrix": claimed(A[i, i], 0, Eq(A[i, j], -A[j, i]), over=[i]),
+    "columns of length 1": claimed(Sum(Q[i, a] ** 2, i), 1, Eq(Sum(Q[i, a] * Q[i, b], i), delta(a, b)), over=[a]),
+    "the norm of an orthogonal matrix": claimed(Sum(A[i, j] ** 2, i, j), T, Eq(Sum(A[k, i] * A[k, j], k), delta(i, j))),
     "orthonormal columns": claimed(
         Sum(Q[i, a] * Q[i, b] * W[j, a] * W[j, b], i, j, a, b),
         Sum(W[j, a] ** 2, j, a),
@@ -294,3 +298,24 @@ UNDER_HYPOTHESES = claims_under_hypotheses()
 def test_a_hypothesis_is_used_and_met(name: str) -> None:
     claim, status = UNDER_HYPOTHESES[name]
     assert prove(claim).status == status
+
+
+SUPERFLUOUS: dict[str, tuple[Claim, tuple[str, ...]]] = {
+    "a hypothesis says that it is positive": (claimed(s * Sum(x[i] / s, i), Sum(x[i], i), s > 0), ()),
+    "a branch and a declaration say so": (
+        claimed(r / (Abs(s) + w), where(s > 0, r / (s + w), r / (w - s))),
+        (),
+    ),
+    "said without the branch as well": (
+        claimed(1 / s + where(x[i] > 0, 1 / s, 0), (1 + iverson(x[i] > 0)) / s),
+        ("s != 0",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUPERFLUOUS)
+def test_conditions_that_others_imply_are_not_listed(name: str) -> None:
+    claim, conditions = SUPERFLUOUS[name]
+    verdict = prove(claim)
+    assert verdict.status == PROVED, verdict.reason
+    assert verdict.conditions == conditions

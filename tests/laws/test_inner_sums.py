@@ -36,6 +36,11 @@ def equal(left: Any, right: Any) -> bool:
     return is_zero(ledger, difference)
 
 
+def sunk(row: Any) -> Any:
+    """The sum of a row of exponentials, and one positive number more."""
+    return c + Sum(exp(X[row, m]), m)
+
+
 TRUE: dict[str, tuple[Any, Any]] = {
     "a sum of two": (Sum(pair[e] ** 2, e), pair[0] ** 2 + pair[1] ** 2),
     "an index as its value": (Sum(g * triple[g], g), triple[1] + 2 * triple[2]),
@@ -66,6 +71,14 @@ TRUE: dict[str, tuple[Any, Any]] = {
     "below a sum": (
         Sum(y[i] * exp(X[i, j]) / (1 + Sum(exp(X[i, k]), k)), i, j),
         Sum(y[i] - y[i] / (1 + Sum(exp(X[i, k]), k)), i),
+    ),
+    "one of each two": (Sum(exp(x[i]) / (exp(x[i]) + exp(x[j])), i, j), T**2 / 2),
+    "one of each two, with weights": (Sum(y[i] * y[j] / (1 + exp(x[i] - x[j])), i, j), Sum(y[i], i) ** 2 / 2),
+    "one of each two that differ": (Sum(iverson(Ne(i, j)) / (1 + exp(x[i] - x[j])), i, j), T * (T - 1) / 2),
+    "one of each three": (Sum(exp(x[i]) / (exp(x[i]) + exp(x[j]) + exp(x[k])), i, j, k), T**3 / 3),
+    "what is left of a row beside a sink": (
+        Sum(y[i] * exp(X[i, j]) * (1 - Sum(exp(X[i, k]), k) / sunk(i)) / sunk(i), i, j),
+        c * Sum(y[i] * exp(X[i, j]) / sunk(i) ** 2, i, j),
     ),
     "telescoping": (Sum(path[i + 1] - path[i], i), path[T] - path[0]),
     "telescoping with powers": (
@@ -103,6 +116,8 @@ WRONG: dict[str, tuple[Any, Any]] = {
         Sum(y[i] * exp(X[i, j]) / (1 + Sum(exp(X[i, k]), k)), i, j),
         Sum(y[i], i),
     ),
+    "one of each two, weighted on one side": (Sum(y[i] / (1 + exp(x[i] - x[j])), i, j), T * Sum(y[i], i) / 2),
+    "one of each two and a third": (Sum(exp(x[i]) / (exp(x[i]) + exp(x[j]) + 1), i, j), T**2 / 2),
     "telescoping without the powers": (Sum(c**i * (path[i + 1] - path[i]), i), path[T] - path[0]),
     "telescoping to the wrong end": (Sum(path[i + 1] - path[i], i), path[0] - path[T]),
     "pairs the other way round": (

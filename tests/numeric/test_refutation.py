@@ -223,16 +223,26 @@ TRUE: dict[str, Callable[[], Claim]] = {
         Sum(y[j], j) * softmax(x[i], over=i) - y[i], softmax(x[i], over=i) - y[i],
         given=[And(Eq(Sum(y[k], k), 1), T > 1)],
     ),
-    "kink": lambda: claimed(iverson(s - 2 >= 0), iverson(s - 2 > 0)),
-    "kink between inputs": lambda: claimed(iverson(s >= t), iverson(s > t)),
     "saturated": lambda: claimed(
         1 - softmax(100 * x[i], over=i), Sum(iverson(Ne(i, j)) * softmax(100 * x[j], over=j), j)
     ),
     "saturated sign": lambda: claimed(
         iverson(1 - softmax(100 * x[i], over=i) > 0), 1, given=[T > 1]
     ),
+    "no value where the logarithm has none": lambda: claimed(
+        softmax(log(x[i]), over=i), Abs(x[i]) / Sum(Abs(x[j]), j)
+    ),
+    "nor its logsumexp": lambda: claimed(logsumexp(2 * log(x[i]), over=i), log(Sum(x[i] * Abs(x[i]), i))),
     "zero by cancellation": lambda: claimed(Sum(x[i] - mean(x[j], over=j), i), 0),
 }  # fmt: skip
+
+AT_TIES: dict[str, Callable[[], Claim]] = {  # false where two numbers agree, and there only
+    "kink": lambda: claimed(iverson(s - 2 >= 0), iverson(s - 2 > 0)),
+    "kink between inputs": lambda: claimed(iverson(s >= t), iverson(s > t)),
+    "kink at a positive number": lambda: claimed(iverson(x[i] < y[j]), iverson(x[i] <= y[j])),
+    "one maximum only": lambda: claimed(Sum(argmax(x[i], over=i, among=j), i), 1),
+    "pairs in order": lambda: claimed(Sum(iverson(x[i] > x[j]), i, j), T * (T - 1) / 2),
+}
 
 FALSE: dict[str, Callable[[], Claim]] = {
     "sample variance": lambda: claimed(variance(x[i], over=i), Sum((x[i] - mean(x[j], over=j)) ** 2, i) / (T - 1)),
@@ -252,6 +262,10 @@ FALSE: dict[str, Callable[[], Claim]] = {
     "off by a part in a million": lambda: claimed(s * (1 + Rational(1, 10**6)), s),
     "between zero and one": lambda: claimed(sqrt(1 - s**2), 1 - s),
     "on the diagonal": lambda: claimed(M[i, j], 0, given=[Eq(i, j)]),
+    "an orthogonal matrix is no identity": lambda: claimed(
+        Sum(Sum(M[i, j] * x[j], j) ** 2, i), Sum(x[j], j) ** 2, given=[Eq(Sum(M[k, i] * M[k, j], k), delta(i, j))]
+    ),
+    "at a double root": lambda: claimed(s, 2, given=[Eq(s * t, 1), Eq(s + t, 2)]),
     "where unmasked": lambda: claimed(Piecewise((s, s < t), (t, True)), Max(s, t)),
 }  # fmt: skip
 
@@ -264,6 +278,11 @@ def test_true(name: str) -> None:
 @pytest.mark.parametrize("name", FALSE)
 def test_false(name: str) -> None:
     refuted(FALSE[name]())
+
+
+@pytest.mark.parametrize("name", AT_TIES)
+def test_false_at_ties(name: str) -> None:
+    refuted(AT_TIES[name]())
 
 
 def test_conditions_are_met() -> None:

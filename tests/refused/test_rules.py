@@ -419,7 +419,7 @@ def test_wrong_limits_are_not_proved(body: Any, value: Any, form: Any) -> None:
 
 def test_maximum_that_need_not_be_unique() -> None:
     """With a tie the limit is 1/2 at both, and the Jacobian does not vanish."""
-    not_proved(tends(p, delta(i, top[r]), share(i), given=(s[r, l] <= s[r, top[r]],)), UNDECIDED, "is undecided")
+    not_proved(tends(p, delta(i, top[r]), share(i), given=(s[r, l] <= s[r, top[r]],)), REFUTED)
     not_proved(tends(p, delta(i, top[r]), share(i), given=()), REFUTED)
 
 
