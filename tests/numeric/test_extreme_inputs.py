@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,11 @@ torch = pytest.importorskip("torch")
 
 
 @pytest.fixture(autouse=True)
-def warnings_are_errors() -> None:
-    """Overflow, invalid values and division by zero are errors in this module."""
-    warnings.simplefilter("error")
-    np.seterr(over="raise", invalid="raise", divide="raise")
+def warnings_are_errors() -> Iterator[None]:
+    """Overflow, invalid values and division by zero are errors in this module, and nowhere else."""
+    with warnings.catch_warnings(), np.errstate(over="raise", invalid="raise", divide="raise"):
+        warnings.simplefilter("error")
+        yield
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
