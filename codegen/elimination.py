@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import sympy
 
-from codegen.estimates import definition_cost, routine_cost
+from codegen.estimates import definition_cost, routine_weight
 from codegen.networks import components, names_in, term_of
 from codegen.rewriting import Changes, Definitions, Rewrite, Setting, ordered, written_in
 from codegen.search import search_for
@@ -66,4 +66,4 @@ def _without_definition(
 
 
 def _total(current: Mapping[str, Definition], setting: Setting) -> int:
-    return routine_cost(tuple(current.values()), setting).at(setting.sizes)
+    return routine_weight(current.values(), setting)
