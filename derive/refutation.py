@@ -196,4 +196,6 @@ def _compared(
             return agreed, trial.reported(sample, place, field.show(left), field.show(right))
         elif point.refuted(place) > 0:
             return agreed, point.counterexample(place)
+        elif point.explained(place):
+            agreed += 1
     return agreed, None

@@ -40,7 +40,6 @@ from derive.normal.terms import (
     UNIT,
     UNITY,
     Atom,
-    Constant,
     Entry,
     Exp,
     Fixed,
@@ -233,7 +232,7 @@ def _operator(_ledger: Ledger, node: Any, _scope: Scope) -> Polynomial:
 Reader = Callable[[Ledger, Any, Scope], Polynomial]
 READERS: tuple[tuple[Any, Reader], ...] = (
     ((sympy.Rational, sympy.Float), _rational),
-    (type(sympy.pi), lambda ledger, node, scope: from_atom(Constant("\N{GREEK SMALL LETTER PI}"))),
+    (type(sympy.pi), lambda ledger, node, scope: from_atom(functions.PI)),
     (type(sympy.E), lambda ledger, node, scope: from_atom(Exp(UNIT))),
     (Dim, _size),
     (Scalar, _scalar),

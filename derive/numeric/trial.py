@@ -31,6 +31,7 @@ from derive.wellformed import is_equation
 __all__ = ["COARSE", "SEARCH_LIMIT", "VISIBLE", "Place", "Point", "Trial"]
 
 COARSE, FINE = 40, 60  # digits of the two evaluations
+SMALL = 1e-25  # errors with which two sides that they explain are taken for equal
 VISIBLE = 1e-6  # a relative difference that a reader sees at once in floats
 LARGEST = 1e300  # larger differences are not told apart
 SEARCH_LIMIT = 100_000  # terms to sum at one point
@@ -181,6 +182,14 @@ class Point:
         return not self.fine.arithmetic.same(left, right) and all(
             self.gap(moved, place)[0] > 0 for moved in self.nearby
         )
+
+    def explained(self, place: Place) -> bool:
+        """Whether the sides differ by no more than their small errors, as cos(pi/2) in digits does from 0."""
+        try:
+            left, right = self.trial.sides(self.fine, place)
+        except ArithmeticError:
+            return False
+        return bool(self.fine.arithmetic.same(left, right) and left[1] + right[1] <= SMALL)
 
     def _exact_sides(self, place: Place) -> tuple[Any, Any] | None:
         """Both sides where they differ as fractions, which needs no room: at a tie, x >= y holds and x > y does not."""

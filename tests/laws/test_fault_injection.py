@@ -483,6 +483,11 @@ FAULTS = [
         cos(s + r), sin(s) * cos(r) + cos(s) * sin(r),
     ),
     Fault(
+        "sine and cosine of a multiple of pi", functions, "_at_multiple_of_pi",
+        lambda f: lambda ledger, multiple: f(ledger, multiple)[::-1],
+        cos(sympy.pi * s / (s + r) + sympy.pi * r / (s + r)), 0,
+    ),
+    Fault(
         "sin^2 = 1 - cos^2", products, "from_atom",
         lambda f: lambda atom, *power: f(atom) if isinstance(atom, Apply) and power else f(atom, *power),
         sin(s) ** 2, 1 - cos(s),

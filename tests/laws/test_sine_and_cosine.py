@@ -9,13 +9,15 @@ import pytest
 import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sympy import Rational, cos, sin
+from sympy import Eq, Rational, cos, pi, sin
 
 from derive.errors import BudgetExceededError
 from derive.language import Sum, dims, index, indices, iverson, scalars, tensor, tensors
 from derive.normal.form import is_zero, normal_form
 from derive.normal.ledger import Ledger
 from derive.normal.terms import Polynomial
+from derive.program import Program
+from derive.prove import PROVED, REFUTED, prove
 
 T, d = dims("T d")
 i, j, k = indices("i j k", T)
@@ -23,6 +25,9 @@ a = index("a", d)
 theta = tensor("theta", d)
 x, y = tensors("x y", T)
 s, r, w, q, u, v, z = scalars("s r w q u v z")
+
+
+whole = s / (s + r) + r / (s + r)  # 1, which SymPy does not see
 
 
 def equal(left: Any, right: Any) -> bool:
@@ -53,6 +58,15 @@ TRUE: dict[str, tuple[Any, Any]] = {
     "the cotangent's square": (1 / sin(s) ** 2 - cos(s) ** 2 / sin(s) ** 2, 1),
     "a conjugate": (1 / (cos(s) + sin(s)) * cos(2 * s), cos(s) - sin(s)),
     "an angle by cases": (sin(iverson(s > 0) * r + w), sin(w) + iverson(s > 0) * (sin(r + w) - sin(w))),
+    "half a turn": (cos(pi * whole) + sin(pi * whole), -1),
+    "a quarter": (cos(pi * whole / 2), 0),
+    "three quarters back": (sin(-3 * pi * whole / 2), 1),
+    "many turns": (cos(w + 2000 * pi * whole), cos(w)),
+    "a quarter more": (cos(w + pi * whole / 2), -sin(w)),
+    "a twelfth": (sin(pi * whole / 6), Rational(1, 2)),
+    "an eighth": (cos(3 * pi * whole / 4), -sympy.sqrt(2) / 2),
+    "a sixth, in the third quarter": (sin(4 * pi * whole / 3), -sympy.sqrt(3) / 2),
+    "an angle that is kept": (cos(6 * pi * whole / 7), -sin(5 * pi * whole / 14)),
     "more angles than are taken apart": (sin(s + r + w + q + u + v + z), -sin(-s - r - w - q - u - v - z)),
 }
 WRONG: dict[str, tuple[Any, Any]] = {
@@ -67,6 +81,9 @@ WRONG: dict[str, tuple[Any, Any]] = {
         sin(i * theta[a]) * cos(j * theta[a]) - cos(i * theta[a]) * sin(j * theta[a]),
         sin((j - i) * theta[a]),
     ),
+    "sine for cosine": (cos(pi * whole / 3), sympy.sqrt(3) / 2),
+    "the sign of a quarter": (sin(3 * pi * whole / 2), 1),
+    "a turn too few": (cos(pi * whole), 1),
     "a sum of sines": (Sum(sin(x[i]), i) ** 2 + Sum(cos(x[i]), i) ** 2, T),
 }
 
@@ -79,6 +96,22 @@ def test_laws(name: str) -> None:
 @pytest.mark.parametrize("name", WRONG)
 def test_no_such_law(name: str) -> None:
     assert not equal(*WRONG[name])
+
+
+@pytest.mark.parametrize("twelfths", [k for k in range(-30, 31) if k % 2 == 0 or k % 3 == 0])
+def test_multiples_of_pi_have_the_values_that_sympy_knows(twelfths: int) -> None:
+    angle = pi * Rational(twelfths, 12)
+    assert equal(sin(angle * whole), sin(angle))
+    assert equal(cos(angle * whole), cos(angle))
+    assert not equal(cos(angle * whole) + 1, cos(angle))
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(Rational(1, 2), PROVED), (Rational(1, 3), REFUTED)])
+def test_what_is_0_by_rounding_alone_counts_as_0(share: Any, verdict: str) -> None:
+    """In digits cos(pi/2) is 1e-41, and no number of digits makes it 0."""
+    program = Program("turned", "an angle that is given", [x])
+    program.claim("c", cos(pi * x[i]), 0, given=[Eq(x[i], share)])
+    assert prove(program.claims[0]).status == verdict
 
 
 def test_the_laws_are_named() -> None:
