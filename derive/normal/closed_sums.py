@@ -7,14 +7,16 @@ therefore taken in a second try at a proof only, so that what can do without kee
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import comb
 
-from derive.normal import powers, products, ranges, renaming, sums
+from derive.normal import comparisons, powers, products, ranges, renaming, sums
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
     UNIT,
     UNITY,
+    ZERO,
     Atom,
     Bracket,
     Exp,
@@ -30,6 +32,7 @@ from derive.normal.terms import (
 )
 
 HIGHEST = 12  # power of an index that is summed in closed form
+MOST_BORDERS = 3  # of an index that is counted
 Factors = list[tuple[Atom, Exponent]]
 
 
@@ -70,32 +73,88 @@ def powers_of_an_index(ledger: Ledger, variables: list[Var], factors: Factors) -
 
 
 def counted(ledger: Ledger, variables: list[Var], factors: Factors) -> Polynomial | None:
-    """A sum over i of [i < r], times what does not depend on i, as r; so also of [i > r], where r is in the range."""
+    """A sum over i of [i < r], times what does not depend on i, as r; so also of [i >= s], and of both together."""
     for var in variables:
         own = [(atom, power) for atom, power in factors if var.name in atom.free]
-        if len(own) != 1 or own[0][1] != ONE or any(var.name in other.extent.free for other in variables):
+        insides = [atom.inside for atom, power in own if isinstance(atom, Bracket) and power == ONE]
+        if len(insides) != len(own) or any(var.name in other.extent.free for other in variables):
             continue
-        times = _count(var, own[0][0].inside) if isinstance(own[0][0], Bracket) else None
-        if times is None:
+        borders = [_border(var, inside) for inside in insides]
+        if (times := _count(var, borders[0]) if len(borders) == 1 else None) is not None:
+            ledger.use("a sum over i of [i < r] is r")
+        elif (times := _count_between(ledger, var, borders)) is not None:
+            ledger.use("a sum over i of [s <= i][i < r] is r - s, or 0")
+        else:
             continue
-        ledger.use("a sum over i of [i < r] is r")
-        rest = tuple(pair for pair in factors if pair != own[0])
+        rest = tuple(pair for pair in factors if pair not in own)
         body = products.product(ledger, [Polynomial({rest: ONE}), times])
         return sums.sum_over(ledger, [other for other in variables if other != var], body)
     return None
 
 
-def _count(var: Var, inside: Polynomial) -> Polynomial | None:
-    """For how many values of an index the polynomial is positive; None where that does not show."""
+Border = tuple[bool, Polynomial]  # whether values of an index are below it, and where it is
+
+
+def _border(var: Var, inside: Polynomial) -> Border | None:
+    """The border that an index has by being where the polynomial is positive; None where that does not show."""
     step = inside.terms.get(((var, ONE),), 0)
     rest = inside - Polynomial({((var, ONE),): step} if step else {})
     if abs(step) != 1 or var.name in rest.free or not products.is_integer_valued(inside):
         return None
-    border = rest if step < 0 else UNITY - rest  # i < border, or else i >= border
-    lowest, spare = ranges.least(border), ranges.least(var.extent - border)
-    if lowest is None or lowest < 0 or spare is None or spare < 0:
+    return (True, rest) if step < 0 else (False, UNITY - rest)  # i < border, or else i >= border
+
+
+def _count(var: Var, border: Border | None) -> Polynomial | None:
+    """How many values an index has on its side of a border; None where that is not known to be in the range."""
+    if border is None:
         return None
-    return border if step < 0 else var.extent - border
+    is_upper, place = border
+    if not (_is_at_least_0(place) and _is_at_least_0(var.extent - place)):
+        return None
+    return place if is_upper else var.extent - place
+
+
+def _count_between(ledger: Ledger, var: Var, borders: Sequence[Border | None]) -> Polynomial | None:
+    """How many values an index has on its side of some borders, by cases: which are the nearest, and in the range."""
+    if len(borders) > MOST_BORDERS:
+        return None
+    lows, highs = [(UNITY, ZERO)], [(UNITY, var.extent)]
+    for border in borders:
+        if border is None:
+            return None
+        is_upper, place = border
+        if is_upper:
+            highs = _nearest(ledger, highs, place, -ONE)
+        else:
+            lows = _nearest(ledger, lows, place, ONE)
+    parts = []
+    for here, low in lows:
+        for there, high in highs:
+            between = high - low
+            holds = UNITY if _is_at_least_0(between) else comparisons.bracket(ledger, between)
+            parts.append(products.product(ledger, [here, there, holds, between]))
+    return total(parts)
+
+
+def _nearest(
+    ledger: Ledger, cases: Sequence[tuple[Polynomial, Polynomial]], border: Polynomial, sign: Rational
+) -> list[tuple[Polynomial, Polynomial]]:
+    """The cases of a border with one more that may be nearer: above it for the sign 1, below it for -1."""
+    made: list[tuple[Polynomial, Polynomial]] = []
+    for case, place in cases:
+        nearer = (border - place).scaled(sign)
+        if _is_at_least_0(nearer) or _is_at_least_0(nearer.scaled(-ONE)):
+            made.append((case, border if _is_at_least_0(nearer) else place))
+            continue
+        holds = comparisons.bracket(ledger, nearer)
+        made.append((products.product(ledger, [case, holds]), border))
+        made.append((products.product(ledger, [case, UNITY - holds]), place))
+    return made
+
+
+def _is_at_least_0(value: Polynomial) -> bool:
+    lowest = ranges.least(value)
+    return lowest is not None and lowest >= 0
 
 
 def _power_sum(ledger: Ledger, extent: Polynomial, k: int) -> Polynomial:

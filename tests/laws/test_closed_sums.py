@@ -11,7 +11,7 @@ import mpmath as mp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sympy import Abs, Rational, S, exp, log, sign, sqrt
+from sympy import Abs, Max, Min, Rational, S, exp, log, sign, sqrt
 
 from derive.binders import free_indices
 from derive.language import (
@@ -27,13 +27,14 @@ from derive.language import (
     scalars,
     tensor,
     tensors,
+    where,
 )
 from derive.normal.form import is_zero, normal_form
 from derive.normal.ledger import Ledger
 from derive.program import Program
 from derive.prove import PROVED, REFUTED, prove
 
-T, N = dims("T N")
+T, N, W = dims("T N W")
 i, j, k = indices("i j k", T)
 last = index("last", T + 1)
 n = index("n", N)
@@ -84,6 +85,20 @@ TRUE: dict[str, tuple[Any, Any]] = {
     "the sign of a product": (sign(s * r), sign(s) * sign(r)),
     "the sign of a quotient": (sign(s / p), sign(s)),
     "the root of a square": (sqrt(Sum(delta(i, 0) * s**2 * r**2, i)), Abs(s) * Abs(r)),
+    "between two positions": (Sum(iverson(j >= i) * iverson(j <= k), j), Max(k - i + 1, 0)),
+    "between two positions, by a case": (Sum(iverson(j > i) * iverson(j < k), j), where(k > i, k - i - 1, 0)),
+    "a window": (Sum(iverson(j <= i) * iverson(i - j < W), j), Min(i + 1, W)),
+    "a window of a width by position": (Sum(iverson(j <= i) * iverson(i - j <= n), j), Min(i, n) + 1),
+    "a border beyond the range": (Sum(iverson(j <= n), j), Min(n + 1, T)),
+    "of two borders the nearer": (Sum(iverson(j < i) * iverson(j < k), j), Min(i, k)),
+    "three borders": (
+        Sum(iverson(j >= i) * iverson(j >= k) * iverson(j < W), j),
+        Max(Min(W, T) - Max(i, k), 0),
+    ),
+    "a sum of prefix sums": (
+        Sum(iverson(j <= i) * iverson(k <= j) * x[k], k, j),
+        Sum(iverson(k <= i) * (i - k + 1) * x[k], k),
+    ),
     "the magnitude of a product of sums": (Abs(s * (r - u)), Abs(s) * Abs(r - u)),
 }
 FALSE: dict[str, tuple[Any, Any]] = {
@@ -98,6 +113,12 @@ FALSE: dict[str, tuple[Any, Any]] = {
     "a negative power without its sign": ((-s) ** T, s**T),
     "a magnitude to a power": (Abs(s) ** T, s**T),
     "the root of a square without magnitude": (sqrt(Sum(delta(i, 0) * s**2, i)), s),
+    "between two positions, one too few": (Sum(iverson(j >= i) * iverson(j <= k), j), Max(k - i, 0)),
+    "between two positions in either order": (Sum(iverson(j >= i) * iverson(j <= k), j), k - i + 1),
+    "a window that begins at once": (Sum(iverson(j <= i) * iverson(i - j < W), j), W),
+    "a window with its border": (Sum(iverson(j <= i) * iverson(i - j <= W), j), Min(i + 1, W)),
+    "a border beyond the range, unseen": (Sum(iverson(j < W), j), W),
+    "of two borders the farther": (Sum(iverson(j < i) * iverson(j < k), j), Max(i, k)),
     "the sign of a sum": (sign(s + r), sign(s) + sign(r)),
 }
 

@@ -280,6 +280,11 @@ FAULTS = [
         Sum(iverson(j <= i), j), i,
     ),
     Fault(
+        "a sum over i of [s <= i][i < r] is r - s, or 0", closed_sums, "_nearest",
+        lambda f: lambda ledger, cases, border, sign: f(ledger, cases, border, -sign),
+        Sum(iverson(j > i) * iverson(j > k), j), T,
+    ),
+    Fault(
         "Faulhaber: Sum i^k in closed form", closed_sums, "_bernoulli",
         lambda f: lambda highest: [abs(number_) for number_ in f(highest)], Sum(i, i), T * (T + 1) / 2,
     ),
