@@ -72,7 +72,7 @@ def _names(expression: Any) -> frozenset[str]:
 
 def names_in(*expressions: Any) -> frozenset[str]:
     """The names of all tensors and scalars in some expressions."""
-    return frozenset().union(*map(_names, expressions))
+    return _names(*expressions) if len(expressions) == 1 else frozenset().union(*map(_names, expressions))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -63,15 +63,17 @@ def name_of(base: Any) -> str:
 
 def depending(name: str, current: Mapping[str, Definition]) -> set[str]:
     """The name, and all others that are computed from it."""
-    readers: dict[str, list[str]] = {}
-    for other, known in current.items():
-        for read in names_in(known.body):
-            readers.setdefault(read, []).append(other)
-    found, waiting = {name}, [name]
-    while waiting:
-        more = [reader for reader in readers.get(waiting.pop(), ()) if reader not in found]
-        found.update(more)
-        waiting += more
+    found, waiting = {name}, [(other, names_in(known.body)) for other, known in current.items() if other != name]
+    count = 0
+    while len(found) > count:  # twice, where each comes after those that it reads
+        count = len(found)
+        left = []
+        for other, read in waiting:
+            if read.isdisjoint(found):
+                left.append((other, read))
+            else:
+                found.add(other)
+        waiting = left
     return found
 
 

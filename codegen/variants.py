@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from codegen.nodes import Axes, Contract, Map, Node, Read, Reduce, walk, with_children
 from codegen.sharing import Statement, fresh_name, label, reads
@@ -36,6 +37,7 @@ def lean(
     shapes = [Counter(sizes) for sizes in boundary]
     axes = {statement.name: statement.axes for statement in forward}
 
+    @cache  # it is asked again and again, of few shapes
     def is_large(indices: Axes) -> bool:
         return not any(Counter(str(index.extent) for index in indices) <= shape for shape in shapes)
 
