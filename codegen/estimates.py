@@ -7,7 +7,7 @@ and result are stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -89,11 +89,7 @@ def _definition_cost(definition: Definition, known: tuple[tuple[str, int], ...])
 def routine_cost(definitions: Definitions, setting: Setting) -> Cost:
     """The cost of a routine: of its definitions, and of storing the forward values that are kept for it."""
     total = sum((definition_cost(definition, setting.sizes) for definition in definitions), FREE)
-    read = names_in(*(definition.body for definition in definitions))
-    for known in setting.forward:
-        if known.name in read and known.name not in setting.free:
-            total = total + Cost(bytes=entries(known.indices).times(BYTES))
-    return total
+    return sum(_kept(names_in(*(definition.body for definition in definitions)), setting), total)
 
 
 def routine_weight(definitions: Iterable[Definition], setting: Setting) -> int:
@@ -103,8 +99,14 @@ def routine_weight(definitions: Iterable[Definition], setting: Setting) -> int:
     for definition in definitions:
         total += _definition_weight(definition, known)
         read |= names_in(definition.body)
-    kept = [entries(d.indices).times(BYTES) for d in setting.forward if d.name in read and d.name not in setting.free]
-    return total + sum(Cost(bytes=amount).at(setting.sizes) for amount in kept)
+    return total + sum(cost.at(setting.sizes) for cost in _kept(read, setting))
+
+
+def _kept(read: Collection[str], setting: Setting) -> Iterator[Cost]:
+    """The cost of storing each forward value that is read, and is not stored in any case."""
+    for known in setting.forward:
+        if known.name in read and known.name not in setting.free:
+            yield Cost(bytes=entries(known.indices).times(BYTES))
 
 
 @lru_cache(maxsize=20_000)

@@ -24,10 +24,10 @@ OTHERS = (Identity, Scatter, View)  # nodes with indices that are not renamed
 
 def shared(statements: Sequence[Statement], kept: Sequence[str]) -> list[Statement]:
     """The statements that `kept` needs, each value no larger than it is, and computed once."""
-    return hoisted(with_one_name(shrunk(read_later(statements, kept), kept)))
+    return hoisted(written_alike(shrunk(read_later(statements, kept), kept)))
 
 
-def with_one_name(statements: Sequence[Statement]) -> list[Statement]:
+def written_alike(statements: Sequence[Statement]) -> list[Statement]:
     """The statements with sums that differ in the names of their summed indices alone written in the same way."""
     first: dict[Node, Node] = {}
 

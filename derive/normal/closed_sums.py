@@ -109,7 +109,7 @@ def _count(var: Var, border: Border | None) -> Polynomial | None:
     if border is None:
         return None
     is_upper, place = border
-    if not (_is_at_least_0(place) and _is_at_least_0(var.extent - place)):
+    if not (ranges.never_negative(place) and ranges.never_negative(var.extent - place)):
         return None
     return place if is_upper else var.extent - place
 
@@ -131,7 +131,7 @@ def _count_between(ledger: Ledger, var: Var, borders: Sequence[Border | None]) -
     for here, low in lows:
         for there, high in highs:
             between = high - low
-            holds = UNITY if _is_at_least_0(between) else comparisons.bracket(ledger, between)
+            holds = UNITY if ranges.never_negative(between) else comparisons.bracket(ledger, between)
             parts.append(products.product(ledger, [here, there, holds, between]))
     return total(parts)
 
@@ -143,18 +143,13 @@ def _nearest(
     made: list[tuple[Polynomial, Polynomial]] = []
     for case, place in cases:
         nearer = (border - place).scaled(sign)
-        if _is_at_least_0(nearer) or _is_at_least_0(nearer.scaled(-ONE)):
-            made.append((case, border if _is_at_least_0(nearer) else place))
+        if ranges.never_negative(nearer) or ranges.never_negative(nearer.scaled(-ONE)):
+            made.append((case, border if ranges.never_negative(nearer) else place))
             continue
         holds = comparisons.bracket(ledger, nearer)
         made.append((products.product(ledger, [case, holds]), border))
         made.append((products.product(ledger, [case, UNITY - holds]), place))
     return made
-
-
-def _is_at_least_0(value: Polynomial) -> bool:
-    lowest = ranges.least(value)
-    return lowest is not None and lowest >= 0
 
 
 def _power_sum(ledger: Ledger, extent: Polynomial, k: int) -> Polynomial:

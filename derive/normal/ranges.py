@@ -47,10 +47,16 @@ def never_zero(value: Polynomial) -> bool:
     return (highest is not None and highest < 0) or (lowest is not None and lowest > 0)
 
 
+def never_negative(value: Polynomial) -> bool:
+    """Whether the ranges of the indices keep an integer polynomial at 0 or above."""
+    lowest = least(value)
+    return lowest is not None and lowest >= 0
+
+
 def lies_below(part: Atom, extent: Polynomial) -> bool:
     """Whether an index expression surely takes no value but 0 .. extent - 1."""
-    lowest, spare = least(value_of(part)), least(extent - value_of(part))
-    return lowest is not None and lowest >= 0 and spare is not None and spare >= 1
+    value = value_of(part)
+    return never_negative(value) and never_negative(extent - value - UNITY)
 
 
 def _at_its_end(monomial: Monomial, coefficient: Rational) -> Polynomial | None:

@@ -63,9 +63,7 @@ def first_affected(model: Model, tokens: Ids, targets: Ids, step: int | None = N
     """
     training = step is not None
     steps = forward_steps(model.config, dropout=training)
-    values = model.evaluation_values(tokens, targets)
-    if step is not None:
-        values = model.training_values(tokens, targets, step)
+    values = model.evaluation_values(tokens, targets) if step is None else model.training_values(tokens, targets, step)
     to_numpy = model.arrays.to_numpy
 
     def call(direction: str, taken: Step, arguments: list[Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codegen.generate import render_all
-from codegen.naming import with_one_name
+from codegen.naming import written_alike
 from codegen.nodes import Contract, Identity, Node, Read, Reduce
 from codegen.sharing import Statement
 from derive.functions import log_softmax, softmax
@@ -17,7 +17,7 @@ c, e = indices("c e", C)
 
 def named(*nodes: Node) -> list[Node]:
     statements = [Statement(f"s_{place}", node, node.axes) for place, node in enumerate(nodes)]
-    return [statement.node for statement in with_one_name(statements)]
+    return [statement.node for statement in written_alike(statements)]
 
 
 def row_sum(index: Index) -> Node:
