@@ -31,7 +31,7 @@ CHANGEABLE = frozenset(
         "evaluation_windows",
         "sample_length",
     }
-    | {"engine", "device"}
+    | {"engine", "device", "processes"}
 )
 """What may differ when a run goes on; everything else would make it another run."""
 

@@ -48,9 +48,12 @@ class TrainingConfig:
         eps: What AdamW adds to the root of that mean.
         clip: Largest norm of the whole gradient; a longer one is scaled down to it. 0 for no limit.
         batch: Windows per step.
-        micro_batches: Equal parts that a batch is cut into, so that each part stays in the cache.
+        micro_batches: Equal parts that a batch is cut into, so that each part stays in the cache; 0 for one for each
+            thread, or one if that does not divide the batch.
         threads: Threads that compute side by side, on the processor. Each adds up the gradients of its share of the
             micro-batches, so that this number and the one before decide the last digits of a result.
+        processes: Whether each of them is the thread of a process of its own, where the system has memory that
+            processes can share: faster, and the same to the last digit.
         steps: Updates of the run.
         time_limit_s: Wall-clock seconds of training after which the run stops early and says so.
         evaluation_windows: Most windows of the held-out text that the held-out loss averages over.
@@ -84,8 +87,9 @@ class TrainingConfig:
     eps: float = 1e-8
     clip: float = 1.0
     batch: int = 16
-    micro_batches: int = 1
-    threads: int = 1
+    micro_batches: int = 0
+    threads: int = 2
+    processes: bool = True
     steps: int = 1000
     time_limit_s: float = 80.0
     evaluation_windows: int = 704
@@ -113,7 +117,7 @@ class TrainingConfig:
                     raise ConfigurationError(f"{name} must be {expected}, found {value!r}; change {name}")
         self._check_divides("heads", "width")
         self._check_divides("groups", "heads", "key_value_heads")
-        self._check_divides("micro_batches", "batch")
+        self._check_divides("parts", "batch", "micro_batches")
         if self.positions == "rotary" and self.head_width % 2:
             raise ConfigurationError(
                 f"rotary positions turn pairs of channels, but width / heads is {self.head_width}; choose a width that "
@@ -153,6 +157,22 @@ class TrainingConfig:
     def feed_forward_width(self) -> int:
         """Hidden units of the feed-forward layer, F."""
         return self.expansion * self.width
+
+    @property
+    def parts(self) -> int:
+        """Micro-batches of a batch."""
+        lanes = self.threads if self.device == "cpu" else 1
+        return self.micro_batches or (1 if self.batch % lanes else lanes)
+
+    @property
+    def lanes(self) -> int:
+        """How many threads or processes compute parts of a batch side by side; on a GPU, one."""
+        return min(self.threads, self.parts) if self.device == "cpu" else 1
+
+    @property
+    def weight_dtype(self) -> str:
+        """Floating-point type of the weights and their gradients."""
+        return "float32" if self.dtype == "bfloat16" else self.dtype
 
     @property
     def warm_up_steps(self) -> int:
@@ -195,8 +215,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "optimiser": ("learning_rate", "warm_up", "final_rate", "weight_decay", "beta_1", "beta_2", "eps", "clip"),
     "run": (
-        "batch", "micro_batches", "threads", "steps", "time_limit_s", "evaluation_windows", "checkpoint_every",
-        "evaluate_every", "sample_every", "sample_length", "seed", "dtype", "engine", "device",
+        "batch", "micro_batches", "threads", "processes", "steps", "time_limit_s", "evaluation_windows",
+        "checkpoint_every", "evaluate_every", "sample_every", "sample_length", "seed", "dtype", "engine", "device",
     ),
 }  # fmt: skip
 """Which table of a configuration file each setting stands in."""
@@ -215,8 +235,12 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 _Test = Callable[[Any], bool]
 _RANGES: tuple[tuple[str, _Test, str], ...] = (
     ("layers heads width context expansion", lambda x: x >= 1, "at least 1"),
-    ("batch micro_batches threads steps evaluation_windows checkpoint_every", lambda x: x >= 1, "at least 1"),
-    ("key_value_heads warm_up seed evaluate_every sample_every sample_length", lambda x: x >= 0, "at least 0"),
+    ("batch threads steps evaluation_windows checkpoint_every", lambda x: x >= 1, "at least 1"),
+    (
+        "key_value_heads micro_batches warm_up seed evaluate_every sample_every sample_length",
+        lambda x: x >= 0,
+        "at least 0",
+    ),
     ("time_limit_s", lambda x: x > 0, "positive"),
     ("learning_rate eps", lambda x: 0 < x < math.inf, "positive and finite"),
     ("weight_decay clip", lambda x: 0 <= x < math.inf, "at least 0 and finite"),

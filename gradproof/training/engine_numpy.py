@@ -12,6 +12,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from gradproof.training.config import TrainingConfig
+from gradproof.training.lanes import Seat
 from gradproof.training.memory import keep_freed_memory
 from gradproof.training.model import Ids
 from gradproof.training.parameters import Array
@@ -56,9 +57,9 @@ class NumpyArrays:
     def wait(self) -> None:
         """Nothing: NumPy returns when it is done."""
 
-    def lanes(self, threads: int) -> int:
-        """As many as threads."""
-        return threads
+    def adopt(self, values: Array) -> Array:
+        """The vector itself."""
+        return values
 
     def threads_of_lane(self, lanes: int) -> int | None:
         """One."""
@@ -80,7 +81,7 @@ class NumpyArrays:
 class NumpyModel(PartedModel):
     """The model, computed by generated NumPy kernels."""
 
-    def __init__(self, config: TrainingConfig, vocabulary: int) -> None:
-        """A model whose weights and gradients are zero."""
+    def __init__(self, config: TrainingConfig, vocabulary: int, seat: Seat | None = None) -> None:
+        """A model whose weights and gradients are zero; with a seat, it is one lane of another process's model."""
         keep_freed_memory()
-        super().__init__(config, vocabulary, NumpyArrays(config.dtype))
+        super().__init__(config, vocabulary, NumpyArrays(config.dtype), seat)

@@ -24,6 +24,7 @@ from gradproof.training.chain import LOSS, Step, forward_steps
 from gradproof.training.config import TrainingConfig
 from gradproof.training.errors import ConfigurationError
 from gradproof.training.kernels import kernel
+from gradproof.training.lanes import Seat
 from gradproof.training.memory import keep_freed_memory
 from gradproof.training.model import Ids
 from gradproof.training.parameters import Array
@@ -40,8 +41,8 @@ class TorchArrays:
 
     library = "torch"
 
-    def __init__(self, dtype: str, device: str) -> None:
-        """Tensors of this floating-point type on this device.
+    def __init__(self, dtype: str, weight_dtype: str, device: str) -> None:
+        """Tensors of this floating-point type, and of one for weights, on this device.
 
         Raises:
             ConfigurationError: There is no such device.
@@ -52,7 +53,7 @@ class TorchArrays:
             )
         self.device = torch.device(f"cuda:{torch.cuda.current_device()}" if device == "cuda" else "cpu")
         self.dtype: torch.dtype = getattr(torch, dtype)
-        self.weight_dtype = torch.float32 if dtype == "bfloat16" else self.dtype
+        self.weight_dtype: torch.dtype = getattr(torch, weight_dtype)
         # PyTorch's calls cost more than NumPy's, and each is one pass on a GPU.
         self.block = _BLOCK if self.device.type == "cpu" else sys.maxsize
 
@@ -86,9 +87,9 @@ class TorchArrays:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
-    def lanes(self, threads: int) -> int:
-        """As many as threads on the processor, one for a GPU."""
-        return threads if self.device.type == "cpu" else 1
+    def adopt(self, values: Array) -> Tensor:
+        """The vector as a tensor."""
+        return torch.from_numpy(values)
 
     def threads_of_lane(self, lanes: int) -> int | None:
         """One, or all of them if there is one lane."""
@@ -154,11 +155,11 @@ class TorchModel(PartedModel):
         network: A module made of `as_module()` that computes the loss in training instead, or None.
     """
 
-    def __init__(self, config: TrainingConfig, vocabulary: int) -> None:
-        """A model whose weights and gradients are zero."""
+    def __init__(self, config: TrainingConfig, vocabulary: int, seat: Seat | None = None) -> None:
+        """A model whose weights and gradients are zero; with a seat, it is one lane of another process's model."""
         keep_freed_memory()
-        arrays = TorchArrays(config.dtype, config.device)
-        super().__init__(config, vocabulary, arrays)
+        arrays = TorchArrays(config.dtype, config.weight_dtype, config.device)
+        super().__init__(config, vocabulary, arrays, seat)
         self._tensors, self._cast = arrays, arrays.dtype != arrays.weight_dtype
         self.network: nn.Module | None = None
 

@@ -50,6 +50,12 @@ class DivergenceError(ArithmeticError):
     exit_code = 1
 
 
+class LaneError(RuntimeError):
+    """A process that computes part of each batch has ended, or failed. The message says how."""
+
+    exit_code = 1
+
+
 class Interrupted(Exception):  # noqa: N818, since it is no error
     """A signal asked the run to end; what it had learned is saved. The message says where, and how to go on.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,10 @@ from gradproof.training.errors import ConfigurationError
 from gradproof.training.kernels import kernel, takes_workspace
 from gradproof.training.parameters import Array, FlatArrays, allocate, first_values, parameter_specs
 
-__all__ = ["Arrays", "Model", "check_state", "create_model"]
+if TYPE_CHECKING:
+    from gradproof.training.parts import PartedModel
+
+__all__ = ["Arrays", "Model", "check_state", "create_model", "model_class"]
 
 Ids = NDArray[np.int64]
 Seed = int | np.random.SeedSequence
@@ -65,17 +68,17 @@ class Arrays(Protocol):
     def wait(self) -> None:
         """Return when everything that was asked for is computed."""
 
-    def lanes(self, threads: int) -> int:
-        """How many threads compute parts of a batch side by side, where so many may."""
+    def adopt(self, values: Array) -> Any:
+        """The vector of NumPy's as an array that shares its memory."""
 
     def threads_of_lane(self, lanes: int) -> int | None:
-        """How many threads each of them has for its kernels; None for all that there are."""
+        """How many threads each of so many lanes has for its kernels; None for all that there are."""
 
     def side_by_side(self, lanes: int) -> AbstractContextManager[Any]:
-        """What the process does while they compute."""
+        """What the process does while so many lanes compute."""
 
     def in_lane(self, lanes: int) -> AbstractContextManager[Any]:
-        """What each of them does meanwhile."""
+        """What each of them does meanwhile, in its thread."""
 
     def to_numpy(self, array: Any) -> Array:
         """The array as an array of NumPy's, float32 where NumPy lacks the type; it may share memory."""
@@ -99,8 +102,8 @@ class Model:
         self.vocabulary = vocabulary
         self.arrays = arrays
         self.specs = parameter_specs(config, vocabulary)
-        self.weights: FlatArrays = allocate(self.specs, lambda size: arrays.zeros(size, weights=True))
-        self.slopes: FlatArrays = allocate(self.specs, lambda size: arrays.zeros(size, weights=True))
+        self.weights: FlatArrays = self.zeros()
+        self.slopes: FlatArrays = self.zeros()
         self.first_row = 0
         self.workspace: Any = None
 
@@ -219,6 +222,14 @@ class Model:
                 values[step.output] = self.call("forward", step, inputs, self.workspace)[0]
         return values
 
+    def zeros(self) -> FlatArrays:
+        """Zeros for every parameter, in the type of the weights."""
+        return allocate(self.specs, lambda size: self.arrays.zeros(size, weights=True))
+
+    def over(self, vector: Array) -> FlatArrays:
+        """The parameters in the memory of a vector."""
+        return allocate(self.specs, lambda size: self.arrays.adopt(vector))
+
     def for_each(self, work: Callable[..., None], items: Sequence[tuple[Any, ...]]) -> None:
         """Call `work` with each of the items, in any order; no two of them write to the same place."""
         for item in items:
@@ -251,21 +262,32 @@ def check_state(what: str, state: Mapping[str, Array], expected: Mapping[str, tu
             )
 
 
-def create_model(config: TrainingConfig, vocabulary: int, seed: Seed = 0) -> Model:
-    """A model with its first weights, which NumPy draws from the seed, the same ones for every engine.
+def model_class(config: TrainingConfig) -> Callable[..., PartedModel]:
+    """What makes the engine's model, from the settings and the size of the vocabulary.
 
     Raises:
-        ConfigurationError: The engine's library is not installed, or there is no such device.
+        ConfigurationError: Its library is not installed.
     """
     if config.engine == "torch":
         if find_spec("torch") is None:
             raise ConfigurationError(
                 "engine = 'torch' needs PyTorch, which is not installed; pip install 'gradproof[torch]'"
             )
-        from gradproof.training.engine_torch import TorchModel as Engine
-    else:
-        from gradproof.training.engine_numpy import NumpyModel as Engine  # type: ignore[assignment]
-    model = Engine(config, vocabulary)
+        from gradproof.training.engine_torch import TorchModel
+
+        return TorchModel
+    from gradproof.training.engine_numpy import NumpyModel
+
+    return NumpyModel
+
+
+def create_model(config: TrainingConfig, vocabulary: int, seed: Seed = 0) -> Model:
+    """A model with its first weights, which NumPy draws from the seed, the same ones for every engine.
+
+    Raises:
+        ConfigurationError: The engine's library is not installed, or there is no such device.
+    """
+    model = model_class(config)(config, vocabulary)
     for name, value in first_values(model.specs, np.random.default_rng(seed)):
         model.arrays.copy(model.parameters[name], model.arrays.weights(value))
     return model

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from gradproof.training.kernels import plain_kernel
 from gradproof.training.model import Model, check_state
-from gradproof.training.parameters import Array, FlatArrays, allocate
+from gradproof.training.parameters import Array, FlatArrays
 
 __all__ = ["AdamW"]
 
@@ -26,7 +26,7 @@ class AdamW:
     def __init__(self, model: Model) -> None:
         """Start with running means of zero."""
         self._model = model
-        self._moments: tuple[FlatArrays, FlatArrays] = (self._zeros(), self._zeros())
+        self._moments: tuple[FlatArrays, FlatArrays] = (model.zeros(), model.zeros())
 
     def update(self, step: int, learning_rate: float) -> float:
         """Apply update `step`, counted from 1, with the model's gradients; returns their norm before clipping.
@@ -81,9 +81,6 @@ class AdamW:
     def _named(self) -> dict[str, Array]:
         pairs = zip(_PREFIXES, self._moments, strict=True)
         return {f"{prefix}{name}": view for prefix, arrays in pairs for name, view in arrays.views.items()}
-
-    def _zeros(self) -> FlatArrays:
-        return allocate(self._model.specs, lambda size: self._model.arrays.zeros(size, weights=True))
 
     def _blocks(self, arrays: FlatArrays) -> Iterator[tuple[slice, float]]:
         """Slices of the flat vector, each with the weight decay of all its entries."""

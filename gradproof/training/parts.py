@@ -1,9 +1,10 @@
-"""A batch in parts, on threads: how both engines carry out the chain of kernels forwards and backwards.
+"""A batch in parts, side by side: how both engines carry out the chain of kernels forwards and backwards.
 
 Between the model and the engines. A batch is cut into micro-batches, so that what a kernel works on stays in the
-processor's cache; each thread takes its share of them and adds up their gradients in an array of its own, and the
-arrays are added at the end, always in the same order. The mean over a batch is the mean over equal parts, so that each
-part's backward pass starts from a cotangent of one over their number.
+processor's cache. Each lane, a thread or a process of its own (`gradproof.training.lanes`), takes its share of them and
+adds up their gradients in an array of its own, and the arrays are added at the end, always in the same order. The mean
+over a batch is the mean over equal parts, so that each part's backward pass starts from a cotangent of one over their
+number.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from gradproof.training.chain import ADDITION, backward_steps, forward_steps
 from gradproof.training.config import TrainingConfig
 from gradproof.training.execution import run_backward, run_forward
 from gradproof.training.kernels import forward_kernel, new_workspace
+from gradproof.training.lanes import Crew, Seat, SharedVectors, can_be_processes
 from gradproof.training.model import Arrays, Ids, Model
-from gradproof.training.parameters import allocate
+from gradproof.training.parameters import FlatArrays
 
 __all__ = ["PartedModel"]
 
@@ -27,39 +29,59 @@ __all__ = ["PartedModel"]
 class PartedModel(Model):
     """The model, its batches computed part by part."""
 
-    def __init__(self, config: TrainingConfig, vocabulary: int, arrays: Arrays) -> None:
-        """A model whose weights and gradients are zero."""
+    def __init__(self, config: TrainingConfig, vocabulary: int, arrays: Arrays, seat: Seat | None = None) -> None:
+        """A model whose weights and gradients are zero; with a seat, it is one lane of another process's model."""
         super().__init__(config, vocabulary, arrays)
         self.workspace = new_workspace(arrays.library)
         self._steps = forward_steps(config, dropout=True)
         self._plan = backward_steps(self._steps)
         self._add = forward_kernel(ADDITION, arrays.library)
-        # Where each thread adds up gradients; the first does so where the result belongs.
-        self._lanes = arrays.lanes(min(config.threads, config.micro_batches))
-        others = (allocate(self.specs, lambda size: arrays.zeros(size, weights=True)) for _ in range(1, self._lanes))
-        self._sums = (self.slopes, *others)
-        self._workspaces = tuple(new_workspace(arrays.library, arrays.threads_of_lane(self._lanes)) for _ in self._sums)
-        self._pool = ThreadPoolExecutor(self._lanes, "gradproof")
+        self._lanes = lanes = config.lanes
+        # Where each lane adds up gradients; the first does so where the result belongs.
+        self._sums: tuple[FlatArrays, ...] = (self.slopes, *(self.zeros() for _ in range(1, lanes)))
+        self._crew: Crew | None = None
+        if seat or (config.processes and lanes > 1 and can_be_processes()):
+            shared = SharedVectors(
+                len(self.weights.flat), config.weight_dtype, 1 + lanes, seat.descriptor if seat else None
+            )
+            self.weights, *sums = (self.over(shared[number]) for number in range(1 + lanes))
+            self.slopes, self._sums = sums[0], tuple(sums)
+            self._crew = None if seat else Crew(config, vocabulary, shared, lanes)
+        self._workspaces = tuple(new_workspace(arrays.library, arrays.threads_of_lane(lanes)) for _ in self._sums)
+        self._pool = ThreadPoolExecutor(lanes, "gradproof")
 
     def loss_and_gradients(self, tokens: Ids, targets: Ids, step: int) -> float:
         """As `Model.loss_and_gradients`, by `backward_steps`."""
-        size = self.config.batch // self.config.micro_batches
-        parts = [slice(start, start + size) for start in range(0, len(tokens), size)]
-        lanes = range(min(self._lanes, len(parts)))
-
-        def share(lane: int) -> list[float]:
-            losses = []
-            with self.arrays.in_lane(self._lanes):
-                for number, part in enumerate(parts[lane :: self._lanes]):
-                    values = self.training_values(tokens[part], targets[part], step, part.start)
-                    losses.append(self._part(values, 1 / len(parts), lane, more=number > 0))
-            return losses
-
+        lanes = min(self._lanes, len(self._parts(len(tokens))))
+        share = partial(self.share, tokens=tokens, targets=targets, step=step)
         with self.arrays.side_by_side(self._lanes):
-            losses = [loss for found in self._pool.map(share, lanes) for loss in found]
-        for lane in lanes[1:]:
+            if self._crew is None:
+                losses = [loss for found in self._pool.map(share, range(lanes)) for loss in found]
+            else:
+                try:
+                    self._crew.begin(lanes, tokens, targets, step, self.first_row)
+                    losses = share(0) + self._crew.finish(lanes)
+                except BaseException:
+                    self._crew.dismiss()
+                    raise
+        for lane in range(1, lanes):
             self._add_up(self.slopes.flat, self._sums[lane].flat)
         return fmean(losses)
+
+    def share(self, lane: int, tokens: Ids, targets: Ids, step: int) -> list[float]:
+        """The losses of a lane's micro-batches of a batch; their gradients are added up in the lane's vector."""
+        losses = []
+        parts = self._parts(len(tokens))
+        with self.arrays.in_lane(self._lanes):
+            for number, part in enumerate(parts[lane :: self._lanes]):
+                values = self.training_values(tokens[part], targets[part], step, part.start)
+                losses.append(self._part(values, 1 / len(parts), lane, more=number > 0))
+        return losses
+
+    def _parts(self, rows: int) -> list[slice]:
+        """The rows of each micro-batch."""
+        size = self.config.batch // self.config.parts
+        return [slice(start, start + size) for start in range(0, rows, size)]
 
     def for_each(self, work: Callable[..., None], items: Sequence[tuple[Any, ...]]) -> None:
         """As `Model.for_each`, on all threads."""
@@ -74,7 +96,7 @@ class PartedModel(Model):
                 pass
 
     def _part(self, values: dict[str, Any], weight: float, lane: int, *, more: bool) -> float:
-        """The loss of one micro-batch; `weight` times its gradient replaces the thread's sum, or joins it if `more`."""
+        """The loss of one micro-batch; `weight` times its gradient replaces the lane's sum, or joins it if `more`."""
         call = partial(self.call, workspace=self._workspaces[lane])
         loss, kept = run_forward(self._steps, values, call)
         upstream = self.arrays.number(weight)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from gradproof.training.cache import Cache
 from gradproof.training.chain import Step, backward_steps, forward_steps
@@ -26,6 +25,7 @@ __all__ = ["KernelTime", "Profile", "profile"]
 _SIDE = 768
 """Rows and columns of the product that the rate is measured on."""
 _TRIES = 5
+_LANES = 2
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,8 @@ def profile(model: Model, tokens: Ids, targets: Ids, steps: int = 5) -> Profile:
         found.setdefault(entry, []).append(time.perf_counter() - began)
         return results
 
-    with threadpool_limits(limits=1, user_api="blas"):
+    # One thread each, as where lanes compute side by side.
+    with model.arrays.side_by_side(_LANES), model.arrays.in_lane(_LANES):
         _carry_out(model, tokens, targets, call)
         found.clear()
         for _ in range(steps):
@@ -116,7 +117,7 @@ def profile(model: Model, tokens: Ids, targets: Ids, steps: int = 5) -> Profile:
 def _carry_out(model: Model, tokens: Ids, targets: Ids, call: Any) -> None:
     """The forward and backward pass of a batch, part by part."""
     steps = forward_steps(model.config, dropout=True)
-    size = max(1, len(tokens) // model.config.micro_batches)
+    size = max(1, len(tokens) // model.config.parts)
     for start in range(0, len(tokens), size):
         values = model.training_values(tokens[start : start + size], targets[start : start + size], 1, start)
         _, kept = run_forward(steps, values, call)

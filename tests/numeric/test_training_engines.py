@@ -134,7 +134,7 @@ def test_parts_threads_and_autograd_change_the_order_of_additions_only(config: T
 
 @needs_torch
 def test_the_module_is_one_graph_for_torch_compile() -> None:
-    config = replace(MODERN, layers=1, engine="torch")
+    config = replace(MODERN, layers=1, engine="torch", micro_batches=1)
     model, traced = create_model(config, VOCABULARY), create_model(config, VOCABULARY)
     traced.network = torch.compile(traced.as_module(), backend="aot_eager", fullgraph=True)  # type: ignore[attr-defined]
     batch = batch_of(config, 1)

@@ -65,8 +65,6 @@ ALLOWED = {
         ),
         imports=frozenset(
             {
-                "gradproof.training.engine_numpy.NumpyModel as Engine",
-                "gradproof.training.engine_torch.TorchModel as Engine",
                 "contextlib.AbstractContextManager",
                 "importlib.util.find_spec",
             }
@@ -125,11 +123,12 @@ ALLOWED = {
     "parts.py": Allowed(
         arithmetic=frozenset(
             {
+                "1 + lanes",
                 "1 / len(parts)",
                 "fmean(losses)",
-                "min(config.threads, config.micro_batches)",
-                "min(self._lanes, len(parts))",
-                "self.config.batch // self.config.micro_batches",
+                "min(self._lanes, len(self._parts(len(tokens))))",
+                "self.config.batch // self.config.parts",
+                "share(0) + self._crew.finish(lanes)",
                 "start + size",
             }
         ),
@@ -137,6 +136,11 @@ ALLOWED = {
             {
                 "concurrent.futures.ThreadPoolExecutor",
                 "functools.partial",
+            }
+        ),
+        names=frozenset(
+            {
+                "BaseException",
             }
         ),
         attributes=frozenset(
@@ -149,6 +153,7 @@ ALLOWED = {
         arithmetic=frozenset(
             {
                 "getattr(torch, dtype)",
+                "getattr(torch, weight_dtype)",
             }
         ),
         numpy=frozenset(
@@ -165,7 +170,7 @@ ALLOWED = {
                 "cuda.synchronize",
                 "device",
                 "dtype",
-                "float32",
+                "from_numpy",
                 "get_num_threads",
                 "no_grad",
                 "set_num_threads",
@@ -320,6 +325,64 @@ ALLOWED = {
             }
         ),
     ),
+    # Sizes of memory, ids and losses that go through pipes.
+    "lanes.py": Allowed(
+        arithmetic=frozenset(
+            {
+                "-code",
+                "8 * math.prod(shape)",
+                "count * self._stride",
+                "json.dumps(content).encode() + b'\\n'",
+                "lanes - 1",
+                "losses += answer['losses']",
+                "math.ceil(size * self._dtype.itemsize / mmap.PAGESIZE)",
+                "number * self._stride",
+                "os.environ | {'PYTHONPATH': os.pathsep.join((place or os.getcwd() for place in sys.path))}",
+                "pages * mmap.PAGESIZE",
+            }
+        ),
+        numpy=frozenset(
+            {
+                "dtype",
+                "frombuffer",
+                "int64",
+            }
+        ),
+        imports=frozenset(
+            {
+                "contextlib.suppress",
+                "json",
+                "mmap",
+                "os",
+                "subprocess",
+                "sys",
+                "typing.IO",
+                "warnings",
+                "weakref",
+            }
+        ),
+        names=frozenset(
+            {
+                "BrokenPipeError",
+                "Exception",
+                "RuntimeWarning",
+                "__name__",
+                "bytearray",
+                "bytes",
+                "hasattr",
+                "map",
+                "repr",
+            }
+        ),
+        attributes=frozenset(
+            {
+                "astype",
+                "dumps",
+                "itemsize",
+                "tobytes",
+            }
+        ),
+    ),
     "profile.py": Allowed(
         arithmetic=frozenset(
             {
@@ -328,7 +391,7 @@ ALLOWED = {
                 "2.0 * _SIDE ** 3 / best",
                 "batch * length * (weights + between)",
                 "len(times) // steps",
-                "max(1, len(tokens) // model.config.micro_batches)",
+                "max(1, len(tokens) // model.config.parts)",
                 "min(best, time.perf_counter() - began)",
                 "operations.get(entry, 0.0) + times * _operations(model, step, tokens.shape)",
                 "operations.get(entry, 0.0) / rate / (sum(times) / steps)",
@@ -346,11 +409,6 @@ ALLOWED = {
         numpy=frozenset(
             {
                 "prod",
-            }
-        ),
-        imports=frozenset(
-            {
-                "threadpoolctl.threadpool_limits",
             }
         ),
         attributes=frozenset(

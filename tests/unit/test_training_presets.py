@@ -52,6 +52,7 @@ def test_a_file_overrides_what_it_names(tmp_path: Path) -> None:
         ('[model]\nheads = 64\npositions = "rotary"\n', "rotary positions turn pairs of channels"),
         ("[model]\ndropout = 1.0\n", "dropout must be at least 0 and below 1, found 1.0"),
         ("[run]\nmicro_batches = 3\n", "micro_batches must divide batch, but batch is 16"),
+        ("[run]\nprocesses = 2\n", "processes must be true or false, found 2"),
         ('[run]\ndtype = "bfloat16"\n', "dtype = 'bfloat16' needs engine = 'torch', found engine = 'numpy'"),
         ('[run]\ndevice = "cuda"\n', "device = 'cuda' needs engine = 'torch', found engine = 'numpy'"),
         ("[optimiser]\neps = nan\n", "eps must be positive and finite, found nan"),
