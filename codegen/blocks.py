@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from codegen.backends.spelling import MUL, TERNARY
 from codegen.calls import Calls, Target
@@ -25,7 +25,7 @@ from codegen.errors import KernelError
 from codegen.lookups import scattered
 from codegen.loops import Loop
 from codegen.memory import Memory, allocated
-from codegen.nodes import Axes, Contract, Literal, Map, Node, Read, Scatter, View, with_children
+from codegen.nodes import Axes, Contract, Literal, Map, Node, Read, Scatter, Select, View, with_children
 from codegen.pieces import Setting, apart
 from codegen.printer import Printer, fused
 from codegen.sharing import Statement, fresh_name
@@ -42,7 +42,8 @@ COMMENT = 104  # letters of a comment line
 class BlockPrinter:
     """Prints the body of one loop for one array library; `tile` is the index that may be cut into tiles.
 
-    `rows` names the number of rows of a block, by which the runtime decides how many columns a tile has.
+    `rows` names the number of rows of a block, by which the runtime decides how many columns a tile has. `turned` names
+    the arrays that have to be laid out anew, each with its name afterwards.
     """
 
     loop: Loop
@@ -54,12 +55,15 @@ class BlockPrinter:
     bounded: bool = False
     tile: Index | None = None
     rows: str = "rows"
+    turned: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.setting = Setting(self.loop, self.lots, self.bounded)
         self.library = self.outside.library
         statements = apart(self.setting, self.taken, products_first=self.library.sums_products)
         statements = with_companions_next(statements, self.library)
+        if self.library.turned:
+            statements = [replace(statement, node=self._turned(statement.node)) for statement in statements]
         self.tiling = tiled(statements, self.tile, self.setting, self.taken) if self.tile is not None else None
         self.statements = self.tiling.statements if self.tiling is not None else tuple(statements)
         cut = {self.tiling.index} if self.tiling is not None else set()
@@ -67,11 +71,32 @@ class BlockPrinter:
         self.variables = {
             index: name for index, name in self.variables.items() if index in spans | self.setting.indices
         }
-        self.printer = replace(self.outside, variables=self.variables, spans=spans)
+        self.printer = replace(
+            self.outside, variables=self.variables, spans=spans, beside_products=self.loop.has_products
+        )
         span, lasting = (self.tiling.span, self.tiling.lasting) if self.tiling is not None else (range(0), ())
         self.memory: Memory = allocated(self.statements, self.setting, span, lasting)
         known = self.restricted
         self.calls = Calls(self.printer, self.setting, self.loop.row, known, self.taken, self.memory.spare, self._place)
+
+    def _turned(self, node: Node) -> Node:
+        """The node with products of stacks of matrices reading their right factor from an array laid out for them.
+
+        A matrix that stands alone is typically large, and laid out by the product as fast as it comes.
+        """
+        if isinstance(node, (Map, Select)):
+            return with_children(node, [self._turned(child) for child in node.children])
+        right = node.right if isinstance(node, Contract) else None
+        if not isinstance(node, Contract) or not isinstance(right, View) or len(node.left_only) != 1:
+            return node
+        is_given = right.name not in self.setting.kept and self.loop.row not in right.where
+        if not is_given or not right.where[:-2] or right.where[-2:] != (*node.right_only, *node.over):
+            return node
+        if right.name not in self.turned:
+            self.turned[right.name] = fresh_name(f"{right.name}_turned", self.taken)
+        self.taken.add(self.turned[right.name])
+        where = (*right.where[:-2], *node.over, *node.right_only)
+        return Contract(node.left, View(self.turned[right.name], where, right.fixed), node.over)
 
     # -- the body ----------------------------------------------------------------------------------------------------
 

@@ -51,7 +51,8 @@ class Printer:
 
     Inside a loop an index may have one value, or run over a part of its range: `variables` names the number or the
     slice that stands for it there, `spans` are the indices of the second kind. `nonempty` are the sizes that are never
-    0: over another one, a maximum may be over nothing. What is `rough` is a bound, and not wanted to the last digit.
+    0: over another one, a maximum may be over nothing. What is `rough` is a bound, and not wanted to the last digit;
+    `beside_products` of matrices, sums along rows are added up as these are.
     """
 
     library: Library
@@ -59,6 +60,7 @@ class Printer:
     spans: frozenset[Index] = frozenset()
     nonempty: frozenset[str] = frozenset()
     rough: bool = False
+    beside_products: bool = False
 
     # -- statements --------------------------------------------------------------------------------------------------
 
@@ -245,6 +247,10 @@ class Printer:
         if operation == "sum" and self.library.sum_of_rows and len(inner) == MATRIX and node.over == inner[:1]:
             shown = self.laid_out(node.operand, inner).text
             return Text(self.library.sum_of_rows.format(operand=shown), POSTFIX)
+        is_along_rows = operation == "sum" and node.over == inner[-1:] != inner
+        if is_along_rows and self.beside_products and self.library.sum_along_rows:
+            shown = self.laid_out(node.operand, inner).text
+            return Text(self.library.sum_along_rows.format(operand=shown), POSTFIX)
         operand = self.laid_out(node.operand, inner).within(POSTFIX)
         return Text(self.library.reductions[operation].format(operand=operand, axis=axis), POSTFIX)
 

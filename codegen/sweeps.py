@@ -176,10 +176,11 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
     one, some = (*own, *loop.shared), (*lots, loop.row)
     arguments = ["room: Room", "part: int", *(f"{variables[index]}: int" for index in one)]
     arguments += [f"{variables[index]}: slice" for index in some]
+    turned: dict[str, str] = {}
     about = _about([variables[i] for i in one], [variables[i] for i in some])
     printed = functools.partial(
         BlockPrinter, outside=outside, variables=variables, restricted=sweep.restricted,
-        lots=lots, tile=sweep.tile, rows=sweep.rows,
+        lots=lots, tile=sweep.tile, rows=sweep.rows, turned=turned,
     )  # fmt: skip
     block, light = printed(loop, taken=set(taken)), None
     if sweep.light is not None:
@@ -201,6 +202,7 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
     called += ["matrices=True"] if lots and loop.has_products else []
     return [
         *_whole_arrays(sweep, library, loop.accumulated, is_tiled=is_tiled),
+        *(f"{name} = {library.turned.format(array, rows=loop.row.extent)}" for array, name in turned.items()),
         *functions,
         "",
         *known,

@@ -51,6 +51,8 @@ class Library:
     plain_summands: bool  # whether functions that keep their last digits are spelled out where these are not seen
     contiguous: str  # lays an array out anew, in the order of its axes, where products would do so each time
     sum_of_rows: str  # the sum over the first axis of a matrix, where that is no call of its own
+    sum_along_rows: str  # the sum along the last axis beside products of matrices, where that is no call of its own
+    turned: str  # {0} with its last two axes exchanged for {rows} rows of products, where these want it laid out anew
     dots: str  # the sum of products along the last axis, where that is no call of its own
     times_vector: Spelling  # the product of a matrix and a vector, {0} and {1}
     vector_first: Spelling  # the product of a vector, {1}, and a matrix, {0}

@@ -47,7 +47,8 @@ ARITHMETIC: dict[str, Spelling] = {
 # What an array library lacks, a function of the generated runtime.
 RUNTIME_FUNCTIONS = (
     "erf", "erfc", "exp_at", "exp_difference", "expit", "logistic_at", "logistic_slope", "logistic_slope_at",
-    "normal_cdf", "scaled_normal_cdf", "softplus", "wide_sum", "add_rows", "dot_rows",
+    "normal_cdf", "scaled_normal_cdf", "softplus", "wide_sum", "add_rows", "sum_rows", "dot_rows",
+    "turned",
 )  # fmt: skip
 AT = "({1}, {2}, {3}, {4})"  # the coefficients of a polynomial in {0}
 # Passes over an array that one operation of these stands for, of which any other is one.

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, dot_rows, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore, sum_rows, turned
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -56,6 +56,7 @@ def attention_forward(
     A_exp = workspace.empty((N, T_q, T_k), dtype)
     A_sum = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
+    K_turned = turned(K, T_q)
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
@@ -64,7 +65,7 @@ def attention_forward(
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
+        S = np.matmul(S_part, K_turned[b, :, j], out=A_exp[b, i, j])
         A_masked = S
         if causal and i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
@@ -77,7 +78,7 @@ def attention_forward(
         # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         np.subtract(A_masked, A_exp_top[..., None], out=A_exp[b, i, j])
         np.exp(A_exp[b, i, j], out=A_exp[b, i, j])
-        A_sum[b, i] = np.maximum(A_exp[b, i, j].sum(axis=-1), 1)
+        A_sum[b, i] = np.maximum(sum_rows(A_exp[b, i, j]), 1)
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp[b, i, j], V[b, j], out=O_b_i)
@@ -91,14 +92,14 @@ def attention_forward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
+            S = np.matmul(S_part, K_turned[b, :, j], out=A_exp[b, i, j])
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             np.exp(S, out=A_exp[b, i, j])
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
                 seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
                 A_exp[b, i, j][:, :, j_cut.start - j.start :] *= seen
-            A_sum_so_far = A_sum_so_far + A_exp[b, i, j].sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp[b, i, j])
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp[b, i, j], V[b, j], out=O_b_i if first else room(1, b, i, d_v))
@@ -149,6 +150,7 @@ def attention_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
+    V_turned = turned(V, T_q)
 
     def dS_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
@@ -162,7 +164,7 @@ def attention_backward(
             # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
             #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
             #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(2, b, i, j))
+            dS = np.matmul(dO_divided, V_turned[b, :, j], out=room(2, b, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp[b, i, j]
             # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)
@@ -218,6 +220,7 @@ def attention_lean_forward(
     A_exp_top = workspace.empty((N, T_q), dtype)
     A_sum = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
+    K_turned = turned(K, T_q)
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
@@ -228,7 +231,7 @@ def attention_lean_forward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
+            S = np.matmul(S_part, K_turned[b, :, j], out=room(1, b, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
@@ -249,7 +252,7 @@ def attention_lean_forward(
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, b, i, j))
             np.exp(A_exp, out=A_exp)
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[b, j], out=O_b_i if first else room(2, b, i, d_v))
@@ -268,14 +271,14 @@ def attention_lean_forward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
+            S = np.matmul(S_part, K_turned[b, :, j], out=room(1, b, i, j))
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.exp(S, out=room(1, b, i, j))
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
                 seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
                 A_exp[:, :, j_cut.start - j.start :] *= seen
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[b, j], out=O_b_i if first else room(2, b, i, d_v))
@@ -327,6 +330,8 @@ def attention_lean_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
+    K_turned = turned(K, T_q)
+    V_turned = turned(V, T_q)
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
@@ -341,7 +346,7 @@ def attention_lean_backward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=room(3, b, i, j))
+            S = np.matmul(S_part, K_turned[b, :, j], out=room(3, b, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
@@ -356,7 +361,7 @@ def attention_lean_backward(
             # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
             #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
             #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(4, b, i, j))
+            dS = np.matmul(dO_divided, V_turned[b, :, j], out=room(4, b, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp
             # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, dot_rows, incoming, restore
+from .runtime import Array, Saved, bind, cast, dot_rows, incoming, restore, sum_rows, turned
 from .workspace import Room, Workspace
 
 
@@ -57,6 +57,7 @@ def attention_alibi_forward(
     A_exp = np.zeros((N, H, T, T), dtype)
     A_sum = workspace.empty((N, H, T), dtype)
     O = workspace.empty((N, H, T, d_v), dtype)
+    K_turned = turned(K, T)
 
     def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h."""
@@ -71,7 +72,7 @@ def attention_alibi_forward(
         S_part_2 = np.multiply(slope[h], S_part_3[..., None], out=room(2, i, j, h))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=A_exp[n, h, i, j])
+        S = np.matmul(S_part, K_turned[n, h, :, j], out=A_exp[n, h, i, j])
         S -= S_part_2.transpose(2, 0, 1)
         A_masked = S
         if i.start + 1 < j.stop:
@@ -85,7 +86,7 @@ def attention_alibi_forward(
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
         np.subtract(A_masked, A_exp_top[..., None], out=A_exp[n, h, i, j])
         np.exp(A_exp[n, h, i, j], out=A_exp[n, h, i, j])
-        A_sum[n, h, i] = np.maximum(A_exp[n, h, i, j].sum(axis=-1), 1)
+        A_sum[n, h, i] = np.maximum(sum_rows(A_exp[n, h, i, j]), 1)
         # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp[n, h, i, j], V[n, h, j], out=O_n_h_i)
@@ -122,6 +123,7 @@ def attention_alibi_backward(
     dK = np.zeros((parts, N, H, T, d_k), dtype)
     dV = np.zeros((parts, N, H, T, d_v), dtype)
     dslope = np.zeros((parts, H), dtype)
+    V_turned = turned(V, T)
 
     def dS_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
@@ -136,7 +138,7 @@ def attention_alibi_backward(
             # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
             #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c]); dA[n,h,i,j] =
             #     Sum_c(V[n,h,j,c]*dO[n,h,i,c]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, h, i, j))
+            dS = np.matmul(dO_divided, V_turned[n, h, :, j], out=room(2, h, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp[n, h, i, j]
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)
@@ -207,6 +209,7 @@ def attention_alibi_lean_forward(
     A_exp_top = workspace.empty((N, H, T), dtype)
     A_sum = workspace.empty((N, H, T), dtype)
     O = workspace.empty((N, H, T, d_v), dtype)
+    K_turned = turned(K, T)
 
     def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h."""
@@ -223,7 +226,7 @@ def attention_alibi_lean_forward(
             S_part_2 = np.multiply(slope[h], S_part_3[..., None], out=room(2, i, j, h))
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, n, h, i, j))
+            S = np.matmul(S_part, K_turned[n, h, :, j], out=room(1, n, h, i, j))
             S -= S_part_2.transpose(2, 0, 1)
             A_masked = S
             if i.start + 1 < j.stop:
@@ -245,7 +248,7 @@ def attention_alibi_lean_forward(
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=j <= i) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, n, h, i, j))
             np.exp(A_exp, out=A_exp)
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,h,i,c] = Sum_j(A[n,h,i,j]*V[n,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n, h, j], out=O_n_h_i if first else room(2, n, h, i, d_v))
@@ -286,6 +289,8 @@ def attention_alibi_lean_backward(
     dK = np.zeros((parts, N, H, T, d_k), dtype)
     dV = np.zeros((parts, N, H, T, d_v), dtype)
     dslope = np.zeros((parts, H), dtype)
+    K_turned = turned(K, T)
+    V_turned = turned(V, T)
 
     def S_block(room: Room, part: int, n: int, h: slice, i: slice) -> None:
         """The rows i of a block, for one n and some h."""
@@ -306,7 +311,7 @@ def attention_alibi_lean_backward(
             )
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) - (-j + i)*slope[h]
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(d_k) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(4, h, i, j))
+            S = np.matmul(S_part, K_turned[n, h, :, j], out=room(4, h, i, j))
             S_part_3 = np.multiply(slope[h][..., None, None], S_part_2, out=room(6, h, i, j))
             S -= S_part_3
             A_masked = S
@@ -317,7 +322,7 @@ def attention_alibi_lean_backward(
             # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
             #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_c(O[n,h,i,c]*dO[n,h,i,c]); dA[n,h,i,j] =
             #     Sum_c(V[n,h,j,c]*dO[n,h,i,c]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(3, h, i, j))
+            dS = np.matmul(dO_divided, V_turned[n, h, :, j], out=room(3, h, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp
             # dQ[n,h,i,a] = Sum_j(K[n,h,j,a]*dS[n,h,i,j])/sqrt(d_k)

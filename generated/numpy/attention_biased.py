@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, dot_rows, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore, sum_rows, turned
 from .workspace import Room, Workspace
 
 
@@ -57,6 +57,7 @@ def attention_biased_forward(
     A_exp = workspace.empty((N, T_q, T_k), dtype)
     A_sum = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
+    K_turned = turned(K, T_q)
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
@@ -65,13 +66,13 @@ def attention_biased_forward(
         S_part = np.divide(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) + bias[b,i,j]
         #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b].swapaxes(-1, -2), out=A_exp_b_i)
+        S = np.matmul(S_part, K_turned[b], out=A_exp_b_i)
         S += bias[b, i]
         A_exp_top = S.max(axis=-1, initial=-math.inf)
         # A[b,i,j] = softmax(S[b,i,j], over=j) = A_exp / A_sum
         np.subtract(S, A_exp_top[..., None], out=A_exp_b_i)
         np.exp(A_exp_b_i, out=A_exp_b_i)
-        A_sum[b, i] = np.maximum(A_exp_b_i.sum(axis=-1), 1)
+        A_sum[b, i] = np.maximum(sum_rows(A_exp_b_i), 1)
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp_b_i, V[b], out=O_b_i)
@@ -108,6 +109,7 @@ def attention_biased_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
+    V_turned = turned(V, T_q)
 
     def dS_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
@@ -121,7 +123,7 @@ def attention_biased_backward(
             # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
             #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
             #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=dbias[b, i, j])
+            dS = np.matmul(dO_divided, V_turned[b, :, j], out=dbias[b, i, j])
             dS -= dS_part[..., None]
             dS *= A_exp[b, i, j]
             # dQ[b,i,a] = Sum_j(K[b,j,a]*dS[b,i,j])/sqrt(d_k)

@@ -29,7 +29,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, add_rows, bind, cast, dot_rows, incoming, restore
+from .runtime import Array, Saved, add_rows, bind, cast, dot_rows, incoming, restore, sum_rows, turned
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -124,6 +124,7 @@ def attention_block_forward(
     A_exp = workspace.empty((N, H, T, T), dtype)
     A_sum = workspace.empty((N, H, T), dtype)
     O = workspace.empty((N, H, T, D), dtype)
+    K_turned = turned(K, T)
 
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h."""
@@ -132,7 +133,7 @@ def attention_block_forward(
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
+        S = np.matmul(S_part, K_turned[n_2, h, :, j], out=A_exp[n_2, h, i_2, j])
         A_masked = S
         if causal and i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
@@ -145,7 +146,7 @@ def attention_block_forward(
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         np.subtract(A_masked, A_exp_top[..., None], out=A_exp[n_2, h, i_2, j])
         np.exp(A_exp[n_2, h, i_2, j], out=A_exp[n_2, h, i_2, j])
-        A_sum[n_2, h, i_2] = np.maximum(A_exp[n_2, h, i_2, j].sum(axis=-1), 1)
+        A_sum[n_2, h, i_2] = np.maximum(sum_rows(A_exp[n_2, h, i_2, j]), 1)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O_n_2_h_i_2)
@@ -159,14 +160,14 @@ def attention_block_forward(
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-            S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
+            S = np.matmul(S_part, K_turned[n_2, h, :, j], out=A_exp[n_2, h, i_2, j])
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             np.exp(S, out=A_exp[n_2, h, i_2, j])
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
                 seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
                 A_exp[n_2, h, i_2, j][:, :, :, j_cut.start - j.start :] *= seen
-            A_sum_so_far = A_sum_so_far + A_exp[n_2, h, i_2, j].sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp[n_2, h, i_2, j])
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(
@@ -226,6 +227,7 @@ def attention_block_backward(
     parts = workspace.parts(T, rows, (N, H), ())
     dV = np.zeros((parts, N, H, T, D), dtype)
     dK = np.zeros((parts, N, H, T, D), dtype)
+    V_turned = turned(V, T)
 
     def dS_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h."""
@@ -239,7 +241,7 @@ def attention_block_backward(
             # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
             #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
             #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, n, h, i, j))
+            dS = np.matmul(dO_divided, V_turned[n, h, :, j], out=room(2, n, h, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp[n, h, i, j]
             # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
@@ -418,6 +420,7 @@ def attention_block_lean_forward(
     V = (z.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
     rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     O = workspace.empty((N, H, T, D), dtype)
+    K_turned = turned(K, T)
 
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h."""
@@ -428,7 +431,7 @@ def attention_block_lean_forward(
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-            S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, n_2, h, i_2, j))
+            S = np.matmul(S_part, K_turned[n_2, h, :, j], out=room(1, n_2, h, i_2, j))
             A_masked = S
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
@@ -449,7 +452,7 @@ def attention_block_lean_forward(
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, n_2, h, i_2, j))
             np.exp(A_exp, out=A_exp)
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n_2, h, j], out=O_n_2_h_i_2 if first else room(2, n_2, h, i_2, D))
@@ -466,14 +469,14 @@ def attention_block_lean_forward(
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-            S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, n_2, h, i_2, j))
+            S = np.matmul(S_part, K_turned[n_2, h, :, j], out=room(1, n_2, h, i_2, j))
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.exp(S, out=room(1, n_2, h, i_2, j))
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
                 seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
                 A_exp[:, :, :, j_cut.start - j.start :] *= seen
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n_2, h, j], out=O_n_2_h_i_2 if first else room(2, n_2, h, i_2, D))
@@ -535,6 +538,8 @@ def attention_block_lean_backward(
     parts = workspace.parts(T, rows, (N, H), ())
     dV = np.zeros((parts, N, H, T, D), dtype)
     dK = np.zeros((parts, N, H, T, D), dtype)
+    K_turned = turned(K, T)
+    V_turned = turned(V, T)
 
     def S_block(room: Room, part: int, n: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some n, h."""
@@ -546,7 +551,7 @@ def attention_block_lean_backward(
         S_part = np.divide(Q_n_h_i, math.sqrt(D), out=room(0, n, h, i, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, n, h, i, j))
+        S = np.matmul(S_part, K_turned[n, h, :, j], out=room(1, n, h, i, j))
         A_masked = S
         if causal and i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
@@ -559,7 +564,7 @@ def attention_block_lean_backward(
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, n, h, i, j))
         np.exp(A_exp, out=A_exp)
-        A_sum = np.maximum(A_exp.sum(axis=-1), 1)
+        A_sum = np.maximum(sum_rows(A_exp), 1)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp, V[n, h, j], out=O_n_h_i)
@@ -569,7 +574,7 @@ def attention_block_lean_backward(
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-        dS = np.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, n, h, i, j))
+        dS = np.matmul(dO_divided, V_turned[n, h, :, j], out=room(2, n, h, i, j))
         dS -= dS_part[..., None]
         dS *= A_exp
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
@@ -595,14 +600,14 @@ def attention_block_lean_backward(
         S_part = np.divide(Q_n_h_i, math.sqrt(D), out=room(0, n, h, i, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, n, h, i, j))
+        S = np.matmul(S_part, K_turned[n, h, :, j], out=room(1, n, h, i, j))
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         A_exp = np.exp(S, out=room(1, n, h, i, j))
         if causal and i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
             seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
             A_exp[:, :, :, j_cut.start - j.start :] *= seen
-        A_sum = or_one(A_exp.sum(axis=-1))
+        A_sum = or_one(sum_rows(A_exp))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp, V[n, h, j], out=O_n_h_i)
@@ -612,7 +617,7 @@ def attention_block_lean_backward(
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-        dS = np.matmul(dO_divided, V[n, h, j].swapaxes(-1, -2), out=room(2, n, h, i, j))
+        dS = np.matmul(dO_divided, V_turned[n, h, :, j], out=room(2, n, h, i, j))
         dS -= dS_part[..., None]
         dS *= A_exp
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])

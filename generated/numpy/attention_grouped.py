@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, dot_rows, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore, sum_rows, turned
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -56,6 +56,7 @@ def attention_grouped_forward(
     A_exp = workspace.empty((N, G, R, T_q, T_k), dtype)
     A_sum = workspace.empty((N, G, R, T_q), dtype)
     O = workspace.empty((N, G, R, T_q, d_v), dtype)
+    K_turned = turned(K, T_q)
 
     def S_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
@@ -64,7 +65,7 @@ def attention_grouped_forward(
         S_part = np.divide(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
+        S = np.matmul(S_part, K_turned[n, g, :, j], out=A_exp[n, g, r, i, j])
         A_masked = S
         if causal and i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
@@ -77,7 +78,7 @@ def attention_grouped_forward(
         # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         np.subtract(A_masked, A_exp_top[..., None], out=A_exp[n, g, r, i, j])
         np.exp(A_exp[n, g, r, i, j], out=A_exp[n, g, r, i, j])
-        A_sum[n, g, r, i] = np.maximum(A_exp[n, g, r, i, j].sum(axis=-1), 1)
+        A_sum[n, g, r, i] = np.maximum(sum_rows(A_exp[n, g, r, i, j]), 1)
         # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O_n_g_r_i)
@@ -91,14 +92,14 @@ def attention_grouped_forward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
+            S = np.matmul(S_part, K_turned[n, g, :, j], out=A_exp[n, g, r, i, j])
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             np.exp(S, out=A_exp[n, g, r, i, j])
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
                 seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
                 A_exp[n, g, r, i, j][:, :, :, j_cut.start - j.start :] *= seen
-            A_sum_so_far = A_sum_so_far + A_exp[n, g, r, i, j].sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp[n, g, r, i, j])
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O_n_g_r_i if first else room(1, n, g, i, d_v))
@@ -149,6 +150,7 @@ def attention_grouped_backward(
     parts = workspace.parts(T_q, rows, (N, G), (R,))
     dK = np.zeros((parts, N, G, T_k, d_k), dtype)
     dV = np.zeros((parts, N, G, T_k, d_v), dtype)
+    V_turned = turned(V, T_q)
 
     def dS_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
@@ -162,7 +164,7 @@ def attention_grouped_backward(
             # dS[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
             #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_c(O[n,g,r,i,c]*dO[n,g,r,i,c]); dA[n,g,r,i,j] =
             #     Sum_c(V[n,g,j,c]*dO[n,g,r,i,c]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
+            dS = np.matmul(dO_divided, V_turned[n, g, :, j], out=room(2, n, g, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp[n, g, r, i, j]
             dQ_product_tile = np.matmul(dS, K[n, g, j], out=dQ_n_g_r_i if first else room(3, n, g, i, d_k))
@@ -218,6 +220,7 @@ def attention_grouped_lean_forward(
     A_exp_top = workspace.empty((N, G, R, T_q), dtype)
     A_sum = workspace.empty((N, G, R, T_q), dtype)
     O = workspace.empty((N, G, R, T_q, d_v), dtype)
+    K_turned = turned(K, T_q)
 
     def S_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
@@ -228,7 +231,7 @@ def attention_grouped_lean_forward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
+            S = np.matmul(S_part, K_turned[n, g, :, j], out=room(1, n, g, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
@@ -249,7 +252,7 @@ def attention_grouped_lean_forward(
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, n, g, i, j))
             np.exp(A_exp, out=A_exp)
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n, g, j], out=O_n_g_r_i if first else room(2, n, g, i, d_v))
@@ -268,14 +271,14 @@ def attention_grouped_lean_forward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
+            S = np.matmul(S_part, K_turned[n, g, :, j], out=room(1, n, g, i, j))
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.exp(S, out=room(1, n, g, i, j))
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
                 seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
                 A_exp[:, :, :, j_cut.start - j.start :] *= seen
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n, g, j], out=O_n_g_r_i if first else room(2, n, g, i, d_v))
@@ -327,6 +330,8 @@ def attention_grouped_lean_backward(
     parts = workspace.parts(T_q, rows, (N, G), (R,))
     dK = np.zeros((parts, N, G, T_k, d_k), dtype)
     dV = np.zeros((parts, N, G, T_k, d_v), dtype)
+    K_turned = turned(K, T_q)
+    V_turned = turned(V, T_q)
 
     def S_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
@@ -341,7 +346,7 @@ def attention_grouped_lean_backward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(3, n, g, i, j))
+            S = np.matmul(S_part, K_turned[n, g, :, j], out=room(3, n, g, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
@@ -356,7 +361,7 @@ def attention_grouped_lean_backward(
             # dS[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
             #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_c(O[n,g,r,i,c]*dO[n,g,r,i,c]); dA[n,g,r,i,j] =
             #     Sum_c(V[n,g,j,c]*dO[n,g,r,i,c]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(4, n, g, i, j))
+            dS = np.matmul(dO_divided, V_turned[n, g, :, j], out=room(4, n, g, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp
             dQ_product_tile = np.matmul(dS, K[n, g, j], out=dQ_n_g_r_i if first else room(5, n, g, i, d_k))

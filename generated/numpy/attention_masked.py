@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, dot_rows, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore, sum_rows, turned
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -58,6 +58,7 @@ def attention_masked_forward(
     A_exp = workspace.empty((B, H, T_q, T_k), dtype)
     A_sum = workspace.empty((B, H, T_q), dtype)
     O = workspace.empty((B, H, T_q, d_v), dtype)
+    K_turned = turned(K, T_q)
 
     def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h."""
@@ -66,14 +67,14 @@ def attention_masked_forward(
         S_part = np.divide(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
         # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
         #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[b, h].swapaxes(-1, -2), out=A_exp_b_h_i)
+        S = np.matmul(S_part, K_turned[b, h], out=A_exp_b_h_i)
         A_masked = S
         np.copyto(A_masked, -math.inf, where=mask[b, i][:, None] <= 0)
         A_exp_top = np.maximum(A_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
         np.subtract(A_masked, A_exp_top[..., None], out=A_exp_b_h_i)
         np.exp(A_exp_b_h_i, out=A_exp_b_h_i)
-        A_sum[b, h, i] = np.maximum(A_exp_b_h_i.sum(axis=-1), 1)
+        A_sum[b, h, i] = np.maximum(sum_rows(A_exp_b_h_i), 1)
         # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp_b_h_i, V[b, h], out=O_b_h_i)
@@ -87,12 +88,12 @@ def attention_masked_forward(
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=A_exp[b, h, i, j])
+            S = np.matmul(S_part, K_turned[b, h, :, j], out=A_exp[b, h, i, j])
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             np.exp(S, out=A_exp[b, h, i, j])
             seen = mask[b, i, j][:, None] > 0
             A_exp[b, h, i, j] *= seen
-            A_sum_so_far = A_sum_so_far + A_exp[b, h, i, j].sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp[b, h, i, j])
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp[b, h, i, j], V[b, h, j], out=O_b_h_i if first else room(1, b, h, i, d_v))
@@ -144,6 +145,7 @@ def attention_masked_backward(
     parts = workspace.parts(T_q, rows, (B, H), ())
     dK = np.zeros((parts, B, H, T_k, d_k), dtype)
     dV = np.zeros((parts, B, H, T_k, d_v), dtype)
+    V_turned = turned(V, T_q)
 
     def dS_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h."""
@@ -157,7 +159,7 @@ def attention_masked_backward(
             # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
             #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
             #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[b, h, j].swapaxes(-1, -2), out=room(2, b, h, i, j))
+            dS = np.matmul(dO_divided, V_turned[b, h, :, j], out=room(2, b, h, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp[b, h, i, j]
             # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)
@@ -215,6 +217,7 @@ def attention_masked_lean_forward(
     A_exp_top = workspace.empty((B, H, T_q), dtype)
     A_sum = workspace.empty((B, H, T_q), dtype)
     O = workspace.empty((B, H, T_q, d_v), dtype)
+    K_turned = turned(K, T_q)
 
     def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h."""
@@ -225,7 +228,7 @@ def attention_masked_lean_forward(
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, b, h, i, j))
+            S = np.matmul(S_part, K_turned[b, h, :, j], out=room(1, b, h, i, j))
             A_masked = S
             np.copyto(A_masked, -math.inf, where=mask[b, i, j][:, None] <= 0)
             A_exp_top_tile = np.maximum(
@@ -240,7 +243,7 @@ def attention_masked_lean_forward(
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, b, h, i, j))
             np.exp(A_exp, out=A_exp)
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[b, h, j], out=O_b_h_i if first else room(2, b, h, i, d_v))
@@ -259,12 +262,12 @@ def attention_masked_lean_forward(
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, b, h, i, j))
+            S = np.matmul(S_part, K_turned[b, h, :, j], out=room(1, b, h, i, j))
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             A_exp = np.exp(S, out=room(1, b, h, i, j))
             seen = mask[b, i, j][:, None] > 0
             A_exp *= seen
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[b, h, j], out=O_b_h_i if first else room(2, b, h, i, d_v))
@@ -316,6 +319,8 @@ def attention_masked_lean_backward(
     parts = workspace.parts(T_q, rows, (B, H), ())
     dK = np.zeros((parts, B, H, T_k, d_k), dtype)
     dV = np.zeros((parts, B, H, T_k, d_v), dtype)
+    K_turned = turned(K, T_q)
+    V_turned = turned(V, T_q)
 
     def S_block(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """The rows i of a block, for some b, h."""
@@ -330,7 +335,7 @@ def attention_masked_lean_backward(
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(3, b, h, i, j))
+            S = np.matmul(S_part, K_turned[b, h, :, j], out=room(3, b, h, i, j))
             A_masked = S
             np.copyto(A_masked, -math.inf, where=(~(A_mask[b, i, j]))[:, None])
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
@@ -339,7 +344,7 @@ def attention_masked_lean_backward(
             # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
             #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
             #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[b, h, j].swapaxes(-1, -2), out=room(4, b, h, i, j))
+            dS = np.matmul(dO_divided, V_turned[b, h, :, j], out=room(4, b, h, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp
             # dQ[b,h,i,a] = Sum_j(K[b,h,j,a]*dS[b,h,i,j])/sqrt(d_k)

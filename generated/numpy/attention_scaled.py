@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, dot_rows, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore, sum_rows, turned
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -65,6 +65,7 @@ def attention_scaled_forward(
     A_exp = workspace.empty((N, T_q, T_k), dtype)
     A_sum = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
+    K_turned = turned(K, T_q)
 
     def S_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
@@ -73,7 +74,7 @@ def attention_scaled_forward(
         S_part = np.multiply(scale, Q[b, i], out=room(0, b, i, d_k))
         # S[b,i,j] = scale*Sum_a(K[b,j,a]*Q[b,i,a])
         #     by scale*Sum_a(K[b,j,a]*Q[b,i,a]) = Sum_a(K[b,j,a]*Q[b,i,a]*scale)
-        S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
+        S = np.matmul(S_part, K_turned[b, :, j], out=A_exp[b, i, j])
         A_masked = S
         np.copyto(A_masked, -math.inf, where=mask[b, i, j] <= 0)
         if causal and i.start + 1 < j.stop:
@@ -87,7 +88,7 @@ def attention_scaled_forward(
         # A[b,i,j] = softmax(S[b,i,j], over=j, where=(~causal | (j <= i)) & (mask[b,i,j] > 0)) = A_exp / A_sum
         np.subtract(A_masked, A_exp_top[..., None], out=A_exp[b, i, j])
         np.exp(A_exp[b, i, j], out=A_exp[b, i, j])
-        A_sum[b, i] = np.maximum(A_exp[b, i, j].sum(axis=-1), 1)
+        A_sum[b, i] = np.maximum(sum_rows(A_exp[b, i, j]), 1)
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp[b, i, j], V[b, j], out=O_b_i)
@@ -101,7 +102,7 @@ def attention_scaled_forward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = scale*Sum_a(K[b,j,a]*Q[b,i,a])
             #     by scale*Sum_a(K[b,j,a]*Q[b,i,a]) = Sum_a(K[b,j,a]*Q[b,i,a]*scale)
-            S = np.matmul(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
+            S = np.matmul(S_part, K_turned[b, :, j], out=A_exp[b, i, j])
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=(~causal | (j <= i)) & (mask[b,i,j] > 0)) = A_exp / A_sum
             np.exp(S, out=A_exp[b, i, j])
             seen = mask[b, i, j] > 0
@@ -110,7 +111,7 @@ def attention_scaled_forward(
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
                 seen_2 = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
                 A_exp[b, i, j][:, :, j_cut.start - j.start :] *= seen_2
-            A_sum_so_far = A_sum_so_far + A_exp[b, i, j].sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp[b, i, j])
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp[b, i, j], V[b, j], out=O_b_i if first else room(1, b, i, d_v))
@@ -161,6 +162,7 @@ def attention_scaled_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
+    V_turned = turned(V, T_q)
 
     def dS_block(room: Room, part: int, b: slice, i: slice) -> None:
         """The rows i of a block, for some b."""
@@ -174,7 +176,7 @@ def attention_scaled_backward(
             # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
             #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
             #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[b, j].swapaxes(-1, -2), out=room(2, b, i, j))
+            dS = np.matmul(dO_divided, V_turned[b, :, j], out=room(2, b, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp[b, i, j]
             # dQ[b,i,a] = scale*Sum_j(K[b,j,a]*dS[b,i,j])

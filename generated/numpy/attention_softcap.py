@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, dot_rows, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore, sum_rows, turned
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -66,6 +66,7 @@ def attention_softcap_forward(
     A_exp = workspace.empty((N, T_q, T_k), dtype)
     A_sum = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
+    K_turned = turned(K, T_q)
 
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
@@ -75,7 +76,7 @@ def attention_softcap_forward(
         U_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        U = np.matmul(U_part, K[n].swapaxes(-1, -2), out=t_n_i)
+        U = np.matmul(U_part, K_turned[n], out=t_n_i)
         # t[n,i,j] = tanh(U[n,i,j]/cap)
         np.divide(U, cap, out=t_n_i)
         np.tanh(t_n_i, out=t_n_i)
@@ -88,7 +89,7 @@ def attention_softcap_forward(
         # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         np.subtract(A_masked, A_exp_top[..., None], out=A_exp_n_i)
         np.exp(A_exp_n_i, out=A_exp_n_i)
-        A_sum[n, i] = np.maximum(A_exp_n_i.sum(axis=-1), 1)
+        A_sum[n, i] = np.maximum(sum_rows(A_exp_n_i), 1)
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp_n_i, V[n], out=O_n_i)
@@ -102,7 +103,7 @@ def attention_softcap_forward(
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-            U = np.matmul(U_part, K[n, j].swapaxes(-1, -2), out=t[n, i, j])
+            U = np.matmul(U_part, K_turned[n, :, j], out=t[n, i, j])
             # t[n,i,j] = tanh(U[n,i,j]/cap)
             np.divide(U, cap, out=t[n, i, j])
             np.tanh(t[n, i, j], out=t[n, i, j])
@@ -113,7 +114,7 @@ def attention_softcap_forward(
             if causal:
                 seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j.start, j.stop)
                 A_exp[n, i, j] *= seen
-            A_sum_so_far = A_sum_so_far + A_exp[n, i, j].sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp[n, i, j])
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp[n, i, j], V[n, j], out=O_n_i if first else room(1, n, i, d_v))
@@ -163,6 +164,7 @@ def attention_softcap_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
+    V_turned = turned(V, T_q)
 
     def dU_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
@@ -178,7 +180,7 @@ def attention_softcap_backward(
             #     product
             dU = np.square(t[n, i, j], out=room(2, n, i, j))
             np.subtract(1, dU, out=dU)
-            dU_part_2 = np.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(4, n, i, j))
+            dU_part_2 = np.matmul(dO_divided, V_turned[n, :, j], out=room(4, n, i, j))
             dU_part_2 -= dU_part[..., None]
             dU *= dU_part_2
             dU *= A_exp[n, i, j]
@@ -242,6 +244,7 @@ def attention_softcap_lean_forward(
     A_exp_top = workspace.empty((N, T_q), dtype)
     A_sum = workspace.empty((N, T_q), dtype)
     O = workspace.empty((N, T_q, d_v), dtype)
+    K_turned = turned(K, T_q)
 
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
@@ -252,7 +255,7 @@ def attention_softcap_lean_forward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-            U = np.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+            U = np.matmul(U_part, K_turned[n, :, j], out=room(1, n, i, j))
             # t[n,i,j] = tanh(U[n,i,j]/cap)
             t = np.divide(U, cap, out=room(1, n, i, j))
             np.tanh(t, out=t)
@@ -278,7 +281,7 @@ def attention_softcap_lean_forward(
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, n, i, j))
             np.exp(A_exp, out=A_exp)
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n, j], out=O_n_i if first else room(2, n, i, d_v))
@@ -297,7 +300,7 @@ def attention_softcap_lean_forward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-            U = np.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+            U = np.matmul(U_part, K_turned[n, :, j], out=room(1, n, i, j))
             # t[n,i,j] = tanh(U[n,i,j]/cap)
             t = np.divide(U, cap, out=room(1, n, i, j))
             np.tanh(t, out=t)
@@ -309,7 +312,7 @@ def attention_softcap_lean_forward(
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
                 seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
                 A_exp[:, :, j_cut.start - j.start :] *= seen
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n, j], out=O_n_i if first else room(2, n, i, d_v))
@@ -359,6 +362,8 @@ def attention_softcap_lean_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dK = np.zeros((parts, N, T_k, d_k), dtype)
     dV = np.zeros((parts, N, T_k, d_v), dtype)
+    K_turned = turned(K, T_q)
+    V_turned = turned(V, T_q)
 
     def U_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
@@ -373,7 +378,7 @@ def attention_softcap_lean_backward(
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # U[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-            U = np.matmul(U_part, K[n, j].swapaxes(-1, -2), out=room(3, n, i, j))
+            U = np.matmul(U_part, K_turned[n, :, j], out=room(3, n, i, j))
             # t[n,i,j] = tanh(U[n,i,j]/cap)
             t = np.divide(U, cap, out=room(3, n, i, j))
             np.tanh(t, out=t)
@@ -395,7 +400,7 @@ def attention_softcap_lean_backward(
             #     product
             dU = np.square(t, out=room(3, n, i, j))
             np.subtract(1, dU, out=dU)
-            dU_part_2 = np.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(6, n, i, j))
+            dU_part_2 = np.matmul(dO_divided, V_turned[n, :, j], out=room(6, n, i, j))
             dU_part_2 -= dU_part[..., None]
             dU *= dU_part_2
             dU *= A_exp

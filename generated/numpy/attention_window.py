@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, dot_rows, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore, sum_rows, turned
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -56,6 +56,7 @@ def attention_window_forward(
     A_exp = workspace.empty((N, T, T), dtype)
     A_sum = workspace.empty((N, T), dtype)
     O = workspace.empty((N, T, d_v), dtype)
+    K_turned = turned(K, T)
 
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
@@ -64,7 +65,7 @@ def attention_window_forward(
         S_part = np.divide(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
         # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
         #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-        S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=A_exp[n, i, j])
+        S = np.matmul(S_part, K_turned[n, :, j], out=A_exp[n, i, j])
         A_masked = S
         if i.start + 1 < j.stop:
             j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
@@ -86,7 +87,7 @@ def attention_window_forward(
         # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
         np.subtract(A_masked, A_exp_top[..., None], out=A_exp[n, i, j])
         np.exp(A_exp[n, i, j], out=A_exp[n, i, j])
-        A_sum[n, i] = np.maximum(A_exp[n, i, j].sum(axis=-1), 1)
+        A_sum[n, i] = np.maximum(sum_rows(A_exp[n, i, j]), 1)
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp[n, i, j], V[n, j], out=O_n_i)
@@ -100,7 +101,7 @@ def attention_window_forward(
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=A_exp[n, i, j])
+            S = np.matmul(S_part, K_turned[n, :, j], out=A_exp[n, i, j])
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
             np.exp(S, out=A_exp[n, i, j])
             if i.start + 1 < j.stop:
@@ -113,7 +114,7 @@ def attention_window_forward(
                     j_cut.start, j_cut.stop, dtype=dtype
                 ) < window
                 A_exp[n, i, j][:, :, : j_cut.stop - j.start] *= seen_2
-            A_sum_so_far = A_sum_so_far + A_exp[n, i, j].sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp[n, i, j])
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp[n, i, j], V[n, j], out=O_n_i if first else room(1, n, i, d_v))
@@ -156,6 +157,7 @@ def attention_window_backward(
     parts = workspace.parts(T, rows, (N,), ())
     dK = np.zeros((parts, N, T, d_k), dtype)
     dV = np.zeros((parts, N, T, d_v), dtype)
+    V_turned = turned(V, T)
 
     def dS_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
@@ -169,7 +171,7 @@ def attention_window_backward(
             # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
             #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c]); dA[n,i,j] =
             #     Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(2, n, i, j))
+            dS = np.matmul(dO_divided, V_turned[n, :, j], out=room(2, n, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp[n, i, j]
             # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)
@@ -225,6 +227,7 @@ def attention_window_lean_forward(
     A_exp_top = workspace.empty((N, T), dtype)
     A_sum = workspace.empty((N, T), dtype)
     O = workspace.empty((N, T, d_v), dtype)
+    K_turned = turned(K, T)
 
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
@@ -235,7 +238,7 @@ def attention_window_lean_forward(
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+            S = np.matmul(S_part, K_turned[n, :, j], out=room(1, n, i, j))
             A_masked = S
             if i.start + 1 < j.stop:
                 j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
@@ -265,7 +268,7 @@ def attention_window_lean_forward(
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top_so_far[..., None], out=room(1, n, i, j))
             np.exp(A_exp, out=A_exp)
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n, j], out=O_n_i if first else room(2, n, i, d_v))
@@ -284,7 +287,7 @@ def attention_window_lean_forward(
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
+            S = np.matmul(S_part, K_turned[n, :, j], out=room(1, n, i, j))
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
             A_exp = np.exp(S, out=room(1, n, i, j))
             if i.start + 1 < j.stop:
@@ -297,7 +300,7 @@ def attention_window_lean_forward(
                     j_cut.start, j_cut.stop, dtype=dtype
                 ) < window
                 A_exp[:, :, : j_cut.stop - j.start] *= seen_2
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n, j], out=O_n_i if first else room(2, n, i, d_v))
@@ -341,6 +344,8 @@ def attention_window_lean_backward(
     parts = workspace.parts(T, rows, (N,), ())
     dK = np.zeros((parts, N, T, d_k), dtype)
     dV = np.zeros((parts, N, T, d_v), dtype)
+    K_turned = turned(K, T)
+    V_turned = turned(V, T)
 
     def S_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
@@ -355,7 +360,7 @@ def attention_window_lean_backward(
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
             #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
-            S = np.matmul(S_part, K[n, j].swapaxes(-1, -2), out=room(3, n, i, j))
+            S = np.matmul(S_part, K_turned[n, :, j], out=room(3, n, i, j))
             A_masked = S
             if i.start + 1 < j.stop:
                 j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
@@ -379,7 +384,7 @@ def attention_window_lean_backward(
             # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
             #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c]); dA[n,i,j] =
             #     Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[n, j].swapaxes(-1, -2), out=room(4, n, i, j))
+            dS = np.matmul(dO_divided, V_turned[n, :, j], out=room(4, n, i, j))
             dS -= dS_part[..., None]
             dS *= A_exp
             # dQ[n,i,a] = Sum_j(K[n,j,a]*dS[n,i,j])/sqrt(d_k)

@@ -23,7 +23,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, add_rows, bind, cast, dot_rows, incoming
+from .runtime import Array, Saved, add_rows, bind, cast, dot_rows, incoming, sum_rows
 from .workspace import Room, Workspace, bounded
 
 
@@ -64,7 +64,7 @@ def clip_loss_forward(
         R_top[i] = S_i.max(axis=-1)
         R_log_exp = np.subtract(S_i, R_top[i][..., None], out=room(0, i, N))
         np.exp(R_log_exp, out=R_log_exp)
-        R_log[i] = np.log(R_log_exp.sum(axis=-1))
+        R_log[i] = np.log(sum_rows(R_log_exp))
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
@@ -76,7 +76,7 @@ def clip_loss_forward(
         # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
         R_top[i] = 0
         R_log_exp = np.exp(S_i, out=room(0, i, N))
-        R_log[i] = np.log(R_log_exp.sum(axis=-1))
+        R_log[i] = np.log(sum_rows(R_log_exp))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -199,7 +199,7 @@ def clip_loss_lean_forward(
         R_top[i] = S_i.max(axis=-1)
         R_log_exp = np.subtract(S_i, R_top[i][..., None], out=room(0, i, N))
         np.exp(R_log_exp, out=R_log_exp)
-        R_log[i] = np.log(R_log_exp.sum(axis=-1))
+        R_log[i] = np.log(sum_rows(R_log_exp))
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
@@ -211,7 +211,7 @@ def clip_loss_lean_forward(
         # R[i] = logsumexp(S[i,j], over=j) = R_top + R_log
         R_top[i] = 0
         R_log_exp = np.exp(S_i, out=room(0, i, N))
-        R_log[i] = np.log(R_log_exp.sum(axis=-1))
+        R_log[i] = np.log(sum_rows(R_log_exp))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, dot_rows, incoming
+from .runtime import Array, Saved, bind, cast, dot_rows, incoming, sum_rows
 from .workspace import Room, Workspace, bounded
 
 
@@ -60,7 +60,7 @@ def info_nce_forward(
         L_top[i] = S_i.max(axis=-1)
         L_log_exp = np.subtract(S_i, L_top[i][..., None], out=room(0, i, N))
         np.exp(L_log_exp, out=L_log_exp)
-        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+        L_log[i] = np.log(sum_rows(L_log_exp))
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
@@ -72,7 +72,7 @@ def info_nce_forward(
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
         L_log_exp = np.exp(S_i, out=room(0, i, N))
-        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+        L_log[i] = np.log(sum_rows(L_log_exp))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -175,7 +175,7 @@ def info_nce_lean_forward(
         L_top[i] = S_i.max(axis=-1)
         L_log_exp = np.subtract(S_i, L_top[i][..., None], out=room(0, i, N))
         np.exp(L_log_exp, out=L_log_exp)
-        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+        L_log[i] = np.log(sum_rows(L_log_exp))
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
@@ -187,7 +187,7 @@ def info_nce_lean_forward(
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
         L_log_exp = np.exp(S_i, out=room(0, i, N))
-        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+        L_log[i] = np.log(sum_rows(L_log_exp))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(
@@ -304,7 +304,7 @@ def info_nce_value_and_gradient(
         L_top[i] = S_i.max(axis=-1)
         L_log_exp = np.subtract(S_i, L_top[i][..., None], out=room(1, i, N))
         np.exp(L_log_exp, out=L_log_exp)
-        L_log_sum[i] = L_log_exp.sum(axis=-1)
+        L_log_sum[i] = sum_rows(L_log_exp)
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
         dS = np.multiply((dL / L_log_sum[i])[..., None], L_log_exp, out=room(1, i, N))
         dS[np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL

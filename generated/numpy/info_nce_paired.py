@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, add_at, bind, cast, dot_rows, incoming
+from .runtime import Array, Saved, add_at, bind, cast, dot_rows, incoming, sum_rows
 from .workspace import Room, Workspace, bounded
 
 
@@ -65,7 +65,7 @@ def info_nce_paired_forward(
         L_top[i] = S_i.max(axis=-1)
         L_log_exp = np.subtract(S_i, L_top[i][..., None], out=room(0, i, N))
         np.exp(L_log_exp, out=L_log_exp)
-        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+        L_log[i] = np.log(sum_rows(L_log_exp))
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
@@ -77,7 +77,7 @@ def info_nce_paired_forward(
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
         L_log_exp = np.exp(S_i, out=room(0, i, N))
-        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+        L_log[i] = np.log(sum_rows(L_log_exp))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(np.sqrt(dot_rows(Z, Z)).max(axis=-1)) / math.sqrt(tau**2) * float(
@@ -178,7 +178,7 @@ def info_nce_paired_lean_forward(
         L_top[i] = S_i.max(axis=-1)
         L_log_exp = np.subtract(S_i, L_top[i][..., None], out=room(0, i, N))
         np.exp(L_log_exp, out=L_log_exp)
-        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+        L_log[i] = np.log(sum_rows(L_log_exp))
 
     def S_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
@@ -190,7 +190,7 @@ def info_nce_paired_lean_forward(
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
         L_log_exp = np.exp(S_i, out=room(0, i, N))
-        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+        L_log[i] = np.log(sum_rows(L_log_exp))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(np.sqrt(dot_rows(Z, Z)).max(axis=-1)) / math.sqrt(tau**2) * float(
@@ -301,7 +301,7 @@ def info_nce_paired_value_and_gradient(
         L_top[i] = S_i.max(axis=-1)
         L_log_exp = np.subtract(S_i, L_top[i][..., None], out=dS_i)
         np.exp(L_log_exp, out=L_log_exp)
-        L_log_sum[i] = L_log_exp.sum(axis=-1)
+        L_log_sum[i] = sum_rows(L_log_exp)
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
         np.multiply((dL / L_log_sum[i])[..., None], L_log_exp, out=dS_i)
         dS_i[np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL
@@ -319,7 +319,7 @@ def info_nce_paired_value_and_gradient(
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
         L_log_exp = np.exp(S_i, out=dS_i)
-        L_log_sum[i] = L_log_exp.sum(axis=-1)
+        L_log_sum[i] = sum_rows(L_log_exp)
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
         np.multiply((dL / L_log_sum[i])[..., None], L_log_exp, out=dS_i)
         dS_i[np.arange(i.stop - i.start), np.arange(i.start, i.stop)] -= dL

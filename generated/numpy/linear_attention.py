@@ -24,7 +24,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, dot_rows, incoming, restore
+from .runtime import Array, Saved, bind, dot_rows, incoming, restore, turned
 from .workspace import Room, Workspace
 
 
@@ -126,6 +126,7 @@ def linear_attention_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dz = np.zeros((parts, N, d_k), dtype)
     dS = np.zeros((parts, N, d_k, d_v), dtype)
+    S_turned = turned(S, T_q)
 
     def dQ_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
@@ -145,7 +146,7 @@ def linear_attention_backward(
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
         #     by dphi_q written in
-        np.matmul(dO_n_i, S[n].swapaxes(-1, -2), out=dQ_n_i)
+        np.matmul(dO_n_i, S_turned[n], out=dQ_n_i)
         dQ_n_i /= norm_n_i[..., None]
         part_part = np.multiply(dnorm[..., None], z[n][:, None], out=room(2, n, i, d_k))
         dQ_n_i += part_part
@@ -165,12 +166,12 @@ def linear_attention_backward(
     rows = workspace.rows(T_k, d_k, matrices=True)
     dK = workspace.empty((N, T_k, d_k), dtype)
     dV = workspace.empty((N, T_k, d_v), dtype)
+    dS_turned = turned(dS, T_k)
 
     def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
         """The rows j of a block, for some n_2."""
         dK_n_2_j = dK[n_2, j]
         K_n_2_j = K[n_2, j]
-        dS_n_2 = dS[n_2]
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
         #     by dphi_k written in
         np.copyto(dK_n_2_j, K_n_2_j)
@@ -180,11 +181,11 @@ def linear_attention_backward(
         part_part.fill(1)
         np.copyto(part_part, 0, where=K_n_2_j <= 0)
         dK_n_2_j += part_part
-        part_part_2 = np.matmul(V[n_2, j], dS_n_2.swapaxes(-1, -2), out=room(1, n_2, j, d_k))
+        part_part_2 = np.matmul(V[n_2, j], dS_turned[n_2], out=room(1, n_2, j, d_k))
         part_part_2 += dz[n_2][:, None]
         dK_n_2_j *= part_part_2
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
-        np.matmul(phi_k[n_2, j], dS_n_2, out=dV[n_2, j])
+        np.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
 
     workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, lots=(N,), matrices=True)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
@@ -290,6 +291,7 @@ def linear_attention_lean_backward(
     parts = workspace.parts(T_q, rows, (N,), ())
     dz = np.zeros((parts, N, d_k), dtype)
     dS = np.zeros((parts, N, d_k, d_v), dtype)
+    S_turned = turned(S, T_q)
 
     def dQ_block(room: Room, part: int, n: slice, i: slice) -> None:
         """The rows i of a block, for some n."""
@@ -309,7 +311,7 @@ def linear_attention_lean_backward(
         # dQ[n,i,a] = (Sum_c(S[n,a,c]*dO[n,i,c])/norm[n,i] + dnorm[n,i]*z[n,a])*([Q[n,i,a] <= 0]*exp(Q[n,i,a]) +
         #     [Q[n,i,a] > 0])
         #     by dphi_q written in
-        np.matmul(dO_n_i, S[n].swapaxes(-1, -2), out=dQ_n_i)
+        np.matmul(dO_n_i, S_turned[n], out=dQ_n_i)
         dQ_n_i /= norm_n_i[..., None]
         part_part = np.multiply(dnorm[..., None], z[n][:, None], out=room(2, n, i, d_k))
         dQ_n_i += part_part
@@ -329,12 +331,12 @@ def linear_attention_lean_backward(
     rows = workspace.rows(T_k, d_k, matrices=True)
     dK = workspace.empty((N, T_k, d_k), dtype)
     dV = workspace.empty((N, T_k, d_v), dtype)
+    dS_turned = turned(dS, T_k)
 
     def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
         """The rows j of a block, for some n_2."""
         dK_n_2_j = dK[n_2, j]
         K_n_2_j = K[n_2, j]
-        dS_n_2 = dS[n_2]
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
         #     by dphi_k written in
         np.copyto(dK_n_2_j, K_n_2_j)
@@ -344,11 +346,11 @@ def linear_attention_lean_backward(
         part_part.fill(1)
         np.copyto(part_part, 0, where=K_n_2_j <= 0)
         dK_n_2_j += part_part
-        part_part_2 = np.matmul(V[n_2, j], dS_n_2.swapaxes(-1, -2), out=room(1, n_2, j, d_k))
+        part_part_2 = np.matmul(V[n_2, j], dS_turned[n_2], out=room(1, n_2, j, d_k))
         part_part_2 += dz[n_2][:, None]
         dK_n_2_j *= part_part_2
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
-        np.matmul(phi_k[n_2, j], dS_n_2, out=dV[n_2, j])
+        np.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
 
     workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, lots=(N,), matrices=True)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

@@ -23,7 +23,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, dot_rows, incoming, restore
+from .runtime import Array, Saved, bind, cast, dot_rows, incoming, restore, sum_rows, turned
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -75,6 +75,7 @@ def self_attention_forward(
     A_exp = workspace.empty((N, G, R, T, T), dtype)
     A_sum = workspace.empty((N, G, R, T), dtype)
     O = workspace.empty((N, G, R, T, D), dtype)
+    K_turned = turned(K, T)
 
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
@@ -83,7 +84,7 @@ def self_attention_forward(
         Z_part = np.divide(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-        Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
+        Z = np.matmul(Z_part, K_turned[n, g, :, j], out=A_exp[n, g, r, i, j])
         A_masked = Z
         if i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
@@ -96,7 +97,7 @@ def self_attention_forward(
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
         np.subtract(A_masked, A_exp_top[..., None], out=A_exp[n, g, r, i, j])
         np.exp(A_exp[n, g, r, i, j], out=A_exp[n, g, r, i, j])
-        A_sum[n, g, r, i] = np.maximum(A_exp[n, g, r, i, j].sum(axis=-1), 1)
+        A_sum[n, g, r, i] = np.maximum(sum_rows(A_exp[n, g, r, i, j]), 1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O_n_g_r_i)
@@ -110,14 +111,14 @@ def self_attention_forward(
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
             #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-            Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
+            Z = np.matmul(Z_part, K_turned[n, g, :, j], out=A_exp[n, g, r, i, j])
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
             np.exp(Z, out=A_exp[n, g, r, i, j])
             if i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
                 seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
                 A_exp[n, g, r, i, j][:, :, :, j_cut.start - j.start :] *= seen
-            A_sum_so_far = A_sum_so_far + A_exp[n, g, r, i, j].sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp[n, g, r, i, j])
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp[n, g, r, i, j], V[n, g, j], out=O_n_g_r_i if first else room(1, n, g, i, D))
@@ -176,6 +177,7 @@ def self_attention_backward(
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, D), dtype)
+    V_turned = turned(V, T)
 
     def dZ_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
@@ -189,7 +191,7 @@ def self_attention_backward(
             # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
             #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
             #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
-            dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
+            dZ = np.matmul(dO_divided, V_turned[n, g, :, j], out=room(2, n, g, i, j))
             dZ -= dZ_part[..., None]
             dZ *= A_exp[n, g, r, i, j]
             # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
@@ -277,6 +279,7 @@ def self_attention_lean_forward(
     V = (x.reshape(N * T, C) @ W_V.reshape(G * D, C).T).reshape(N, T, G, D).transpose(0, 2, 1, 3)
     rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     O = workspace.empty((N, G, R, T, D), dtype)
+    K_turned = turned(K, T)
 
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
@@ -287,7 +290,7 @@ def self_attention_lean_forward(
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
             #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-            Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
+            Z = np.matmul(Z_part, K_turned[n, g, :, j], out=room(1, n, g, i, j))
             A_masked = Z
             if i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
@@ -308,7 +311,7 @@ def self_attention_lean_forward(
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, n, g, i, j))
             np.exp(A_exp, out=A_exp)
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n, g, j], out=O_n_g_r_i if first else room(2, n, g, i, D))
@@ -325,14 +328,14 @@ def self_attention_lean_forward(
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
             #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-            Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
+            Z = np.matmul(Z_part, K_turned[n, g, :, j], out=room(1, n, g, i, j))
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
             A_exp = np.exp(Z, out=room(1, n, g, i, j))
             if i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start + 1), j.stop)
                 seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
                 A_exp[:, :, :, j_cut.start - j.start :] *= seen
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n, g, j], out=O_n_g_r_i if first else room(2, n, g, i, D))
@@ -397,6 +400,8 @@ def self_attention_lean_backward(
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, D), dtype)
+    K_turned = turned(K, T)
+    V_turned = turned(V, T)
 
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
@@ -408,7 +413,7 @@ def self_attention_lean_backward(
         Z_part = np.divide(Q_n_g_r_i, math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-        Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
+        Z = np.matmul(Z_part, K_turned[n, g, :, j], out=room(1, n, g, i, j))
         A_masked = Z
         if i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
@@ -421,7 +426,7 @@ def self_attention_lean_backward(
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
         A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, n, g, i, j))
         np.exp(A_exp, out=A_exp)
-        A_sum = np.maximum(A_exp.sum(axis=-1), 1)
+        A_sum = np.maximum(sum_rows(A_exp), 1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp, V[n, g, j], out=O_n_g_r_i)
@@ -431,7 +436,7 @@ def self_attention_lean_backward(
         # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
-        dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
+        dZ = np.matmul(dO_divided, V_turned[n, g, :, j], out=room(2, n, g, i, j))
         dZ -= dZ_part[..., None]
         dZ *= A_exp
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])
@@ -457,14 +462,14 @@ def self_attention_lean_backward(
         Z_part = np.divide(Q_n_g_r_i, math.sqrt(D), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
-        Z = np.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
+        Z = np.matmul(Z_part, K_turned[n, g, :, j], out=room(1, n, g, i, j))
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
         A_exp = np.exp(Z, out=room(1, n, g, i, j))
         if i.start + 1 < j.stop:
             j_cut = slice(max(j.start, i.start + 1), j.stop)
             seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
             A_exp[:, :, :, j_cut.start - j.start :] *= seen
-        A_sum = or_one(A_exp.sum(axis=-1))
+        A_sum = or_one(sum_rows(A_exp))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp, V[n, g, j], out=O_n_g_r_i)
@@ -474,7 +479,7 @@ def self_attention_lean_backward(
         # dZ[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
         #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dA[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); A = A_exp / A_sum, divided before the product
-        dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i, j))
+        dZ = np.matmul(dO_divided, V_turned[n, g, :, j], out=room(2, n, g, i, j))
         dZ -= dZ_part[..., None]
         dZ *= A_exp
         # dV[n,g,j,d] = Sum_r,i(A[n,g,r,i,j]*dO[n,g,r,i,d])

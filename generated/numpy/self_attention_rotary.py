@@ -27,7 +27,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, dot_rows, incoming, restore
+from .runtime import Array, Saved, bind, cast, dot_rows, incoming, restore, sum_rows, turned
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -149,7 +149,7 @@ def self_attention_rotary_forward(
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         np.subtract(P_masked, P_exp_top[..., None], out=P_exp[n, g, r, i_2, j])
         np.exp(P_exp[n, g, r, i_2, j], out=P_exp[n, g, r, i_2, j])
-        P_sum[n, g, r, i_2] = np.maximum(P_exp[n, g, r, i_2, j].sum(axis=-1), 1)
+        P_sum[n, g, r, i_2] = np.maximum(sum_rows(P_exp[n, g, r, i_2, j]), 1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         np.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O_n_g_r_i_2)
@@ -174,7 +174,7 @@ def self_attention_rotary_forward(
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
             P_exp[n, g, r, i_2, j][:, :, :, j_cut.start - j.start :] *= seen
-        P_sum[n, g, r, i_2] = or_one(P_exp[n, g, r, i_2, j].sum(axis=-1))
+        P_sum[n, g, r, i_2] = or_one(sum_rows(P_exp[n, g, r, i_2, j]))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         np.matmul(P_exp[n, g, r, i_2, j], V[n, g, j], out=O_n_g_r_i_2)
@@ -230,6 +230,7 @@ def self_attention_rotary_backward(
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, A, 2), dtype)
+    V_turned = turned(V, T)
 
     def dQ_product_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """The rows i of a block, for one r and some n, g."""
@@ -242,7 +243,7 @@ def self_attention_rotary_backward(
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
-        dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
+        dZ = np.matmul(dO_divided, V_turned[n, g, :, j], out=room(1, n, g, i, j))
         dZ -= dZ_part[..., None]
         dZ *= P_exp[n, g, r, i, j]
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
@@ -415,7 +416,7 @@ def self_attention_rotary_lean_forward(
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         P_exp = np.subtract(P_masked, P_exp_top[..., None], out=room(1, n, g, i_2, j))
         np.exp(P_exp, out=P_exp)
-        P_sum = np.maximum(P_exp.sum(axis=-1), 1)
+        P_sum = np.maximum(sum_rows(P_exp), 1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         np.matmul(P_exp, V[n, g, j], out=O_n_g_r_i_2)
@@ -440,7 +441,7 @@ def self_attention_rotary_lean_forward(
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
             P_exp[:, :, :, j_cut.start - j.start :] *= seen
-        P_sum = or_one(P_exp.sum(axis=-1))
+        P_sum = or_one(sum_rows(P_exp))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         np.matmul(P_exp, V[n, g, j], out=O_n_g_r_i_2)
@@ -544,6 +545,7 @@ def self_attention_rotary_lean_backward(
     parts = workspace.parts(T, rows, (N, G), (R,))
     dV = np.zeros((parts, N, G, T, D), dtype)
     dK = np.zeros((parts, N, G, T, A, 2), dtype)
+    V_turned = turned(V, T)
 
     def dQ_product_block(room: Room, part: int, r: int, n: slice, g: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for one r and some n, g."""
@@ -573,7 +575,7 @@ def self_attention_rotary_lean_backward(
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         P_exp = np.subtract(P_masked, P_exp_top[..., None], out=room(1, n, g, i_2, j))
         np.exp(P_exp, out=P_exp)
-        P_sum = np.maximum(P_exp.sum(axis=-1), 1)
+        P_sum = np.maximum(sum_rows(P_exp), 1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         np.matmul(P_exp, V[n, g, j], out=O_n_g_r_i_2)
@@ -583,7 +585,7 @@ def self_attention_rotary_lean_backward(
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
-        dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i_2, j))
+        dZ = np.matmul(dO_divided, V_turned[n, g, :, j], out=room(2, n, g, i_2, j))
         dZ -= dZ_part[..., None]
         dZ *= P_exp
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])
@@ -629,7 +631,7 @@ def self_attention_rotary_lean_backward(
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
             seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
             P_exp[:, :, :, j_cut.start - j.start :] *= seen
-        P_sum = or_one(P_exp.sum(axis=-1))
+        P_sum = or_one(sum_rows(P_exp))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
         np.matmul(P_exp, V[n, g, j], out=O_n_g_r_i_2)
@@ -639,7 +641,7 @@ def self_attention_rotary_lean_backward(
         # dZ[n,g,r,i,j] = (-Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) + dP[n,g,r,i,j])*P[n,g,r,i,j]
         #     by Sum_j_2(P[n,g,r,i,j_2]*dP[n,g,r,i,j_2]) = Sum_d(O[n,g,r,i,d]*dO[n,g,r,i,d]); dP[n,g,r,i,j] =
         #     Sum_d(V[n,g,j,d]*dO[n,g,r,i,d]); P = P_exp / P_sum, divided before the product
-        dZ = np.matmul(dO_divided, V[n, g, j].swapaxes(-1, -2), out=room(2, n, g, i_2, j))
+        dZ = np.matmul(dO_divided, V_turned[n, g, :, j], out=room(2, n, g, i_2, j))
         dZ -= dZ_part[..., None]
         dZ *= P_exp
         # dV[n,g,j,d] = Sum_r,i(P[n,g,r,i,j]*dO[n,g,r,i,d])

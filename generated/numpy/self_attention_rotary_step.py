@@ -24,7 +24,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, bind, restore
+from .runtime import Array, bind, restore, sum_rows
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -131,7 +131,7 @@ def self_attention_rotary_step(
         P_new_exp_top = np.maximum(P_new_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         P_new_exp = np.subtract(P_new_masked, P_new_exp_top[..., None], out=room(1, n, g, s_2, T))
         np.exp(P_new_exp, out=P_new_exp)
-        P_new_sum = np.maximum(P_new_exp.sum(axis=-1), 1)
+        P_new_sum = np.maximum(sum_rows(P_new_exp), 1)
         # P_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
         P_new = np.divide(P_new_exp, P_new_sum[..., None], out=room(1, n, g, s_2, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*P_new[n,g,r,s,j])
@@ -151,7 +151,7 @@ def self_attention_rotary_step(
         P_new_exp = np.exp(Z_new, out=room(1, n, g, s_2, T))
         seen = place[s_2][..., None] >= np.arange(T)
         P_new_exp *= seen
-        P_new_sum = or_one(P_new_exp.sum(axis=-1))
+        P_new_sum = or_one(sum_rows(P_new_exp))
         # P_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
         P_new = np.divide(P_new_exp, P_new_sum[..., None], out=room(1, n, g, s_2, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*P_new[n,g,r,s,j])

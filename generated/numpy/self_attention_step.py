@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, bind, dot_rows, restore
+from .runtime import Array, bind, dot_rows, restore, sum_rows, turned
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -67,19 +67,20 @@ def self_attention_step(
     Q_new = (x.reshape(N * S, C) @ W_Q.reshape(G * R * D, C).T).reshape(N, S, G, R, D).transpose(0, 2, 3, 1, 4)
     rows = workspace.rows(S, T, matrices=True)
     O_new = workspace.empty((N, G, R, S, D), dtype)
+    K_turned = turned(K, S)
 
     def Z_new_block(room: Room, part: int, r: int, n: slice, g: slice, s: slice) -> None:
         """The rows s of a block, for one r and some n, g."""
         Z_new_part = np.divide(Q_new[n, g, r, s], math.sqrt(D), out=room(0, n, g, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
-        Z_new = np.matmul(Z_new_part, K[n, g].swapaxes(-1, -2), out=room(1, n, g, s, T))
+        Z_new = np.matmul(Z_new_part, K_turned[n, g], out=room(1, n, g, s, T))
         A_new_masked = Z_new
         np.copyto(A_new_masked, -math.inf, where=place[s][..., None] < np.arange(T))
         A_new_exp_top = np.maximum(A_new_masked.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
         A_new_exp = np.subtract(A_new_masked, A_new_exp_top[..., None], out=room(1, n, g, s, T))
         np.exp(A_new_exp, out=A_new_exp)
-        A_new_sum = np.maximum(A_new_exp.sum(axis=-1), 1)
+        A_new_sum = np.maximum(sum_rows(A_new_exp), 1)
         # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
         A_new = np.divide(A_new_exp, A_new_sum[..., None], out=room(1, n, g, s, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*A_new[n,g,r,s,j])
@@ -90,11 +91,11 @@ def self_attention_step(
         Z_new_part = np.divide(Q_new[n, g, r, s], math.sqrt(D), out=room(0, n, g, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
-        Z_new = np.matmul(Z_new_part, K[n, g].swapaxes(-1, -2), out=room(1, n, g, s, T))
+        Z_new = np.matmul(Z_new_part, K_turned[n, g], out=room(1, n, g, s, T))
         A_new_exp = np.exp(Z_new, out=room(1, n, g, s, T))
         seen = place[s][..., None] >= np.arange(T)
         A_new_exp *= seen
-        A_new_sum = or_one(A_new_exp.sum(axis=-1))
+        A_new_sum = or_one(sum_rows(A_new_exp))
         # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
         A_new = np.divide(A_new_exp, A_new_sum[..., None], out=room(1, n, g, s, T))
         # O_new[n,g,r,s,d] = Sum_j(V[n,g,j,d]*A_new[n,g,r,s,j])

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, bind, cast, dot_rows, incoming
+from .runtime import Array, Saved, bind, cast, dot_rows, incoming, sum_rows
 from .workspace import Room, Workspace, bounded
 
 
@@ -64,7 +64,7 @@ def softmax_regression_forward(
         L_top[i] = u_i.max(axis=-1)
         L_log_exp = np.subtract(u_i, L_top[i][..., None], out=room(0, i, C))
         np.exp(L_log_exp, out=L_log_exp)
-        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+        L_log[i] = np.log(sum_rows(L_log_exp))
 
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
@@ -74,7 +74,7 @@ def softmax_regression_forward(
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
         L_top[i] = 0
         L_log_exp = np.exp(u_i, out=room(0, i, C))
-        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+        L_log[i] = np.log(sum_rows(L_log_exp))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     u_bound = float(
@@ -167,7 +167,7 @@ def softmax_regression_lean_forward(
         L_top[i] = u_i.max(axis=-1)
         L_log_exp = np.subtract(u_i, L_top[i][..., None], out=room(0, i, C))
         np.exp(L_log_exp, out=L_log_exp)
-        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+        L_log[i] = np.log(sum_rows(L_log_exp))
 
     def u_block_unshifted(room: Room, part: int, i: slice) -> None:
         """The rows i of a block. No row maximum is needed."""
@@ -177,7 +177,7 @@ def softmax_regression_lean_forward(
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
         L_top[i] = 0
         L_log_exp = np.exp(u_i, out=room(0, i, C))
-        L_log[i] = np.log(L_log_exp.sum(axis=-1))
+        L_log[i] = np.log(sum_rows(L_log_exp))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     u_bound = float(
@@ -277,7 +277,7 @@ def softmax_regression_value_and_gradient(
         L_top[i] = u_i.max(axis=-1)
         L_log_exp = np.subtract(u_i, L_top[i][..., None], out=room(0, i, C))
         np.exp(L_log_exp, out=L_log_exp)
-        L_log_sum[i] = L_log_exp.sum(axis=-1)
+        L_log_sum[i] = sum_rows(L_log_exp)
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = np.multiply((dL / L_log_sum[i])[..., None], L_log_exp, out=room(0, i, C))
         du[np.arange(i.stop - i.start), label[i]] += -1
@@ -294,7 +294,7 @@ def softmax_regression_value_and_gradient(
         # L[i] = logsumexp(u[i,c], over=c) = L_top + L_log
         L_top[i] = 0
         L_log_exp = np.exp(u_i, out=room(0, i, C))
-        L_log_sum[i] = L_log_exp.sum(axis=-1)
+        L_log_sum[i] = sum_rows(L_log_exp)
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = np.multiply((dL / L_log_sum[i])[..., None], L_log_exp, out=room(0, i, C))
         du[np.arange(i.stop - i.start), label[i]] += -1

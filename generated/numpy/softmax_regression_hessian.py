@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from .runtime import Array, bind, dot_rows, restore
+from .runtime import Array, bind, dot_rows, restore, sum_rows, turned
 from .workspace import Room, Workspace, bounded
 
 
@@ -39,16 +39,17 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Works
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C, matrices=True)
     mu = workspace.empty((B, N, C), dtype)
+    W_turned = turned(W, N)
 
     def u_block(room: Room, part: int, r: slice, i: slice) -> None:
         """The rows i of a block, for some r."""
         mu_r_i = mu[r, i]
         # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
-        u = np.matmul(X[r, i], W[r].swapaxes(-1, -2), out=mu_r_i)
+        u = np.matmul(X[r, i], W_turned[r], out=mu_r_i)
         mu_exp_top = u.max(axis=-1, initial=-math.inf)
         mu_exp = np.subtract(u, mu_exp_top[..., None], out=mu_r_i)
         np.exp(mu_exp, out=mu_exp)
-        mu_sum = mu_exp.sum(axis=-1)
+        mu_sum = sum_rows(mu_exp)
         # mu[r,i,c] = softmax(u[r,i,c], over=c)
         np.divide(mu_exp, mu_sum[..., None], out=mu_r_i)
 
@@ -56,9 +57,9 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Works
         """The rows i of a block, for some r. No row maximum is needed."""
         mu_r_i = mu[r, i]
         # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
-        u = np.matmul(X[r, i], W[r].swapaxes(-1, -2), out=mu_r_i)
+        u = np.matmul(X[r, i], W_turned[r], out=mu_r_i)
         mu_exp = np.exp(u, out=mu_r_i)
-        mu_sum = mu_exp.sum(axis=-1)
+        mu_sum = sum_rows(mu_exp)
         # mu[r,i,c] = softmax(u[r,i,c], over=c)
         np.divide(mu_exp, mu_sum[..., None], out=mu_r_i)
 

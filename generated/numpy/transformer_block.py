@@ -39,7 +39,20 @@ import math
 
 import numpy as np
 
-from .runtime import Array, Saved, add_rows, bind, cast, dot_rows, incoming, normal_cdf, restore, scaled_normal_cdf
+from .runtime import (
+    Array,
+    Saved,
+    add_rows,
+    bind,
+    cast,
+    dot_rows,
+    incoming,
+    normal_cdf,
+    restore,
+    scaled_normal_cdf,
+    sum_rows,
+    turned,
+)
 from .workspace import Room, Workspace, bounded, or_one
 
 
@@ -152,6 +165,7 @@ def transformer_block_forward(
     A_exp = workspace.empty((N, H, T, T), dtype)
     A_sum = workspace.empty((N, H, T), dtype)
     O = workspace.empty((N, H, T, D), dtype)
+    K_turned = turned(K, T)
 
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h."""
@@ -160,7 +174,7 @@ def transformer_block_forward(
         S_part = np.divide(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
+        S = np.matmul(S_part, K_turned[n_2, h, :, j], out=A_exp[n_2, h, i_2, j])
         A_masked = S
         if causal and i_2.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_2.start + 1), j.stop)
@@ -173,7 +187,7 @@ def transformer_block_forward(
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         np.subtract(A_masked, A_exp_top[..., None], out=A_exp[n_2, h, i_2, j])
         np.exp(A_exp[n_2, h, i_2, j], out=A_exp[n_2, h, i_2, j])
-        A_sum[n_2, h, i_2] = np.maximum(A_exp[n_2, h, i_2, j].sum(axis=-1), 1)
+        A_sum[n_2, h, i_2] = np.maximum(sum_rows(A_exp[n_2, h, i_2, j]), 1)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp[n_2, h, i_2, j], V[n_2, h, j], out=O_n_2_h_i_2)
@@ -187,14 +201,14 @@ def transformer_block_forward(
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-            S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
+            S = np.matmul(S_part, K_turned[n_2, h, :, j], out=A_exp[n_2, h, i_2, j])
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             np.exp(S, out=A_exp[n_2, h, i_2, j])
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
                 seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
                 A_exp[n_2, h, i_2, j][:, :, :, j_cut.start - j.start :] *= seen
-            A_sum_so_far = A_sum_so_far + A_exp[n_2, h, i_2, j].sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp[n_2, h, i_2, j])
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(
@@ -451,6 +465,7 @@ def transformer_block_backward(
     parts = workspace.parts(T, rows, (N, H), ())
     dV = np.zeros((parts, N, H, T, D), dtype)
     dK = np.zeros((parts, N, H, T, D), dtype)
+    V_turned = turned(V, T)
 
     def dS_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h."""
@@ -464,7 +479,7 @@ def transformer_block_backward(
             # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
             #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
             #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-            dS = np.matmul(dO_divided, V[n_2, h, j].swapaxes(-1, -2), out=room(2, n_2, h, i_2, j))
+            dS = np.matmul(dO_divided, V_turned[n_2, h, :, j], out=room(2, n_2, h, i_2, j))
             dS -= dS_part[..., None]
             dS *= A_exp[n_2, h, i_2, j]
             # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
@@ -667,6 +682,7 @@ def transformer_block_lean_forward(
     V = (z_1.reshape(N * T, C) @ W_V.reshape(H * D, C).T).reshape(N, T, H, D).transpose(0, 2, 1, 3)
     rows = workspace.rows(T, T, matrices=True, tiles=True, cut=True)
     O = workspace.empty((N, H, T, D), dtype)
+    K_turned = turned(K, T)
 
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """The rows i_2 of a block, for some n_2, h."""
@@ -677,7 +693,7 @@ def transformer_block_lean_forward(
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-            S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, n_2, h, i_2, j))
+            S = np.matmul(S_part, K_turned[n_2, h, :, j], out=room(1, n_2, h, i_2, j))
             A_masked = S
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
@@ -698,7 +714,7 @@ def transformer_block_lean_forward(
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, n_2, h, i_2, j))
             np.exp(A_exp, out=A_exp)
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n_2, h, j], out=O_n_2_h_i_2 if first else room(2, n_2, h, i_2, D))
@@ -715,14 +731,14 @@ def transformer_block_lean_forward(
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
             #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-            S = np.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, n_2, h, i_2, j))
+            S = np.matmul(S_part, K_turned[n_2, h, :, j], out=room(1, n_2, h, i_2, j))
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.exp(S, out=room(1, n_2, h, i_2, j))
             if causal and i_2.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i_2.start + 1), j.stop)
                 seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
                 A_exp[:, :, :, j_cut.start - j.start :] *= seen
-            A_sum_so_far = A_sum_so_far + A_exp.sum(axis=-1)
+            A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
             O_tile = np.matmul(A_exp, V[n_2, h, j], out=O_n_2_h_i_2 if first else room(2, n_2, h, i_2, D))
@@ -982,6 +998,8 @@ def transformer_block_lean_backward(
     parts = workspace.parts(T, rows, (N, H), ())
     dV = np.zeros((parts, N, H, T, D), dtype)
     dK = np.zeros((parts, N, H, T, D), dtype)
+    K_turned = turned(K, T)
+    V_turned = turned(V, T)
 
     def S_block(room: Room, part: int, n_3: slice, h: slice, i_3: slice) -> None:
         """The rows i_3 of a block, for some n_3, h."""
@@ -993,7 +1011,7 @@ def transformer_block_lean_backward(
         S_part = np.divide(Q_n_3_h_i_3, math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, n_3, h, i_3, j))
+        S = np.matmul(S_part, K_turned[n_3, h, :, j], out=room(1, n_3, h, i_3, j))
         A_masked = S
         if causal and i_3.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_3.start + 1), j.stop)
@@ -1006,7 +1024,7 @@ def transformer_block_lean_backward(
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         A_exp = np.subtract(A_masked, A_exp_top[..., None], out=room(1, n_3, h, i_3, j))
         np.exp(A_exp, out=A_exp)
-        A_sum = np.maximum(A_exp.sum(axis=-1), 1)
+        A_sum = np.maximum(sum_rows(A_exp), 1)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp, V[n_3, h, j], out=O_n_3_h_i_3)
@@ -1016,7 +1034,7 @@ def transformer_block_lean_backward(
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-        dS = np.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, n_3, h, i_3, j))
+        dS = np.matmul(dO_divided, V_turned[n_3, h, :, j], out=room(2, n_3, h, i_3, j))
         dS -= dS_part[..., None]
         dS *= A_exp
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])
@@ -1042,14 +1060,14 @@ def transformer_block_lean_backward(
         S_part = np.divide(Q_n_3_h_i_3, math.sqrt(D), out=room(0, n_3, h, i_3, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
         #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
-        S = np.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, n_3, h, i_3, j))
+        S = np.matmul(S_part, K_turned[n_3, h, :, j], out=room(1, n_3, h, i_3, j))
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         A_exp = np.exp(S, out=room(1, n_3, h, i_3, j))
         if causal and i_3.start + 1 < j.stop:
             j_cut = slice(max(j.start, i_3.start + 1), j.stop)
             seen = np.arange(i_3.start, i_3.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
             A_exp[:, :, :, j_cut.start - j.start :] *= seen
-        A_sum = or_one(A_exp.sum(axis=-1))
+        A_sum = or_one(sum_rows(A_exp))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
         np.matmul(A_exp, V[n_3, h, j], out=O_n_3_h_i_3)
@@ -1059,7 +1077,7 @@ def transformer_block_lean_backward(
         # dS[n,h,i,j] = (-Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) + dA[n,h,i,j])*A[n,h,i,j]
         #     by Sum_j_2(A[n,h,i,j_2]*dA[n,h,i,j_2]) = Sum_a(O[n,h,i,a]*dO[n,h,i,a]); dA[n,h,i,j] =
         #     Sum_a(V[n,h,j,a]*dO[n,h,i,a]); A = A_exp / A_sum, divided before the product
-        dS = np.matmul(dO_divided, V[n_3, h, j].swapaxes(-1, -2), out=room(2, n_3, h, i_3, j))
+        dS = np.matmul(dO_divided, V_turned[n_3, h, :, j], out=room(2, n_3, h, i_3, j))
         dS -= dS_part[..., None]
         dS *= A_exp
         # dV[n,h,j,a] = Sum_i(A[n,h,i,j]*dO[n,h,i,a])

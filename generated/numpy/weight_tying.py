@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .runtime import Array, Saved, add_at, bind, cast, dot_rows, incoming
+from .runtime import Array, Saved, add_at, bind, cast, dot_rows, incoming, sum_rows
 from .workspace import Room, Workspace, bounded
 
 
@@ -71,7 +71,7 @@ def weight_tying_forward(
         L_top[n] = z_n.max(axis=-1)
         L_log_exp = np.subtract(z_n, L_top[n][..., None], out=room(0, n, V))
         np.exp(L_log_exp, out=L_log_exp)
-        L_log[n] = np.log(L_log_exp.sum(axis=-1))
+        L_log[n] = np.log(sum_rows(L_log_exp))
 
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
         """The rows n of a block. No row maximum is needed."""
@@ -81,7 +81,7 @@ def weight_tying_forward(
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = 0
         L_log_exp = np.exp(z_n, out=room(0, n, V))
-        L_log[n] = np.log(L_log_exp.sum(axis=-1))
+        L_log[n] = np.log(sum_rows(L_log_exp))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     z_bound = float(np.sqrt(dot_rows(h, h)).max(axis=-1)) * float(np.sqrt(dot_rows(E, E)).max(axis=-1))
@@ -187,7 +187,7 @@ def weight_tying_lean_forward(
         L_top[n] = z_n.max(axis=-1)
         L_log_exp = np.subtract(z_n, L_top[n][..., None], out=room(0, n, V))
         np.exp(L_log_exp, out=L_log_exp)
-        L_log[n] = np.log(L_log_exp.sum(axis=-1))
+        L_log[n] = np.log(sum_rows(L_log_exp))
 
     def z_block_unshifted(room: Room, part: int, n: slice) -> None:
         """The rows n of a block. No row maximum is needed."""
@@ -197,7 +197,7 @@ def weight_tying_lean_forward(
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = 0
         L_log_exp = np.exp(z_n, out=room(0, n, V))
-        L_log[n] = np.log(L_log_exp.sum(axis=-1))
+        L_log[n] = np.log(sum_rows(L_log_exp))
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     z_bound = float(np.sqrt(dot_rows(h, h)).max(axis=-1)) * float(np.sqrt(dot_rows(E, E)).max(axis=-1))
@@ -316,7 +316,7 @@ def weight_tying_value_and_gradient(
         L_top[n] = z_n.max(axis=-1)
         L_log_exp = np.subtract(z_n, L_top[n][..., None], out=dz_n)
         np.exp(L_log_exp, out=L_log_exp)
-        L_log_sum[n] = L_log_exp.sum(axis=-1)
+        L_log_sum[n] = sum_rows(L_log_exp)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz_n)
         dz_n[np.arange(n.stop - n.start), target[n]] -= dL
@@ -335,7 +335,7 @@ def weight_tying_value_and_gradient(
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = 0
         L_log_exp = np.exp(z_n, out=dz_n)
-        L_log_sum[n] = L_log_exp.sum(axis=-1)
+        L_log_sum[n] = sum_rows(L_log_exp)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         np.multiply((dL / L_log_sum[n])[..., None], L_log_exp, out=dz_n)
         dz_n[np.arange(n.stop - n.start), target[n]] -= dL

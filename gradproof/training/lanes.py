@@ -2,8 +2,8 @@
 
 Beside `gradproof.training.parts`, which says what a share is. Threads of one interpreter take turns in it, and each
 time two meet, one is put to sleep and has to be woken: about a twelfth of a step. A process has an interpreter of its
-own. It is started with `python -m gradproof.training.lanes`, hears the settings and where the memory is, and then, step
-by step, a batch; it answers with the losses, and leaves the gradient of its share in a vector of its own. A line of
+own. It is started with the modules of this one at hand, hears the settings and where the memory is, and then, step by
+step, a batch; it answers with the losses, and leaves the gradient of its share in a vector of its own. A line of
 JSON and the token ids go one way, a line of JSON comes back. Arithmetic and order of additions are those of threads, so
 that the results have the same bits.
 """
@@ -30,6 +30,17 @@ from gradproof.training.model import Ids, model_class
 from gradproof.training.parameters import Array
 
 __all__ = ["Crew", "Seat", "SharedVectors", "can_be_processes", "serve"]
+
+_START = """
+import json, os, sys
+answers = os.fdopen(os.dup(1), "wb")
+os.dup2(2, 1)
+sys.path[:] = json.loads(sys.argv[1])
+from gradproof.training.lanes import serve
+serve(sys.stdin.buffer, answers)
+"""
+"""What the interpreter of a lane begins with: whatever a library may print is no answer, and modules are found where
+they are found here, once Python's own are there."""
 
 
 def can_be_processes() -> bool:
@@ -128,12 +139,11 @@ class Crew:
 
     def _start(self, lane: int) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "gradproof.training.lanes"],
+            [sys.executable, "-P", "-c", _START, json.dumps([*map(str, sys.path)])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=[self._vectors.descriptor],
             process_group=0,  # Ctrl-C is for the process that saves
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(place or os.getcwd() for place in sys.path)},
         )
         _send(process.stdin, _line({"lane": lane, **self._task}))
         return process
@@ -146,6 +156,7 @@ def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
         questions: A line with the settings, the lane and the memory; then, for each step, a line and two blocks of ids.
         answers: A line for each step.
     """
+    warnings.filterwarnings("ignore", category=RuntimeWarning)  # what overflows shows in the loss
     task = json.loads(questions.readline())
     config = TrainingConfig.from_dict(task["config"])
     model = model_class(config)(config, task["vocabulary"], Seat(task["lane"], task["descriptor"]))
@@ -158,7 +169,8 @@ def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
                 answer: dict[str, Any] = {"losses": model.share(task["lane"], tokens, targets, asked["step"])}
             except Exception as error:  # the one who asked has to hear of it
                 answer = {"error": repr(error)}
-            _send(answers, _line(answer))
+            with suppress(BrokenPipeError):  # nobody wants to know any more
+                _send(answers, _line(answer))
 
 
 def _line(content: dict[str, Any]) -> bytes:
@@ -193,11 +205,3 @@ def _lost(process: subprocess.Popen[bytes]) -> LaneError:
         f"a process that computes part of each batch has ended, {how}; go on with --resume, or let threads compute: "
         "--set run.processes=false"
     )
-
-
-if __name__ == "__main__":
-    warnings.filterwarnings("ignore", category=RuntimeWarning)  # what overflows shows in the loss
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library may print is no answer
-    with suppress(BrokenPipeError):  # nobody wants to know any more
-        serve(sys.stdin.buffer, answers)

@@ -175,9 +175,11 @@ time.sleep(60)
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_processes_end_when_the_one_that_started_them_does(how: signal.Signals, tmp_path: Path) -> None:
-    """Also a script that is no module, and has no guard against being imported by what it starts."""
+    """Also a script without a guard against being imported, beside files that are called like Python's own modules."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
+    for name in ("nt", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text("print('not asked for')\n")
     here = Path(__file__).parent
     run = subprocess.Popen(
         [sys.executable, str(script), str(here / "x")],

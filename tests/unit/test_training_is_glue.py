@@ -337,7 +337,6 @@ ALLOWED = {
                 "losses += answer['losses']",
                 "math.ceil(size * self._dtype.itemsize / mmap.PAGESIZE)",
                 "number * self._stride",
-                "os.environ | {'PYTHONPATH': os.pathsep.join((place or os.getcwd() for place in sys.path))}",
                 "pages * mmap.PAGESIZE",
             }
         ),
@@ -366,7 +365,6 @@ ALLOWED = {
                 "BrokenPipeError",
                 "Exception",
                 "RuntimeWarning",
-                "__name__",
                 "bytearray",
                 "bytes",
                 "hasattr",
