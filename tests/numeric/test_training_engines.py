@@ -32,7 +32,9 @@ except ImportError:
 needs_torch = pytest.mark.skipif(torch is None, reason="torch, which is optional, is not installed")
 
 VOCABULARY = 11
-PLAIN = TrainingConfig(layers=2, heads=3, width=12, context=7, batch=4, dtype="float64", steps=5, warm_up=0)
+PLAIN = TrainingConfig(
+    layers=2, heads=3, width=12, context=7, batch=4, processes=False, dtype="float64", steps=5, warm_up=0
+)
 MODERN = replace(
     PLAIN, heads=2, key_value_heads=1, norm="rms", positions="rotary", activation="swiglu", dropout=0.2, tied=True
 )

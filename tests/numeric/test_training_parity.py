@@ -28,7 +28,9 @@ except ImportError:
 needs_torch = pytest.mark.skipif(torch is None, reason="torch, which is optional, is not installed")
 
 # Sizes differ from each other, so that no transposed or misplaced axis goes unseen.
-SMALL = TrainingConfig(layers=2, heads=3, width=12, context=7, batch=4, dtype="float64", steps=50, warm_up=5)
+SMALL = TrainingConfig(
+    layers=2, heads=3, width=12, context=7, batch=4, processes=False, dtype="float64", steps=50, warm_up=5
+)
 VOCABULARY = 11
 ENTRIES_PER_PARAMETER = 4
 
