@@ -147,8 +147,8 @@ TORCH = Library(
         "piece_size": "piece.numel()",
         "empty_piece": "torch.empty(size, dtype=self.kind[0], device=self.kind[1])",
         "cores": "cores_torch.py.jinja",
-        "alone": "2**21  # entries of all blocks together up to which operations share the cores, not blocks",
-        "alone_if": "",
+        "alone": "2**21",
+        "together": "2**17",
         "alone_unless": " and not (lots and together == 1)",
         "alone_then": "(alone and self.threads > 1)",
         "guard": "torch.no_grad()",  # memory that is there is no matter for autograd

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 BLOCK = 2**18  # entries of a block: a few of them fit in the cache
-STACK = 2**16  # likewise, of a stack of blocks between products of matrices, or a low one of them
+STACK = 2**18  # likewise, of a stack of blocks between products of matrices: with fewer, threads meet too often
+LOW = 2**16  # likewise, of a low block of matrices
 ROWS = 1, 2048  # rows of a block, at least and at most, however short they are
 MATRIX = 128, 512  # likewise, of one that is a factor of matrix products, which are slow if they are low
 TILED = 128, 256  # likewise, of one that is computed by tiles of its columns
@@ -33,7 +34,8 @@ COLUMNS = 512  # of a tile, at least: products of narrower matrices are slow
 FLAT = 2048  # columns up to which blocks of tiles are low, so that less of them lies beyond a diagonal
 PARTS = 4  # in which sums over blocks are gathered, at least, where the outer sizes are smaller
 SMALL = 2**17  # entries of all blocks together below which a second thread costs more than it saves
-ALONE = 2**21  # entries of all blocks together up to which products share the cores, not blocks
+ALONE = 0  # entries of all blocks together up to which operations share the cores, not blocks
+TOGETHER = 2**19  # likewise, of stacks of matrices
 LARGE = 2**18  # entries from which on fresh memory is dear: every page of it is cleared by the system first
 LISTED = [np.empty(1)]
 UNUSED = sys.getrefcount(LISTED[0])  # references to an array that stands in a list and nowhere else
@@ -102,7 +104,7 @@ class Workspace:
         if self.given_rows is not None:
             return self.given_rows
         least, most = TILED if tiles else MATRIX if matrices else ROWS
-        wanted = max(least, min(most, (STACK if tiles else BLOCK) // max(1, columns)))
+        wanted = max(least, min(most, (LOW if tiles else BLOCK) // max(1, columns)))
         if tiles and columns > FLAT:
             wanted = most
         if cut:
@@ -149,7 +151,7 @@ class Workspace:
         spans = [slice(start, min(start + rows, size)) for start in range(0, size, rows)]
         together = math.prod(lots)
         total = together * math.prod(own) * math.prod(shared) * size * columns
-        alone = matrices and total <= ALONE
+        alone = total <= (TOGETHER if matrices else ALONE)
         fits = (4 * BLOCK if alone else STACK if matrices else BLOCK) // max(1, rows * columns)
         stacks = stacked(lots, fits if alone else min(-(-together // PARTS), fits))
         inner: list[tuple[Any, ...]] = list(itertools.product(*map(range, shared), spans))

@@ -24,7 +24,8 @@ import numpy as np
 import torch
 
 BLOCK = 2**19  # entries of a block: a few of them fit in the cache
-STACK = 2**16  # likewise, of a stack of blocks between products of matrices, or a low one of them
+STACK = 2**18  # likewise, of a stack of blocks between products of matrices: with fewer, threads meet too often
+LOW = 2**16  # likewise, of a low block of matrices
 ROWS = 1, 2048  # rows of a block, at least and at most, however short they are
 MATRIX = 128, 512  # likewise, of one that is a factor of matrix products, which are slow if they are low
 TILED = 128, 256  # likewise, of one that is computed by tiles of its columns
@@ -35,6 +36,7 @@ FLAT = 1024  # columns up to which blocks of tiles are low, so that less of them
 PARTS = 4  # in which sums over blocks are gathered, at least, where the outer sizes are smaller
 SMALL = 2**17  # entries of all blocks together below which a second thread costs more than it saves
 ALONE = 2**21  # entries of all blocks together up to which operations share the cores, not blocks
+TOGETHER = 2**17  # likewise, of stacks of matrices
 LARGE = 2**18  # entries from which on fresh memory is dear: every page of it is cleared by the system first
 LISTED = [np.empty(1)]
 UNUSED = sys.getrefcount(LISTED[0])  # references to an array that stands in a list and nowhere else
@@ -109,7 +111,7 @@ class Workspace:
         if self.given_rows is not None:
             return self.given_rows
         least, most = TILED if tiles else MATRIX if matrices else ROWS
-        wanted = max(least, min(most, (STACK if tiles else BLOCK) // max(1, columns)))
+        wanted = max(least, min(most, (LOW if tiles else BLOCK) // max(1, columns)))
         if tiles and columns > FLAT:
             wanted = most
         if cut:
@@ -156,7 +158,7 @@ class Workspace:
         spans = [slice(start, min(start + rows, size)) for start in range(0, size, rows)]
         together = math.prod(lots)
         total = together * math.prod(own) * math.prod(shared) * size * columns
-        alone = total <= ALONE and not (lots and together == 1)
+        alone = total <= (TOGETHER if matrices else ALONE) and not (lots and together == 1)
         fits = (4 * BLOCK if alone else STACK if matrices else BLOCK) // max(1, rows * columns)
         stacks = stacked(lots, fits if alone else min(-(-together // PARTS), fits))
         inner: list[tuple[Any, ...]] = list(itertools.product(*map(range, shared), spans))
