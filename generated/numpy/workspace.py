@@ -152,8 +152,9 @@ class Workspace:
         together = math.prod(lots)
         total = together * math.prod(own) * math.prod(shared) * size * columns
         alone = total <= (TOGETHER if matrices else ALONE)
-        fits = (4 * BLOCK if alone else STACK if matrices else BLOCK) // max(1, rows * columns)
-        stacks = stacked(lots, fits if alone else min(-(-together // PARTS), fits))
+        undivided = alone or (self.threads == 1 and total <= 8 * BLOCK)
+        fits = (4 * BLOCK if undivided else STACK if matrices else BLOCK) // max(1, rows * columns)
+        stacks = stacked(lots, fits if undivided else min(-(-together // PARTS), fits))
         inner: list[tuple[Any, ...]] = list(itertools.product(*map(range, shared), spans))
         count = parts if parts is not None else max(1, len(inner))
         outer = itertools.product(itertools.product(*map(range, own)), stacks)

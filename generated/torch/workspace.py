@@ -29,7 +29,7 @@ LOW = 2**16  # likewise, of a low block of matrices
 ROWS = 1, 2048  # rows of a block, at least and at most, however short they are
 MATRIX = 128, 512  # likewise, of one that is a factor of matrix products, which are slow if they are low
 TILED = 128, 256  # likewise, of one that is computed by tiles of its columns
-LOWEST = 128  # rows of one that is cut off at a diagonal, at least
+LOWEST = 256  # rows of one that is cut off at a diagonal, at least
 TILE = 2**18  # entries of a tile
 COLUMNS = 512  # of a tile, at least: products of narrower matrices are slow
 FLAT = 1024  # columns up to which blocks of tiles are low, so that less of them lies beyond a diagonal
@@ -159,8 +159,9 @@ class Workspace:
         together = math.prod(lots)
         total = together * math.prod(own) * math.prod(shared) * size * columns
         alone = total <= (TOGETHER if matrices else ALONE) and not (lots and together == 1)
-        fits = (4 * BLOCK if alone else STACK if matrices else BLOCK) // max(1, rows * columns)
-        stacks = stacked(lots, fits if alone else min(-(-together // PARTS), fits))
+        undivided = alone or (self.threads == 1 and total <= 8 * BLOCK)
+        fits = (4 * BLOCK if undivided else STACK if matrices else BLOCK) // max(1, rows * columns)
+        stacks = stacked(lots, fits if undivided else min(-(-together // PARTS), fits))
         inner: list[tuple[Any, ...]] = list(itertools.product(*map(range, shared), spans))
         count = parts if parts is not None else max(1, len(inner))
         outer = itertools.product(itertools.product(*map(range, own)), stacks)
