@@ -61,8 +61,8 @@ class Condition:
 
     @property
     def where(self) -> tuple[str, ...]:
-        """The branches as a reader writes them."""
-        return tuple(branch.text for branch in self.branches)
+        """The branches as a reader writes them, each once: a selection may stand inside another of the same case."""
+        return tuple(dict.fromkeys(branch.text for branch in self.branches))
 
     def excludes_zero(self, case: Polynomial) -> bool:
         """Whether the form is not 0, at least where the case is 1."""

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from gradproof.training.errors import ConfigurationError
 
-__all__ = ["PRESETS", "SECTIONS", "TrainingConfig", "learning_rate_at", "preset", "read_config"]
+__all__ = ["PRESETS", "SECTIONS", "TrainingConfig", "preset", "read_config"]
 
 PRESETS = ("nano", "tiny", "small")
 """The configurations that come with the package: files of `presets/`."""
@@ -282,20 +282,6 @@ def read_config(path: Path) -> TrainingConfig:
         return TrainingConfig.from_dict(tables)
     except ConfigurationError as error:
         raise ConfigurationError(f"{path}: {error}") from error
-
-
-def learning_rate_at(step: int, config: TrainingConfig) -> float:
-    """The step size of update `step`, counted from 1.
-
-    A linear rise over `warm_up_steps` steps, then half a cosine down to `final_rate` of the largest step size:
-    rate * (final + (1 - final) * (1 + cos(pi * progress)) / 2).
-    """
-    rise = config.warm_up_steps
-    if step <= rise:
-        return config.learning_rate * (step / rise)
-    progress = (step - rise) / (config.steps - rise)
-    cosine = (1 + math.cos(math.pi * progress)) / 2
-    return config.learning_rate * (config.final_rate + (1 - config.final_rate) * cosine)
 
 
 def _check_type(name: str, value: Any) -> None:

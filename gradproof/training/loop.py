@@ -23,7 +23,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from gradproof.training.checkpoint import Checkpoint, save, saved_step, tidy
-from gradproof.training.config import TrainingConfig, learning_rate_at
+from gradproof.training.config import TrainingConfig
 from gradproof.training.data import Batch, Corpus, batch_at, corpus_from, evaluation_batches
 from gradproof.training.diagnosis import first_affected
 from gradproof.training.distributed import Group, process_group
@@ -31,7 +31,7 @@ from gradproof.training.errors import CheckpointError, DivergenceError, Interrup
 from gradproof.training.floor import floor_of, loss_parts
 from gradproof.training.metrics import MetricsFile
 from gradproof.training.model import Model, create_model
-from gradproof.training.optimiser import AdamW
+from gradproof.training.optimiser import AdamW, learning_rate_at
 from gradproof.training.reports import Event, HeldOutReport, SampleReport, SavedReport, StepReport, TrainingResult
 from gradproof.training.sampling import sample_text
 from gradproof.training.text import Source, source_of

@@ -1,4 +1,4 @@
-"""AdamW and gradient clipping over the flat parameter vector, by generated kernels.
+"""Step sizes, and AdamW and gradient clipping over the flat parameter vector, by generated kernels.
 
 After the model in the data flow of training: gradients in, weights changed in place. Weights that are decayed and those
 that are not are two slices of the vector, which differ in one option of the kernel. Each is updated in blocks that stay
@@ -11,13 +11,31 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
+from gradproof.training.config import TrainingConfig
 from gradproof.training.kernels import plain_kernel
 from gradproof.training.model import Model, check_state
 from gradproof.training.parameters import Array, FlatArrays
 
-__all__ = ["AdamW"]
+__all__ = ["AdamW", "learning_rate_at"]
 
 _PREFIXES = ("first_moment.", "second_moment.")
+
+
+def learning_rate_at(step: int, config: TrainingConfig) -> float:
+    """The step size of update `step`, counted from 1: a rise over `warm_up_steps` steps, then half a cosine.
+
+    Its kernel is made from `derive/library/step_size.py`, which has the formula and what is proved of it.
+    """
+    rate = plain_kernel("step_size")(
+        np.array(step, np.float64),
+        peak=config.learning_rate,
+        rise=config.warm_up_steps,
+        steps=config.steps,
+        final=config.final_rate,
+    )
+    return float(rate)
 
 
 class AdamW:

@@ -43,7 +43,7 @@ COVERAGE = (
     "for all sizes; and each backward kernel is the transpose of its kernel's derivative. The kernels at hand are "
     "generated from the statements used here. Not covered: rounding, and that generated code computes its statement, "
     "which `gradproof check` tests in numbers. The parts of a batch and the update have claims of their own: "
-    "`gradproof prove micro_batches gradient_clipping adamw`."
+    "`gradproof prove micro_batches gradient_clipping step_size adamw`."
 )
 """What a proof of all claims of a model means, for whoever reads the verdicts."""
 

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from gradproof.training.chain import forward_steps
-from gradproof.training.config import TrainingConfig, learning_rate_at
+from gradproof.training.config import TrainingConfig
 from gradproof.training.diagnosis import first_affected
 from gradproof.training.distributed import process_group
 from gradproof.training.engine_numpy import NumpyArrays
 from gradproof.training.errors import ConfigurationError
 from gradproof.training.model import Model, create_model
-from gradproof.training.optimiser import AdamW
+from gradproof.training.optimiser import AdamW, learning_rate_at
 from gradproof.training.profile import profile
 
 try:
@@ -165,10 +165,10 @@ def test_without_torch_its_engine_is_an_error(monkeypatch: pytest.MonkeyPatch) -
 TRAINING = """
 import json, sys
 import numpy as np, torch
-from gradproof.training.config import TrainingConfig, learning_rate_at
+from gradproof.training.config import TrainingConfig
 from gradproof.training.distributed import process_group
 from gradproof.training.model import create_model
-from gradproof.training.optimiser import AdamW
+from gradproof.training.optimiser import AdamW, learning_rate_at
 
 torch.set_num_threads(1)
 config = TrainingConfig.from_dict(json.loads(sys.argv[1]))

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from gradproof.training.chain import forward_steps
-from gradproof.training.config import TrainingConfig, learning_rate_at
+from gradproof.training.config import TrainingConfig
 from gradproof.training.draws import draws_for
 from gradproof.training.model import Ids, Model, create_model
-from gradproof.training.optimiser import AdamW
+from gradproof.training.optimiser import AdamW, learning_rate_at
 
 try:
     import torch

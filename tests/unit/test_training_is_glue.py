@@ -213,6 +213,12 @@ ALLOWED = {
                 "min(first + size, stop)",
             }
         ),
+        numpy=frozenset(
+            {
+                "array",
+                "float64",
+            }
+        ),
         attributes=frozenset(
             {
                 "clip",

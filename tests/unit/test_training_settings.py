@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gradproof.training import ConfigurationError, TrainingConfig
-from gradproof.training.config import learning_rate_at
+from gradproof.training.optimiser import learning_rate_at
 from gradproof.training.parameters import allocate, first_values, parameter_specs
 
 # Settings. ------------------------------------------------------------------------------------------------------------
