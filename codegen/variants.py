@@ -98,15 +98,16 @@ def rejoined(statements: Sequence[Statement], parts: Mapping[str, tuple[str, str
             (total,) = logarithm.operands
             read = Read(top, nodes[top].axes), Read(log, nodes[log].axes)
             for shifted in (n for n in walk(total) if isinstance(n, Map) and n.operation == "exp"):
-                if node == Map("exp", (_less(shifted.operands[0], maximum, read),)):
+                share = _less(shifted.operands[0], maximum, read)
+                if share is not None and node == Map("exp", (share,)):
                     return Map("div", (shifted, total))
         return node
 
     return [replace(statement, node=joined(statement.node)) for statement in statements]
 
 
-def _less(exponent: Node, maximum: Node, read: tuple[Node, Node]) -> Node:
-    """The exponent x - max, written with the named parts of the logsumexp: x - top - log."""
+def _less(exponent: Node, maximum: Node, read: tuple[Node, Node]) -> Node | None:
+    """The exponent x - max, written with the named parts of the logsumexp: x - top - log; None for any other."""
     if isinstance(exponent, Map) and exponent.operation == "sub" and exponent.operands[1] == maximum:
         return Map("sub", (Map("sub", (exponent.operands[0], read[0])), read[1]))
-    return exponent
+    return None

@@ -37,6 +37,7 @@ PARTS = 4  # in which sums over blocks are gathered, at least, where the outer s
 SMALL = 2**17  # entries of all blocks together below which a second thread costs more than it saves
 ALONE = 2**21  # entries of all blocks together up to which operations share the cores, not blocks
 TOGETHER = 2**17  # likewise, of stacks of matrices
+FEW = 2**19  # likewise, up to which stacks are as large as they may be, and not cut for more threads
 LARGE = 2**18  # entries from which on fresh memory is dear: every page of it is cleared by the system first
 LISTED = [np.empty(1)]
 UNUSED = sys.getrefcount(LISTED[0])  # references to an array that stands in a list and nowhere else
@@ -159,9 +160,8 @@ class Workspace:
         together = math.prod(lots)
         total = together * math.prod(own) * math.prod(shared) * size * columns
         alone = total <= (TOGETHER if matrices else ALONE) and not (lots and together == 1)
-        undivided = alone or (self.threads == 1 and total <= 8 * BLOCK)
-        fits = (4 * BLOCK if undivided else STACK if matrices else BLOCK) // max(1, rows * columns)
-        stacks = stacked(lots, fits if undivided else min(-(-together // PARTS), fits))
+        fits = (4 * BLOCK if alone else STACK if matrices else BLOCK) // max(1, rows * columns)
+        stacks = stacked(lots, fits if alone or total <= FEW else min(-(-together // PARTS), fits))
         inner: list[tuple[Any, ...]] = list(itertools.product(*map(range, shared), spans))
         count = parts if parts is not None else max(1, len(inner))
         outer = itertools.product(itertools.product(*map(range, own)), stacks)

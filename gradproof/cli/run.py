@@ -7,8 +7,6 @@ stage that cannot be carried out at all ends the run, after the summary of what 
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -105,7 +103,9 @@ def prove_claims(options: Options, progress: Meter) -> Outcome:
 
 
 def generate_kernels(options: Options, progress: Meter) -> Outcome:
-    """Write the kernels of both targets, and let `generated` mean the folder they went to."""
+    """Write the kernels of both targets, and let training use the very files that will be checked."""
+    from gradproof.training.kernels import use_kernels
+
     programs = chosen_programs(())
     progress.start("generate", len(programs))
     count, changed = regenerate(programs, TARGETS, options.folder)
@@ -157,21 +157,6 @@ def learning_shortfalls(result: TrainingResult, config: TrainingConfig, default:
     if result.steps == 1 or result.train_loss < result.first_loss:
         return ()
     return (f"the loss did not fall: {result.first_loss:.3f} before, {result.train_loss:.3f} after",)
-
-
-def use_kernels(folder: Path) -> None:
-    """Let `import generated` mean the kernels in `folder`, so that training uses the very files that were checked."""
-    for name in sorted(sys.modules):
-        if name == "generated" or name.startswith("generated."):
-            del sys.modules[name]
-    spec = importlib.util.spec_from_file_location(
-        "generated", folder / "__init__.py", submodule_search_locations=[str(folder)]
-    )
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{folder}: cannot be imported as the package `generated`")
-    package = importlib.util.module_from_spec(spec)
-    sys.modules["generated"] = package
-    spec.loader.exec_module(package)
 
 
 STAGES: dict[str, Callable[[Options, Meter], Outcome]] = {

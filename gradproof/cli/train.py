@@ -46,7 +46,7 @@ docs/training.md has all settings, and what each of these files holds.
 \b
 Exit codes:
   0    trained
-  1    the loss stopped being a finite number
+  1    the loss stopped being a finite number, or a process that computes part of each batch ended; saved up to there
   2    bad input: settings that contradict each other, a text that cannot be trained on, a checkpoint that does not fit
   130  Ctrl-C: saved after the step it was in; a second Ctrl-C ends at once, unsaved
   143  SIGTERM: the same""",

@@ -15,6 +15,7 @@ from gradproof.training.errors import (
     DivergenceError,
     Interrupted,
     KernelMissingError,
+    LaneError,
     PlotError,
     SamplingError,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "HeldOutReport",
     "Interrupted",
     "KernelMissingError",
+    "LaneError",
     "PlotError",
     "SampleReport",
     "SamplingError",

@@ -12,7 +12,6 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from gradproof.training.config import TrainingConfig
-from gradproof.training.lanes import Seat
 from gradproof.training.memory import keep_freed_memory
 from gradproof.training.model import Ids
 from gradproof.training.parameters import Array
@@ -61,6 +60,10 @@ class NumpyArrays:
         """The vector itself."""
         return values
 
+    def is_as_started(self) -> bool:
+        """It is: nothing that is set for the process changes a result."""
+        return True
+
     def threads_of_lane(self, lanes: int) -> int | None:
         """One."""
         return 1
@@ -81,7 +84,7 @@ class NumpyArrays:
 class NumpyModel(PartedModel):
     """The model, computed by generated NumPy kernels."""
 
-    def __init__(self, config: TrainingConfig, vocabulary: int, seat: Seat | None = None) -> None:
-        """A model whose weights and gradients are zero; with a seat, it is one lane of another process's model."""
+    def __init__(self, config: TrainingConfig, vocabulary: int) -> None:
+        """A model whose weights and gradients are zero."""
         keep_freed_memory()
-        super().__init__(config, vocabulary, NumpyArrays(config.dtype), seat)
+        super().__init__(config, vocabulary, NumpyArrays(config.dtype))

@@ -24,7 +24,6 @@ from gradproof.training.chain import LOSS, Step, forward_steps
 from gradproof.training.config import TrainingConfig
 from gradproof.training.errors import ConfigurationError
 from gradproof.training.kernels import kernel
-from gradproof.training.lanes import Seat
 from gradproof.training.memory import keep_freed_memory
 from gradproof.training.model import Ids
 from gradproof.training.parameters import Array
@@ -91,6 +90,10 @@ class TorchArrays:
         """The vector as a tensor."""
         return torch.from_numpy(values)
 
+    def is_as_started(self) -> bool:
+        """Whether products have the precision that PyTorch begins with."""
+        return torch.get_float32_matmul_precision() == "highest"
+
     def threads_of_lane(self, lanes: int) -> int | None:
         """One, or all of them if there is one lane."""
         return 1 if lanes > 1 else None
@@ -155,11 +158,11 @@ class TorchModel(PartedModel):
         network: A module made of `as_module()` that computes the loss in training instead, or None.
     """
 
-    def __init__(self, config: TrainingConfig, vocabulary: int, seat: Seat | None = None) -> None:
-        """A model whose weights and gradients are zero; with a seat, it is one lane of another process's model."""
+    def __init__(self, config: TrainingConfig, vocabulary: int) -> None:
+        """A model whose weights and gradients are zero."""
         keep_freed_memory()
         arrays = TorchArrays(config.dtype, config.weight_dtype, config.device)
-        super().__init__(config, vocabulary, arrays, seat)
+        super().__init__(config, vocabulary, arrays)
         self._tensors, self._cast = arrays, arrays.dtype != arrays.weight_dtype
         self.network: nn.Module | None = None
 

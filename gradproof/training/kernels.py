@@ -8,13 +8,26 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable
 from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
 from gradproof.training.errors import KernelMissingError
 
-__all__ = ["Kernel", "backward_kernel", "forward_kernel", "kernel", "new_workspace", "plain_kernel", "takes_workspace"]
+__all__ = [
+    "Kernel",
+    "backward_kernel",
+    "forward_kernel",
+    "kernel",
+    "kernel_folder",
+    "new_workspace",
+    "plain_kernel",
+    "takes_workspace",
+    "use_kernels",
+]
 
 Kernel = Callable[..., Any]
 
@@ -72,3 +85,27 @@ def new_workspace(library: str = "numpy", threads: int | None = None) -> Any:
     They have so many threads, or one for each core.
     """
     return importlib.import_module(f"generated.{library}.workspace").Workspace(threads=threads)
+
+
+def kernel_folder() -> Path:
+    """The folder of the kernels that training uses."""
+    return Path(str(importlib.import_module("generated").__file__)).resolve().parent
+
+
+def use_kernels(folder: Path) -> None:
+    """Let `import generated` mean the kernels in `folder` from now on.
+
+    Raises:
+        ImportError: There is no package.
+    """
+    for name in sorted(sys.modules):
+        if name == "generated" or name.startswith("generated."):
+            del sys.modules[name]
+    kernel.cache_clear()
+    file = folder.joinpath("__init__.py")
+    spec = spec_from_file_location("generated", file, submodule_search_locations=[str(folder)])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{folder}: cannot be imported as the package `generated`")
+    package = module_from_spec(spec)
+    sys.modules["generated"] = package
+    spec.loader.exec_module(package)

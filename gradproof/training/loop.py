@@ -27,7 +27,7 @@ from gradproof.training.config import TrainingConfig
 from gradproof.training.data import Batch, Corpus, batch_at, corpus_from, evaluation_batches
 from gradproof.training.diagnosis import first_affected
 from gradproof.training.distributed import Group, process_group
-from gradproof.training.errors import CheckpointError, DivergenceError, Interrupted
+from gradproof.training.errors import CheckpointError, DivergenceError, Interrupted, LaneError
 from gradproof.training.floor import floor_of, loss_parts
 from gradproof.training.metrics import MetricsFile
 from gradproof.training.model import Model, create_model
@@ -146,12 +146,18 @@ class _Run:
         """Take the steps that are left."""
         self._end_if_asked(stop)
         steps = training_steps(self.model, self.optimiser, self.corpus, self.config, self.progress, self.group, clock)
-        for report in steps:
-            self.progress.note(report)
-            self.tell(report)
-            if self.metrics is not None:
-                self._record(report, self.metrics)
-            self._end_if_asked(stop)
+        try:
+            for report in steps:
+                self.progress.note(report)
+                self.tell(report)
+                if self.metrics is not None:
+                    self._record(report, self.metrics)
+                self._end_if_asked(stop)
+        except LaneError as error:
+            self._save()  # nothing of the step that failed is in the weights
+            raise LaneError(
+                f"after step {self.progress.step} of {self.config.steps}: {error}; {self._left()}"
+            ) from error
         self._save()
 
     def result(self) -> TrainingResult:
@@ -206,13 +212,18 @@ class _Run:
         if not self.group.mean(0.0 if signal_number is None else 1.0):
             return
         self._save()
-        left = "nothing was kept, since no folder was given"
-        if self.folder is not None:
-            left = f"saved in {self.folder}; go on with `gradproof train --resume {self.folder}`"
-        elif not self.group.is_first:
-            left = "the first process says where it was saved"
-        message = f"interrupted after step {self.progress.step} of {self.config.steps}; {left}"
+        message = f"interrupted after step {self.progress.step} of {self.config.steps}; {self._left()}"
         raise Interrupted(message, signal_number or SIGTERM)
+
+    def _left(self) -> str:
+        """What is left of a run that ends before its time, for whoever reads a message."""
+        if self.folder is not None:
+            return f"saved in {self.folder}; go on with `gradproof train --resume {self.folder}`"
+        return (
+            "nothing was kept, since no folder was given"
+            if self.group.is_first
+            else ("the first process says where it was saved")
+        )
 
     def _sample(self, step: int) -> str:
         generator = np.random.default_rng(np.random.SeedSequence(self.config.seed, spawn_key=(2, step)))

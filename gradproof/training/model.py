@@ -71,6 +71,9 @@ class Arrays(Protocol):
     def adopt(self, values: Array) -> Any:
         """The vector of NumPy's as an array that shares its memory."""
 
+    def is_as_started(self) -> bool:
+        """Whether nothing was set that would make results differ from those of a process that has just begun."""
+
     def threads_of_lane(self, lanes: int) -> int | None:
         """How many threads each of so many lanes has for its kernels; None for all that there are."""
 

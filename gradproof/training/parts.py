@@ -9,6 +9,7 @@ number.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -19,9 +20,9 @@ from gradproof.training.chain import ADDITION, backward_steps, forward_steps
 from gradproof.training.config import TrainingConfig
 from gradproof.training.execution import run_backward, run_forward
 from gradproof.training.kernels import forward_kernel, new_workspace
-from gradproof.training.lanes import Crew, Seat, SharedVectors, can_be_processes
+from gradproof.training.lanes import Crew
 from gradproof.training.model import Arrays, Ids, Model
-from gradproof.training.parameters import FlatArrays
+from gradproof.training.parameters import Array, FlatArrays
 
 __all__ = ["PartedModel"]
 
@@ -29,8 +30,8 @@ __all__ = ["PartedModel"]
 class PartedModel(Model):
     """The model, its batches computed part by part."""
 
-    def __init__(self, config: TrainingConfig, vocabulary: int, arrays: Arrays, seat: Seat | None = None) -> None:
-        """A model whose weights and gradients are zero; with a seat, it is one lane of another process's model."""
+    def __init__(self, config: TrainingConfig, vocabulary: int, arrays: Arrays) -> None:
+        """A model whose weights and gradients are zero."""
         super().__init__(config, vocabulary, arrays)
         self.workspace = new_workspace(arrays.library)
         self._steps = forward_steps(config, dropout=True)
@@ -39,34 +40,34 @@ class PartedModel(Model):
         self._lanes = lanes = config.lanes
         # Where each lane adds up gradients; the first does so where the result belongs.
         self._sums: tuple[FlatArrays, ...] = (self.slopes, *(self.zeros() for _ in range(1, lanes)))
-        self._crew: Crew | None = None
-        if seat or (config.processes and lanes > 1 and can_be_processes()):
-            shared = SharedVectors(
-                len(self.weights.flat), config.weight_dtype, 1 + lanes, seat.descriptor if seat else None
-            )
-            self.weights, *sums = (self.over(shared[number]) for number in range(1 + lanes))
-            self.slopes, self._sums = sums[0], tuple(sums)
-            self._crew = None if seat else Crew(config, vocabulary, shared, lanes)
+        apart = config.processes and lanes > 1
+        self._crew: Crew | None = Crew(config, vocabulary, len(self.weights.flat)) if apart else None
         self._workspaces = tuple(new_workspace(arrays.library, arrays.threads_of_lane(lanes)) for _ in self._sums)
-        self._pool = ThreadPoolExecutor(lanes, "gradproof")
+        self._pools: dict[int, ThreadPoolExecutor] = {}
 
     def loss_and_gradients(self, tokens: Ids, targets: Ids, step: int) -> float:
         """As `Model.loss_and_gradients`, by `backward_steps`."""
         lanes = min(self._lanes, len(self._parts(len(tokens))))
         share = partial(self.share, tokens=tokens, targets=targets, step=step)
+        if self._crew is not None and not (self.arrays.is_as_started() and self._crew.is_ready()):
+            self._crew = None
         with self.arrays.side_by_side(self._lanes):
             if self._crew is None:
-                losses = [loss for found in self._pool.map(share, range(lanes)) for loss in found]
+                losses = [loss for found in self._pool().map(share, range(lanes)) for loss in found]
+                others = [self._sums[lane].flat for lane in range(1, lanes)]
             else:
-                try:
-                    self._crew.begin(lanes, tokens, targets, step, self.first_row)
-                    losses = share(0) + self._crew.finish(lanes)
-                except BaseException:
-                    self._crew.dismiss()
-                    raise
-        for lane in range(1, lanes):
-            self._add_up(self.slopes.flat, self._sums[lane].flat)
+                weights = self.arrays.to_numpy(self.weights.flat)
+                with self._crew.at_work(lanes, weights, tokens, targets, step, self.first_row) as wait:
+                    losses = share(0) + wait()
+                others = [self.arrays.adopt(self._crew.slopes(lane)) for lane in range(1, lanes)]
+        for other in others:
+            self._add_up(self.slopes.flat, other)
         return fmean(losses)
+
+    def join(self, lane: int, weights: Array, slopes: Array) -> None:
+        """Be one lane of another process's model, whose weights and whose sum of gradients lie in these vectors."""
+        self.weights = self.over(weights)
+        self._sums = tuple(self.over(slopes) if number == lane else sums for number, sums in enumerate(self._sums))
 
     def share(self, lane: int, tokens: Ids, targets: Ids, step: int) -> list[float]:
         """The losses of a lane's micro-batches of a batch; their gradients are added up in the lane's vector."""
@@ -77,6 +78,10 @@ class PartedModel(Model):
                 values = self.training_values(tokens[part], targets[part], step, part.start)
                 losses.append(self._part(values, 1 / len(parts), lane, more=number > 0))
         return losses
+
+    def _pool(self) -> ThreadPoolExecutor:
+        """The threads of this process: those of another do not survive a fork."""
+        return self._pools.setdefault(os.getpid(), ThreadPoolExecutor(self._lanes, "gradproof"))
 
     def _parts(self, rows: int) -> list[slice]:
         """The rows of each micro-batch."""
@@ -92,7 +97,7 @@ class PartedModel(Model):
                     work(*item)
 
         with self.arrays.side_by_side(self._lanes):
-            for _ in self._pool.map(share, range(self._lanes)):
+            for _ in self._pool().map(share, range(self._lanes)):
                 pass
 
     def _part(self, values: dict[str, Any], weight: float, lane: int, *, more: bool) -> float:

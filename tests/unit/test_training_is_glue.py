@@ -123,12 +123,11 @@ ALLOWED = {
     "parts.py": Allowed(
         arithmetic=frozenset(
             {
-                "1 + lanes",
                 "1 / len(parts)",
                 "fmean(losses)",
                 "min(self._lanes, len(self._parts(len(tokens))))",
                 "self.config.batch // self.config.parts",
-                "share(0) + self._crew.finish(lanes)",
+                "share(0) + wait()",
                 "start + size",
             }
         ),
@@ -136,6 +135,7 @@ ALLOWED = {
             {
                 "concurrent.futures.ThreadPoolExecutor",
                 "functools.partial",
+                "os",
             }
         ),
         names=frozenset(
@@ -171,6 +171,7 @@ ALLOWED = {
                 "device",
                 "dtype",
                 "from_numpy",
+                "get_float32_matmul_precision",
                 "get_num_threads",
                 "no_grad",
                 "set_num_threads",
@@ -249,7 +250,15 @@ ALLOWED = {
         imports=frozenset(
             {
                 "importlib",
+                "importlib.util.module_from_spec",
+                "importlib.util.spec_from_file_location",
                 "inspect",
+                "sys",
+            }
+        ),
+        names=frozenset(
+            {
+                "ImportError",
             }
         ),
     ),
@@ -336,18 +345,20 @@ ALLOWED = {
         arithmetic=frozenset(
             {
                 "-code",
+                "1 + config.lanes",
+                "1 + self._lanes",
                 "8 * math.prod(shape)",
                 "count * self._stride",
                 "json.dumps(content).encode() + b'\\n'",
                 "lanes - 1",
-                "losses += answer['losses']",
-                "math.ceil(size * self._dtype.itemsize / mmap.PAGESIZE)",
+                "math.ceil(size * self._dtype.itemsize / mmap.PAGESIZE) * mmap.PAGESIZE",
                 "number * self._stride",
-                "pages * mmap.PAGESIZE",
             }
         ),
         numpy=frozenset(
             {
+                "ascontiguousarray",
+                "copyto",
                 "dtype",
                 "frombuffer",
                 "int64",
@@ -355,12 +366,14 @@ ALLOWED = {
         ),
         imports=frozenset(
             {
+                "contextlib.contextmanager",
                 "contextlib.suppress",
                 "json",
                 "mmap",
                 "os",
                 "subprocess",
                 "sys",
+                "threading",
                 "typing.IO",
                 "warnings",
                 "weakref",
@@ -368,9 +381,12 @@ ALLOWED = {
         ),
         names=frozenset(
             {
+                "BaseException",
                 "BrokenPipeError",
                 "Exception",
+                "OSError",
                 "RuntimeWarning",
+                "__file__",
                 "bytearray",
                 "bytes",
                 "hasattr",
@@ -380,8 +396,8 @@ ALLOWED = {
         ),
         attributes=frozenset(
             {
-                "astype",
                 "dumps",
+                "flags",  # of the interpreter
                 "itemsize",
                 "tobytes",
             }
