@@ -6,6 +6,9 @@ none of them sums over i,
     Sum_j(e[i,j] / s[i] * V[j,c])  =  Sum_j(e[i,j] * V[j,c]) / s[i]
 
 and the pass over all of e becomes one over the result. Of a value that is wanted, or saved, nothing is put off.
+
+A quotient over nothing has no entries, and it is no matter what it is divided by; the product has some. There a sum of
+exponentials of differences from their maximum, of which the largest is 1, is taken as 1.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from codegen.costs import Sizes, entries
-from codegen.nodes import Contract, Map, Node, Read, with_children
+from codegen.nodes import Contract, Map, Node, Read, Reduce, with_children
+from codegen.scales import Bodies, resolved, shifted
 from codegen.sharing import Statement, reads
 
 
@@ -35,7 +39,17 @@ def deferred(statements: Sequence[Statement], kept: Collection[str], sizes: Size
                 if other.name in moved else other
                 for other in result if other.name != statement.name
             ]  # fmt: skip
+            bodies, divisor = {other.name: other for other in result}, _name(statement.node.children[1])
+            result = [replace(s, node=one_over_nothing(s.node, bodies)) if s.name == divisor else s for s in result]
     return result
+
+
+def one_over_nothing(node: Node, bodies: Bodies) -> Node:
+    """A sum of exponentials of differences from their maximum as at least 1; any other node as it is."""
+    is_such = isinstance(node, Reduce) and node.operation == "sum"
+    if is_such and shifted(resolved(node.children[0], bodies), bodies) is not None:
+        return Map("at_least_one", (node,))
+    return node
 
 
 def is_quotient(statement: Statement) -> bool:

@@ -28,10 +28,32 @@ from codegen.nodes import (
     walk,
     with_children,
 )
-from codegen.sharing import COMPARISONS, Statement, fresh_name, label
+from codegen.sharing import COMPARISONS, Statement, fresh_name, label, reads
 from derive.language import Index
 
 TRUTHS = frozenset({*COMPARISONS, "and", "or", "not"})
+
+
+def is_truth(node: Node) -> bool:
+    """Whether the entries of a node are true or false."""
+    return isinstance(node, Map) and node.operation in TRUTHS
+
+
+def with_sums_spread(statements: Sequence[Statement]) -> list[Statement]:
+    """The statements with sums that are the same along an index of theirs under a name without it.
+
+    The adjoint of a sum is one: it is spread over what was summed, which is no business of a loop.
+    """
+    taken = {statement.name for statement in statements}.union(*(reads(statement.node) for statement in statements))
+    result: list[Statement] = []
+    for statement in statements:
+        node = statement.node
+        if isinstance(node, (Contract, Reduce)) and set(node.axes) < set(statement.axes):
+            axes = tuple(index for index in statement.axes if index in node.axes)
+            result.append(replace(statement, name=fresh_name(f"{statement.name}_{label(node)}", taken), axes=axes))
+            statement = Statement(statement.name, Read(result[-1].name, axes), statement.axes)
+        result.append(statement)
+    return result
 
 
 def with_sides_named(statements: Sequence[Statement]) -> list[Statement]:

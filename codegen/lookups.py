@@ -75,8 +75,9 @@ def _sliced(positions: Sequence[Node]) -> Axes:
 
 
 def looked_up(printer: Printer, node: Gather) -> Text:
-    """The entries of an array at positions that are computed."""
-    plain = node.positions[: len(node.positions) - len(_sliced(node.positions))]
+    """The entries of an array at positions that are computed; of what is a slice, the part that is at hand."""
+    sliced = _sliced(node.positions)
+    plain = node.positions[: len(node.positions) - len(sliced)]
     axes: list[Index] = []
     for position in plain:
         axes += [index for index in position.axes if index not in axes]
@@ -85,4 +86,7 @@ def looked_up(printer: Printer, node: Gather) -> Text:
         else printer.aligned(position, tuple(axes)).text
         for position in plain
     ]  # fmt: skip
+    shown += [printer.variables.get(index, ":") for index in sliced]
+    while shown[-1] == ":":
+        shown.pop()
     return Text(f"{node.name}[{', '.join(shown)}]", POSTFIX)

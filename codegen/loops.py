@@ -22,7 +22,13 @@ from dataclasses import dataclass
 
 from codegen.backends.spelling import PASSES
 from codegen.costs import Sizes, entries
-from codegen.insides import with_masks_inside, with_one_name, with_products_inside, with_sides_named
+from codegen.insides import (
+    with_masks_inside,
+    with_one_name,
+    with_products_inside,
+    with_sides_named,
+    with_sums_spread,
+)
 from codegen.legality import has_product, is_legal, is_printable
 from codegen.nodes import (
     Axes,
@@ -104,7 +110,7 @@ def looped(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes) -
 
     The names in `kept` are wanted whole; `sizes` are typical ones, which decide what is large.
     """
-    statements = with_products_inside(statements, kept)
+    statements = with_products_inside(with_sums_spread(statements), kept)
     opened = with_sides_named(statements)
     inside = read_later(with_one_name(with_masks_inside(opened)), kept)
     for domain in _domains(inside, kept, sizes):

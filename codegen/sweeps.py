@@ -16,7 +16,7 @@ from codegen.backends import Library
 from codegen.blocks import BlockPrinter
 from codegen.costs import Sizes, typical_sizes
 from codegen.loops import Loop, looped
-from codegen.nodes import Axes, Node, Option, walk
+from codegen.nodes import Axes, Node, Option, indices_of, walk
 from codegen.printer import Printer
 from codegen.routines import Kernel
 from codegen.scales import unshifted
@@ -91,6 +91,7 @@ def _words(kernel: Kernel) -> set[str]:
     """The names that a kernel uses already."""
     routines = [routine for routine in (kernel.forward, kernel.backward) if routine is not None]
     named = {name for r in routines for name in (*r.sizes, *r.options, *(p.name for p in r.parameters))}
+    named |= {index.name for r in routines for s in r.statements for index in (*s.axes, *indices_of(s.node))}
     return named | {name for r in routines for s in r.statements for name in (s.name, *reads(s.node))}
 
 

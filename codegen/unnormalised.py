@@ -17,9 +17,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from codegen.costs import Sizes, entries
-from codegen.deferring import deferred, is_quotient
-from codegen.nodes import Contract, Map, Node, Read, Reduce, walk, with_children
-from codegen.scales import Bodies, resolved, shifted
+from codegen.deferring import deferred, is_quotient, one_over_nothing
+from codegen.nodes import Contract, Map, Node, Read, walk, with_children
+from codegen.scales import Bodies
 from codegen.sharing import Statement, fresh_name, label, read_later, reads
 
 
@@ -61,15 +61,10 @@ def unnormalised(
 
 
 def _in_parts(statement: Statement, bodies: Bodies, taken: set[str]) -> list[Statement]:
-    """Statements for the numerator and the divisor, where they have no name yet, and the quotient of the two names.
-
-    A quotient over nothing has no entries and no matter what it is divided by, but what is made of it may have: there
-    the sum of exponentials of differences from their maximum, of which the largest is 1, is taken as 1.
-    """
+    """Statements for the numerator and the divisor, where they have no name yet, and the quotient of the two names."""
     made: list[Statement] = []
     above, below = statement.node.children
-    if isinstance(below, Reduce) and shifted(resolved(below.operand, bodies), bodies) is not None:
-        below = Map("at_least_one", (below,))
+    below = one_over_nothing(below, bodies)
 
     def named(node: Node) -> Node:
         if isinstance(node, Read):

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
+from codegen.insides import is_truth
 from codegen.nodes import Axes, Contract, Map, Node, Read, Reduce, walk, with_children
 from codegen.sharing import Statement, fresh_name, label, reads
 
@@ -45,12 +46,14 @@ def lean(
     if not large:
         return None
     first = _with_small_parts_named(forward, is_large)
+    # What is true or false costs nothing to find again, and has no place in an array of numbers.
+    free = {name for name in axes if is_large(axes[name])} | {s.name for s in first if is_truth(s.node)}
     again: list[Statement] = []
     needed = set(large)
     for statement in reversed(first):
         if statement.name in needed:
             again.append(statement)
-            needed |= {name for name in reads(statement.node) if name in axes and is_large(axes[name])}
+            needed |= reads(statement.node) & free
     second = [*reversed(again), *backward]
     computed = {statement.name for statement in second}
     read = {name for statement in second for name in reads(statement.node)} - computed

@@ -117,6 +117,7 @@ NUMPY = Library(
         "array": "np.ndarray",
         "as_array": "np.asarray",
         "as_like": "value, dtype=like.dtype",
+        "short_positions": "",
         "lacks_kind": 'value.dtype.kind not in ("iu" if argument.into is not None else "f")',
         "count": "value.size",
         "kind": "dtype",

@@ -212,7 +212,6 @@ def attention_masked_lean_forward(
     types = bound.types
     dtype = Q.dtype
     workspace = workspace or Workspace()
-    A_mask = mask > 0
     rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     A_exp_top = workspace.empty((B, H, T_q), dtype)
     A_sum = workspace.empty((B, H, T_q), dtype)
@@ -291,7 +290,7 @@ def attention_masked_lean_forward(
         lots=(B, H),
         matrices=True,
     )
-    saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, O, A_sum, A_mask, A_exp_top)
+    saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, mask, O, A_sum, A_exp_top)
     return restore(O, leading, bound.type), saved
 
 
@@ -310,7 +309,7 @@ def attention_masked_lean_backward(
         dK: (..., H, T_k, d_k)
         dV: (..., H, T_k, d_v)
     """
-    leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, O, A_sum, A_mask, A_exp_top = saved
+    leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, mask, O, A_sum, A_exp_top = saved
     dO = incoming("attention_masked_lean_backward", "dO", dO, leading, (H, T_q, d_v), like=Q)
     dtype = dO.dtype
     workspace = workspace or Workspace()
@@ -337,7 +336,7 @@ def attention_masked_lean_backward(
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
             S = np.matmul(S_part, K_turned[b, h, :, j], out=room(3, b, h, i, j))
             A_masked = S
-            np.copyto(A_masked, -math.inf, where=(~(A_mask[b, i, j]))[:, None])
+            np.copyto(A_masked, -math.inf, where=mask[b, i, j][:, None] <= 0)
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             A_exp = np.subtract(A_masked, A_exp_top[b, h, i][..., None], out=room(3, b, h, i, j))
             np.exp(A_exp, out=A_exp)

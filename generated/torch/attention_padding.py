@@ -216,7 +216,6 @@ def attention_padding_lean_forward(
     dtype = Q.dtype
     device = Q.device
     workspace = workspace or Workspace()
-    A_mask = keep > 0
     rows = workspace.rows(T_q, T_k, matrices=True, tiles=True)
     A_exp_top = workspace.empty((B, H, T_q), dtype, device)
     A_sum = workspace.empty((B, H, T_q), dtype, device)
@@ -296,7 +295,7 @@ def attention_padding_lean_forward(
         lots=(B, H),
         matrices=True,
     )
-    saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, O, A_sum, A_mask, A_exp_top)
+    saved = (leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, keep, O, A_sum, A_exp_top)
     return restore(O, leading, bound.type), saved
 
 
@@ -315,7 +314,7 @@ def attention_padding_lean_backward(
         dK: (..., H, T_k, d_k)
         dV: (..., H, T_k, d_v)
     """
-    leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, O, A_sum, A_mask, A_exp_top = saved
+    leading, types, B, H, T_k, T_q, d_k, d_v, Q, K, V, keep, O, A_sum, A_exp_top = saved
     dO = incoming("attention_padding_lean_backward", "dO", dO, leading, (H, T_q, d_v), like=Q)
     dtype = dO.dtype
     device = dO.device
@@ -341,7 +340,7 @@ def attention_padding_lean_backward(
             #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
             S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(3, b, h, i, j))
             A_masked = S
-            A_masked.masked_fill_((~(A_mask[b, j]))[:, None, None], -math.inf)
+            A_masked.masked_fill_(keep[b, j][:, None, None] <= 0, -math.inf)
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top[b, h, i][..., None], out=room(3, b, h, i, j))
             torch.exp(A_exp, out=A_exp)
@@ -406,14 +405,11 @@ _lean_operator = Operator(
     "attention_padding_lean",
     attention_padding_lean_forward,
     attention_padding_lean_backward,
-    version="vc7c9487e",
+    version="v05b5ea01",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "keep: B... T_k"),
     outputs=("O: B... H T_q d_v",),
-    saved=(
-        "leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_sum", "A_mask", "A_exp_top",
-    ),
-    kept=("A_sum: B... H T_q", "A_mask: B... T_k", "A_exp_top: B... H T_q"),
-    truths=("A_mask",),
+    saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "keep", "O", "A_sum", "A_exp_top"),
+    kept=("A_sum: B... H T_q", "A_exp_top: B... H T_q"),
     variables=("Q", "K", "V"),
     independent=(True, True),
 )
