@@ -10,6 +10,7 @@ import hashlib
 import re
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,7 @@ def _saved(kernel: Kernel, backward_lines: Sequence[str], backward_steps: Sequen
 
 def _lines(printer: Printer, routine: Routine, planned: Sequence[Step]) -> tuple[str, ...]:
     lines: list[str] = []
+    printer = replace(printer, returned=frozenset(parameter.name for parameter in routine.returns))
     taken = {*RESERVED, *routine.sizes, *routine.options, *(parameter.name for parameter in routine.parameters)}
     taken |= {statement.name for statement in routine.statements}.union(*(reads(s.node) for s in routine.statements))
     for statement in planned:

@@ -8,8 +8,8 @@ Between `codegen.checks`, which collects, and the witnesses:
 
 All in float64, with random upstream gradients. On the way the kernels have to keep what callers rely on: inputs,
 upstream gradients and saved values are left as they were; float64 gives float64 and float32 gives float32; gradients
-are linear in the upstream gradient. A kernel that raises, or breaks one of these, has an infinite error and a sentence
-that says so.
+are linear in the upstream gradient; the other schedules of a kernel give the same. A kernel that raises, or breaks one
+of these, has an infinite error and a sentence that says so.
 
 At a corner (a relu at 0, a tie of a maximum) there is no derivative. What the kernel returns there is a convention if
 it lies between the slopes on the two sides: that is noted, and the gradient is compared again at a point moved away.
@@ -41,6 +41,7 @@ Witness = Literal["statement", "finite differences", "autograd"]
 # Two evaluations in float64 that order their sums differently agree to some hundred roundings of 1e-16; a backward pass
 # through a norm over nearly equal values loses a few more digits.
 TOLERANCES: Mapping[Witness, float] = {"statement": 1e-12, "finite differences": TOLERANCE, "autograd": 1e-10}
+ROUNDING = 1e-12  # what two schedules may differ by where all of an array is 0 but for rounding
 ATTEMPTS = 20  # to draw inputs at which the statement has a finite value
 MOVED = 1 / 64  # how far a point is moved away from a corner
 
@@ -164,9 +165,15 @@ def values_of(run: Run) -> list[Finding]:
             changed = run.changed(arrays)
             outputs, _ = kernel.run(*run.arguments(np.float32))
             single = [library.plain(output) for output in outputs]
+            others = [
+                (schedule, library.plain(output))
+                for schedule, output, _ in kernel.otherwise(*run.arguments(), library.array(run.upstream.copy("K")))
+            ]
     except Exception as error:  # a wrong kernel may fail in any way that Python knows
         return [Finding(row, raised(error)) for row in rows]
     faults = [changed or wrong_type(found[place], single[place]) for place in range(len(rows))]
+    for schedule, output in others:
+        faults[0] = faults[0] or apart(schedule, output, found[0], TOLERANCES["statement"])
     return [
         Finding(row, broken(fault) if fault else difference(value, expected, "by the statement"))
         for row, fault, value, expected in zip(rows, faults, found, run.expected, strict=True)
@@ -236,8 +243,14 @@ def returned_gradients(run: Run) -> tuple[list[Array], list[str]]:
     again = [library.plain(gradient) for gradient in kernel.gradients(library.array(-2.0 * run.upstream), saved)]
     _, saved = kernel.run(*run.arguments(np.float32))
     single = kernel.gradients(library.array(run.upstream.astype(np.float32)), saved)
+    others = [
+        (schedule, [library.plain(gradient) for gradient in gradients])
+        for schedule, _, gradients in kernel.otherwise(*run.arguments(), library.array(run.upstream.copy("K")))
+    ]
     faults = []
-    for symbol, gradient, other, short in zip(kernel.request.wrt, found, again, single, strict=True):
+    for place, (symbol, gradient, other, short) in enumerate(
+        zip(kernel.request.wrt, found, again, single, strict=True)
+    ):
         fault = modified or wrong_type(gradient, library.plain(short))
         shape = run.case.shape.of(symbol)
         if not fault and gradient.shape != shape:
@@ -249,8 +262,18 @@ def returned_gradients(run: Run) -> tuple[list[Array], list[str]]:
                 if same
                 else "is not linear in the upstream gradient, or the backward kernel modifies the saved values"
             )
+        for schedule, gradients in others:
+            fault = fault or apart(schedule, gradients[place], gradient, TOLERANCES["autograd"])
         faults.append(fault)
     return found, faults
+
+
+def apart(schedule: str, value: Array, expected: Array, tolerance: float) -> str:
+    """A sentence about another schedule that gives something else; empty where it gives the same."""
+    if value.shape == expected.shape and np.all(np.abs(value - expected) <= ROUNDING):
+        return ""
+    seen = difference(value, expected, "by the kernel itself")
+    return "" if seen.error <= tolerance else f"{schedule} gives something else: {seen.detail}"
 
 
 def against_differences(

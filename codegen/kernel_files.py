@@ -30,13 +30,19 @@ _numbers = count()
 
 @dataclass(frozen=True)
 class Kernel:
-    """The functions of one generated module, and the program they were generated from."""
+    """The functions of one generated module, and the program they were generated from.
+
+    `lean` are the functions of the schedule that saves less, and `together` gives value and gradient at once, where the
+    module has them.
+    """
 
     program: Program
     request: KernelRequest
     library: ArrayLibrary
     forward: Callable[..., Any]
     backward: Callable[..., Any] | None
+    lean: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+    together: Callable[..., Any] | None = None
 
     def run(self, arrays: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[tuple[Any, ...], Any]:
         """The outputs, and what the forward kernel saved for the backward kernel.
@@ -44,8 +50,7 @@ class Kernel:
         Raises:
             ContractError: what comes back is not what a kernel returns.
         """
-        tensors = [arrays[str(known.name)] for known in self.program.all_inputs() if isinstance(known, Tensor)]
-        returned = self.forward(*tensors, **options)
+        returned = self.forward(*self._tensors(arrays), **options)
         if self.backward is not None:
             if not isinstance(returned, tuple) or len(returned) != 2:
                 raise ContractError(f"expected (output, saved) from the forward kernel, found {described(returned)}")
@@ -67,6 +72,21 @@ class Kernel:
         if not isinstance(returned, tuple) or len(returned) != len(self.request.wrt):
             raise ContractError(f"expected a tuple of {len(self.request.wrt)} gradients, found {described(returned)}")
         return returned
+
+    def otherwise(
+        self, arrays: Mapping[str, Any], options: Mapping[str, Any], upstream: Any
+    ) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
+        """For each other schedule its name, the output and the gradients."""
+        tensors = self._tensors(arrays)
+        if self.lean is not None:
+            output, saved = self.lean[0](*tensors, **options)
+            yield "the lean schedule", output, self.lean[1](upstream, saved)
+        if self.together is not None:
+            output, *gradients = self.together(*tensors, **options)
+            yield "value and gradient in one", output, tuple(upstream * gradient for gradient in gradients)
+
+    def _tensors(self, arrays: Mapping[str, Any]) -> list[Any]:
+        return [arrays[str(known.name)] for known in self.program.all_inputs() if isinstance(known, Tensor)]
 
 
 def described(value: Any) -> str:
@@ -96,7 +116,12 @@ def opened(program: Program, request: KernelRequest, folder: Path, library: Arra
         module = _module_at(path, package, program.name)
         suffixes = ("_forward", "_backward") if request.wrt else ("",)
         functions = [_function(module, path, program.name, f"{program.name}{suffix}") for suffix in suffixes]
-        yield Kernel(program, request, library, functions[0], functions[1] if request.wrt else None)
+        lean = [getattr(module, f"{program.name}_lean{suffix}", None) for suffix in suffixes]
+        yield Kernel(
+            program, request, library, functions[0], functions[1] if request.wrt else None,
+            (lean[0], lean[1]) if len(lean) > 1 and lean[0] and lean[1] else None,
+            getattr(module, f"{program.name}_value_and_gradient", None),
+        )  # fmt: skip
     finally:
         for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
             del sys.modules[name]

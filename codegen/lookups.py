@@ -43,10 +43,9 @@ def scattered(printer: Printer, name: str, node: Scatter, relative: frozenset[In
         axes += [index for index in position.axes if index not in axes]
     counted = replace(printer, spans=printer.spans - relative)
     where = ", ".join(
-        (counted if isinstance(position, Position) and position.index == place else printer)
-        .compared(position, tuple(axes)).text
+        _position(counted if isinstance(position, Position) and position.index == place else printer, position, axes)
         for position, place in zip(plain, node.targets, strict=False)
-    )  # fmt: skip
+    )
     value = printer.aligned(node.value, (*axes, *sliced))
     placed = {position.index for position in node.positions if isinstance(position, Position)}
     if set(axes) <= placed:
@@ -74,6 +73,14 @@ def _sliced(positions: Sequence[Node]) -> Axes:
     return tuple(node.index for node in positions[kept:] if isinstance(node, Position))
 
 
+def _position(printer: Printer, position: Node, axes: Sequence[Index]) -> str:
+    """One of several positions, aligned with the others."""
+    if isinstance(position, Position):
+        return printer.position(position, tuple(axes)).text
+    text = printer.aligned(position, tuple(axes))
+    return text.text if position.is_host else printer.library.positions.format(text.within(POSTFIX))
+
+
 def looked_up(printer: Printer, node: Gather) -> Text:
     """The entries of an array at positions that are computed; of what is a slice, the part that is at hand."""
     sliced = _sliced(node.positions)
@@ -81,11 +88,7 @@ def looked_up(printer: Printer, node: Gather) -> Text:
     axes: list[Index] = []
     for position in plain:
         axes += [index for index in position.axes if index not in axes]
-    shown = [
-        printer.position(position, tuple(axes)).text if isinstance(position, Position)
-        else printer.aligned(position, tuple(axes)).text
-        for position in plain
-    ]  # fmt: skip
+    shown = [_position(printer, position, axes) for position in plain]
     shown += [printer.variables.get(index, ":") for index in sliced]
     while shown[-1] == ":":
         shown.pop()

@@ -52,7 +52,8 @@ class Printer:
     Inside a loop an index may have one value, or run over a part of its range: `variables` names the number or the
     slice that stands for it there, `spans` are the indices of the second kind. `nonempty` are the sizes that are never
     0: over another one, a maximum may be over nothing. What is `rough` is a bound, and not wanted to the last digit;
-    `beside_products` of matrices, sums along rows are added up as these are.
+    `beside_products` of matrices, sums along rows are added up as these are. What is `returned` is an array also where
+    it is a number.
     """
 
     library: Library
@@ -61,6 +62,7 @@ class Printer:
     nonempty: frozenset[str] = frozenset()
     rough: bool = False
     beside_products: bool = False
+    returned: frozenset[str] = frozenset()
 
     # -- statements --------------------------------------------------------------------------------------------------
 
@@ -71,7 +73,7 @@ class Printer:
             return scatter(self, statement.name, node)
         if isinstance(node, Read) and node.axes == statement.axes:
             return [f"{statement.name} = {node.name}{self.library.clone}"]
-        if node.is_host and statement.axes:
+        if node.is_host and (statement.axes or statement.name in self.returned):
             value, shape = self.laid_out(node, ()).text, self.shape(statement.axes)
             return [f"{statement.name} = {self.library.full.format(value=value, shape=shape)}"]
         if set(node.axes) != set(statement.axes):

@@ -43,6 +43,7 @@ class Library:
     expand: str
     full: str  # an array of one number
     as_number: str
+    positions: str  # a table of positions as what is looked up by
     scatter: str
     where_host: str
     number: str  # a number of the host as an array, where a selection of two would round it

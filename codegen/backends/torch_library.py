@@ -87,6 +87,7 @@ TORCH = Library(
     expand="torch.broadcast_to({value}, ({shape})).clone()",
     full="torch.full(({shape}), {value}, dtype=dtype, device=device)",
     as_number=".to(dtype)",
+    positions="{0}.long()",  # bytes would be a mask
     scatter="{array}.index_put_({where}, {value}, accumulate=True)",
     where_host="torch.where({condition}, {yes}, {no}).to(dtype)",
     # Of two numbers that are not whole torch.where makes single precision, whatever the arrays have.
@@ -133,8 +134,7 @@ TORCH = Library(
         "array": "torch.Tensor",
         "as_array": "torch.as_tensor",
         "as_like": "value, dtype=like.dtype, device=like.device",
-        "lacks_kind": "value.is_floating_point() != (argument.into is None) or value.dtype == torch.bool",
-        "short_positions": "value.dtype.itemsize < 4",
+        "lacks_kind": "value.is_floating_point() != (argument.into is None)",
         "count": "value.numel()",
         "kind": "(dtype, device)",
         "dtype_type": "torch.dtype",

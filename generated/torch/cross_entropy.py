@@ -64,7 +64,7 @@ def cross_entropy_forward(
 
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
-    loss = (L_top - z[torch.arange(N, device=device), target] + L_log).sum(dim=-1) / N
+    loss = (L_top - z[torch.arange(N, device=device), target.long()] + L_log).sum(dim=-1) / N
     saved = (leading, types, N, V, z, target, L_top, L_log)
     return cast(loss, bound.type), saved
 
@@ -99,7 +99,7 @@ def cross_entropy_backward(
         torch.sub(z[n], L_top[n][..., None], out=dz_n)
         torch.exp(dz_n, out=dz_n)
         dz_n.mul_((dL * torch.exp(-L_log[n]))[..., None])
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= dL
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -149,12 +149,12 @@ def cross_entropy_value_and_gradient(
         L_log_sum[n] = L_log_exp.sum(dim=-1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz_n)
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= dL
 
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device)
     L_log = torch.log(L_log_sum)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
-    loss = (L_top - z[torch.arange(N, device=device), target] + L_log).sum(dim=-1) / N
+    loss = (L_top - z[torch.arange(N, device=device), target.long()] + L_log).sum(dim=-1) / N
     return cast(loss, bound.type), restore(dz, leading, bound.type)
 
 
@@ -162,7 +162,7 @@ _operator = Operator(
     "cross_entropy",
     cross_entropy_forward,
     cross_entropy_backward,
-    version="v9ab97b7a",
+    version="v3b46378b",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "L_top", "L_log"),

@@ -73,7 +73,7 @@ def cross_entropy_masked_forward(
     # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)   (N,)
     row = torch.where(
         keep > 0,
-        torch.where(keep > 0, row_top_top, 0) - z[torch.arange(N, device=device), target] + torch.log(row_sum),
+        torch.where(keep > 0, row_top_top, 0) - z[torch.arange(N, device=device), target.long()] + torch.log(row_sum),
         0,
     )
     # total = Sum_n(row[n])
@@ -118,7 +118,7 @@ def cross_entropy_masked_backward(
         torch.exp(dz_n, out=dz_n)
         dz_n.mul_((drow / row_sum[n])[..., None])
         dz_n.masked_fill_(keep_n[..., None] <= 0, 0)
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep_n > 0, drow, 0)
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= torch.where(keep_n > 0, drow, 0)
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -178,12 +178,14 @@ def cross_entropy_masked_value_and_gradient(
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*[keep[n] > 0]
         torch.mul((drow / row_sum_n)[..., None], row_exp, out=dz_n)
         dz_n.masked_fill_(keep_n[..., None] <= 0, 0)
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep_n > 0, drow, 0)
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= torch.where(keep_n > 0, drow, 0)
 
     workspace.sweep(row_exp_block, N, rows, (), (), V, dtype, device)
     # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)   (N,)
     row = torch.where(
-        keep > 0, torch.where(keep > 0, row_top, 0) - z[torch.arange(N, device=device), target] + torch.log(row_sum), 0
+        keep > 0,
+        torch.where(keep > 0, row_top, 0) - z[torch.arange(N, device=device), target.long()] + torch.log(row_sum),
+        0,
     )
     # total = Sum_n(row[n])
     total = row.sum(dim=-1)
@@ -196,7 +198,7 @@ _operator = Operator(
     "cross_entropy_masked",
     cross_entropy_masked_forward,
     cross_entropy_masked_backward,
-    version="v4b2cb627",
+    version="v372ec083",
     arrays=("z: N... V", "target: N...", "keep: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "row_top", "row_sum", "M"),

@@ -59,7 +59,7 @@ def cross_entropy_mean_forward(
     device = z.device
     workspace = workspace or Workspace()
     row_mask = keep > 0
-    row_part = w[target]
+    row_part = w[target.long()]
     # W = Sum_n(where(keep[n] > 0, w[target[n]], 0))
     W = torch.where(row_mask, row_part, 0).sum(dim=-1)
     rows = workspace.rows(N, V)
@@ -83,9 +83,9 @@ def cross_entropy_mean_forward(
         keep > 0,
         row_part * torch.where(
             row_part != 0,
-            torch.where(
-                (keep > 0) & (row_part != 0), row_top_top, 0
-            ) - z[torch.arange(N, device=device), target] + torch.log(row_sum),
+            torch.where((keep > 0) & (row_part != 0), row_top_top, 0) - z[
+                torch.arange(N, device=device), target.long()
+            ] + torch.log(row_sum),
             0,
         ),
         0,
@@ -120,7 +120,7 @@ def cross_entropy_mean_backward(
     # drow[n] = dloss*[Ne(W, 0)]/W
     #     by dtotal written in
     drow = torch.where(drow_mask, dloss / torch.where(drow_mask, W, 1), 0)
-    dz_part = drow * w[target]
+    dz_part = drow * w[target.long()]
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
 
@@ -134,7 +134,7 @@ def cross_entropy_mean_backward(
         torch.exp(dz_n, out=dz_n)
         dz_n.mul_((dz_part_n / row_sum[n])[..., None])
         dz_n.masked_fill_(keep_n[..., None] <= 0, 0)
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep_n > 0, dz_part_n, 0)
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= torch.where(keep_n > 0, dz_part_n, 0)
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -176,7 +176,7 @@ def cross_entropy_mean_value_and_gradient(
     device = z.device
     workspace = workspace or Workspace()
     row_mask = keep > 0
-    row_part = w[target]
+    row_part = w[target.long()]
     # W = Sum_n(where(keep[n] > 0, w[target[n]], 0))
     W = torch.where(row_mask, row_part, 0).sum(dim=-1)
     loss_mask = W != 0
@@ -203,7 +203,7 @@ def cross_entropy_mean_value_and_gradient(
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*w[target[n]]*[keep[n] > 0]
         torch.mul((dz_part / row_sum_n)[..., None], row_exp, out=dz_n)
         dz_n.masked_fill_(keep_n[..., None] <= 0, 0)
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep_n > 0, dz_part, 0)
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= torch.where(keep_n > 0, dz_part, 0)
 
     workspace.sweep(row_exp_block, N, rows, (), (), V, dtype, device)
     # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)   (N,)
@@ -211,9 +211,9 @@ def cross_entropy_mean_value_and_gradient(
         keep > 0,
         row_part * torch.where(
             row_part != 0,
-            torch.where(
-                (keep > 0) & (row_part != 0), row_top, 0
-            ) - z[torch.arange(N, device=device), target] + torch.log(row_sum),
+            torch.where((keep > 0) & (row_part != 0), row_top, 0) - z[
+                torch.arange(N, device=device), target.long()
+            ] + torch.log(row_sum),
             0,
         ),
         0,
@@ -229,7 +229,7 @@ _operator = Operator(
     "cross_entropy_mean",
     cross_entropy_mean_forward,
     cross_entropy_mean_backward,
-    version="v84aba4c6",
+    version="vb17f29d8",
     arrays=("z: N... V", "target: N...", "keep: N...", "w: V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "w", "row_top", "row_sum", "W"),

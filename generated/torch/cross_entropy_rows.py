@@ -55,7 +55,7 @@ def cross_entropy_rows_forward(
     dtype = z.dtype
     device = z.device
     workspace = workspace or Workspace()
-    row_part = w[target]
+    row_part = w[target.long()]
     rows = workspace.rows(N, V)
     row_top_top = workspace.empty((N,), dtype, device)
     row_top = workspace.empty((N,), dtype, device)
@@ -77,9 +77,9 @@ def cross_entropy_rows_forward(
         keep > 0,
         row_part * torch.where(
             row_part != 0,
-            torch.where(
-                (keep > 0) & (row_part != 0), row_top_top, 0
-            ) - z[torch.arange(N, device=device), target] + torch.log(row_sum),
+            torch.where((keep > 0) & (row_part != 0), row_top_top, 0) - z[
+                torch.arange(N, device=device), target.long()
+            ] + torch.log(row_sum),
             0,
         ),
         0,
@@ -106,7 +106,7 @@ def cross_entropy_rows_backward(
     dtype = drow.dtype
     device = drow.device
     workspace = workspace or Workspace()
-    dz_part = drow * w[target]
+    dz_part = drow * w[target.long()]
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
 
@@ -120,7 +120,7 @@ def cross_entropy_rows_backward(
         torch.exp(dz_n, out=dz_n)
         dz_n.mul_((dz_part_n / row_sum[n])[..., None])
         dz_n.masked_fill_(keep_n[..., None] <= 0, 0)
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep_n > 0, dz_part_n, 0)
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= torch.where(keep_n > 0, dz_part_n, 0)
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -130,7 +130,7 @@ _operator = Operator(
     "cross_entropy_rows",
     cross_entropy_rows_forward,
     cross_entropy_rows_backward,
-    version="v47b8d6c5",
+    version="v98e9e860",
     arrays=("z: N... V", "target: N...", "keep: N...", "w: V"),
     outputs=("row: N...",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "w", "row_top", "row_sum"),

@@ -56,7 +56,7 @@ def cross_entropy_sum_forward(
     dtype = z.dtype
     device = z.device
     workspace = workspace or Workspace()
-    row_part = w[target]
+    row_part = w[target.long()]
     rows = workspace.rows(N, V)
     row_top_top = workspace.empty((N,), dtype, device)
     row_top = workspace.empty((N,), dtype, device)
@@ -78,9 +78,9 @@ def cross_entropy_sum_forward(
         keep > 0,
         row_part * torch.where(
             row_part != 0,
-            torch.where(
-                (keep > 0) & (row_part != 0), row_top_top, 0
-            ) - z[torch.arange(N, device=device), target] + torch.log(row_sum),
+            torch.where((keep > 0) & (row_part != 0), row_top_top, 0) - z[
+                torch.arange(N, device=device), target.long()
+            ] + torch.log(row_sum),
             0,
         ),
         0,
@@ -111,7 +111,7 @@ def cross_entropy_sum_backward(
     workspace = workspace or Workspace()
     # drow[n] = dtotal
     drow = dtotal.clone()
-    dz_part = drow * w[target]
+    dz_part = drow * w[target.long()]
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
 
@@ -125,7 +125,7 @@ def cross_entropy_sum_backward(
         torch.exp(dz_n, out=dz_n)
         dz_n.mul_((dz_part_n / row_sum[n])[..., None])
         dz_n.masked_fill_(keep_n[..., None] <= 0, 0)
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep_n > 0, dz_part_n, 0)
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= torch.where(keep_n > 0, dz_part_n, 0)
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -166,7 +166,7 @@ def cross_entropy_sum_value_and_gradient(
     dtype = z.dtype
     device = z.device
     workspace = workspace or Workspace()
-    row_part = w[target]
+    row_part = w[target.long()]
     # drow[n] = dtotal
     drow = 1
     rows = workspace.rows(N, V)
@@ -188,7 +188,7 @@ def cross_entropy_sum_value_and_gradient(
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*w[target[n]]*[keep[n] > 0]
         torch.mul((dz_part / row_sum_n)[..., None], row_exp, out=dz_n)
         dz_n.masked_fill_(keep_n[..., None] <= 0, 0)
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= torch.where(keep_n > 0, dz_part, 0)
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= torch.where(keep_n > 0, dz_part, 0)
 
     workspace.sweep(row_exp_block, N, rows, (), (), V, dtype, device)
     # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)   (N,)
@@ -196,9 +196,9 @@ def cross_entropy_sum_value_and_gradient(
         keep > 0,
         row_part * torch.where(
             row_part != 0,
-            torch.where(
-                (keep > 0) & (row_part != 0), row_top, 0
-            ) - z[torch.arange(N, device=device), target] + torch.log(row_sum),
+            torch.where((keep > 0) & (row_part != 0), row_top, 0) - z[
+                torch.arange(N, device=device), target.long()
+            ] + torch.log(row_sum),
             0,
         ),
         0,
@@ -212,7 +212,7 @@ _operator = Operator(
     "cross_entropy_sum",
     cross_entropy_sum_forward,
     cross_entropy_sum_backward,
-    version="vf0690b16",
+    version="v90a269ab",
     arrays=("z: N... V", "target: N...", "keep: N...", "w: V"),
     outputs=("total:",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "w", "row_top", "row_sum"),

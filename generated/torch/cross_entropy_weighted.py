@@ -52,7 +52,7 @@ def cross_entropy_weighted_forward(
     dtype = z.dtype
     device = z.device
     workspace = workspace or Workspace()
-    W_part = w[target]
+    W_part = w[target.long()]
     # W = Sum_n(w[target[n]])
     W = W_part.sum(dim=-1)
     rows = workspace.rows(N, V)
@@ -72,7 +72,9 @@ def cross_entropy_weighted_forward(
     # loss = Sum_n((-z[n,target[n]] + L[n])*w[target[n]])/W
     loss = (
         torch.where(
-            W_part != 0, torch.where(W_part != 0, L_top, 0) - z[torch.arange(N, device=device), target] + L_log, 0
+            W_part != 0,
+            torch.where(W_part != 0, L_top, 0) - z[torch.arange(N, device=device), target.long()] + L_log,
+            0,
         ) @ W_part
         / torch.where(W != 0, W, 1)
     )
@@ -99,7 +101,7 @@ def cross_entropy_weighted_backward(
     device = dloss.device
     workspace = workspace or Workspace()
     # dL[n] = w[target[n]]*dloss/W   (N,)
-    dL = dloss / torch.where(W != 0, W, 1) * w[target]
+    dL = dloss / torch.where(W != 0, W, 1) * w[target.long()]
     rows = workspace.rows(N, V)
     dz = workspace.empty((N, V), dtype, device)
 
@@ -112,7 +114,7 @@ def cross_entropy_weighted_backward(
         torch.sub(z[n], L_top[n][..., None], out=dz_n)
         torch.exp(dz_n, out=dz_n)
         dz_n.mul_((dL_n * torch.exp(-L_log[n]))[..., None])
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL_n
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= dL_n
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -146,7 +148,7 @@ def cross_entropy_weighted_value_and_gradient(
     dtype = z.dtype
     device = z.device
     workspace = workspace or Workspace()
-    W_part = w[target]
+    W_part = w[target.long()]
     # W = Sum_n(w[target[n]])
     W = W_part.sum(dim=-1)
     loss_masked = torch.where(W != 0, W, 1)
@@ -169,14 +171,16 @@ def cross_entropy_weighted_value_and_gradient(
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - w[target[n]]*[v = target[n]]*dloss/W
         #     by w[target[n]]*dloss/W = dL[n]
         torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz_n)
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= dL
 
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device)
     L_log = torch.log(L_log_sum)
     # loss = Sum_n((-z[n,target[n]] + L[n])*w[target[n]])/W
     loss = (
         torch.where(
-            W_part != 0, torch.where(W_part != 0, L_top, 0) - z[torch.arange(N, device=device), target] + L_log, 0
+            W_part != 0,
+            torch.where(W_part != 0, L_top, 0) - z[torch.arange(N, device=device), target.long()] + L_log,
+            0,
         ) @ W_part
         / loss_masked
     )
@@ -187,7 +191,7 @@ _operator = Operator(
     "cross_entropy_weighted",
     cross_entropy_weighted_forward,
     cross_entropy_weighted_backward,
-    version="v69ab53a5",
+    version="vdd5acb05",
     arrays=("z: N... V", "target: N...", "w: V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "w", "L_top", "L_log", "W"),

@@ -32,7 +32,7 @@ def embedding_forward(token: torch.Tensor, E: torch.Tensor) -> tuple[torch.Tenso
     leading = bound.leading
     types = bound.types
     # x[n,c] = E[token[n],c]   (N, C)
-    x = E[token]
+    x = E[token.long()]
     saved = (leading, types, C, V, token)
     return restore(x, leading, bound.type), saved
 
@@ -53,7 +53,7 @@ def embedding_backward(dx: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ..
     device = dx.device
     # dE[v,c] = Sum_n(dx[n,c]*[v = token[n]])   (V, C)
     dE = torch.zeros((V, C), dtype=dtype, device=device)
-    dE.index_put_((token,), dx, accumulate=True)
+    dE.index_put_((token.long(),), dx, accumulate=True)
     return cast(dE, types["E"]),
 
 
@@ -61,7 +61,7 @@ _operator = Operator(
     "embedding",
     embedding_forward,
     embedding_backward,
-    version="vd32dff20",
+    version="v4eabacd3",
     arrays=("token: N...", "E: V C"),
     outputs=("x: N... C",),
     saved=("leading", "types", "C", "V", "token"),

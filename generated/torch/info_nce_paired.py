@@ -62,7 +62,7 @@ def info_nce_paired_forward(
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        torch.mm(S_part, Z[partner].T, out=S_i)
+        torch.mm(S_part, Z[partner.long()].T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = S_i.amax(dim=-1)
         L_log_exp = torch.sub(S_i, L_top[i][..., None], out=room(0, i, N))
@@ -75,7 +75,7 @@ def info_nce_paired_forward(
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        torch.mm(S_part, Z[partner].T, out=S_i)
+        torch.mm(S_part, Z[partner.long()].T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
         L_log_exp = torch.exp(S_i, out=room(0, i, N))
@@ -83,7 +83,7 @@ def info_nce_paired_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(torch.linalg.vector_norm(Z, dim=-1).amax(dim=-1)) / math.sqrt(tau**2) * float(
-        torch.linalg.vector_norm(Z[partner], dim=-1).amax(dim=-1)
+        torch.linalg.vector_norm(Z[partner.long()], dim=-1).amax(dim=-1)
     )
     workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype, device)
     # loss = Sum_i(-S[i,i] + L[i])/N
@@ -135,8 +135,8 @@ def info_nce_paired_backward(
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     # dZ[i,c] = Sum_i_1(Z[i_1,c]*Sum_j(dS[i_1,j]*[i = partner[j]]))/tau + Sum_j(Z[partner[j],c]*dS[i,j])/tau   (N,
     #     d)
-    dZ = dS @ Z[partner] / tau
-    dZ.index_put_((partner,), (Z.T @ dS).T / tau, accumulate=True)
+    dZ = dS @ Z[partner.long()] / tau
+    dZ.index_put_((partner.long(),), (Z.T @ dS).T / tau, accumulate=True)
     return cast(dZ, types["Z"]), dtau
 
 
@@ -178,7 +178,7 @@ def info_nce_paired_lean_forward(
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        torch.mm(S_part, Z[partner].T, out=S_i)
+        torch.mm(S_part, Z[partner.long()].T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = S_i.amax(dim=-1)
         L_log_exp = torch.sub(S_i, L_top[i][..., None], out=room(0, i, N))
@@ -191,7 +191,7 @@ def info_nce_paired_lean_forward(
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        torch.mm(S_part, Z[partner].T, out=S_i)
+        torch.mm(S_part, Z[partner.long()].T, out=S_i)
         # L[i] = logsumexp(S[i,j], over=j) = L_top + L_log
         L_top[i] = 0
         L_log_exp = torch.exp(S_i, out=room(0, i, N))
@@ -199,7 +199,7 @@ def info_nce_paired_lean_forward(
 
     # By |x.y| <= |x||y|, no exponent is larger in magnitude.
     S_bound = float(torch.linalg.vector_norm(Z, dim=-1).amax(dim=-1)) / math.sqrt(tau**2) * float(
-        torch.linalg.vector_norm(Z[partner], dim=-1).amax(dim=-1)
+        torch.linalg.vector_norm(Z[partner.long()], dim=-1).amax(dim=-1)
     )
     workspace.sweep(S_block_unshifted if bounded(S_bound, dtype) else S_block, N, rows, (), (), N, dtype, device)
     # loss = Sum_i(-S[i,i] + L[i])/N
@@ -240,7 +240,7 @@ def info_nce_paired_lean_backward(
         S_part = torch.div(Z[i], tau, out=room(0, i, d))
         # S[i,j] = Sum_c(Z[i,c]*Z[partner[j],c])/tau
         #     by Sum_c(Z[i,c]*Z[partner[j],c])/tau = Sum_c(Z[i,c]*Z[partner[j],c]/tau)
-        S = torch.mm(S_part, Z[partner].T, out=room(1, i, N))
+        S = torch.mm(S_part, Z[partner.long()].T, out=room(1, i, N))
         # dS[i,j] = dL[i]*exp(S[i,j])/Sum_j_2(exp(S[i,j_2])) - [i = j]*dloss/N
         torch.sub(S, L_top[i][..., None], out=dS_i)
         torch.exp(dS_i, out=dS_i)
@@ -253,8 +253,8 @@ def info_nce_paired_lean_backward(
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
     # dZ[i,c] = Sum_i_1(Z[i_1,c]*Sum_j(dS[i_1,j]*[i = partner[j]]))/tau + Sum_j(Z[partner[j],c]*dS[i,j])/tau   (N,
     #     d)
-    dZ = dS @ Z[partner] / tau
-    dZ.index_put_((partner,), (Z.T @ dS).T / tau, accumulate=True)
+    dZ = dS @ Z[partner.long()] / tau
+    dZ.index_put_((partner.long(),), (Z.T @ dS).T / tau, accumulate=True)
     return cast(dZ, types["Z"]), dtau
 
 
@@ -285,7 +285,7 @@ def info_nce_paired_value_and_gradient(
     dtype = Z.dtype
     device = Z.device
     workspace = workspace or Workspace()
-    S_part = Z[partner]
+    S_part = Z[partner.long()]
     # dL[i] = dloss/N
     dL = 1 / N
     rows = workspace.rows(N, N, matrices=True)
@@ -347,7 +347,7 @@ def info_nce_paired_value_and_gradient(
     # dZ[i,c] = Sum_i_1(Z[i_1,c]*Sum_j(dS[i_1,j]*[i = partner[j]]))/tau + Sum_j(Z[partner[j],c]*dS[i,j])/tau   (N,
     #     d)
     dZ = dS @ S_part / tau
-    dZ.index_put_((partner,), (Z.T @ dS).T / tau, accumulate=True)
+    dZ.index_put_((partner.long(),), (Z.T @ dS).T / tau, accumulate=True)
     return cast(loss, bound.type), cast(dZ, bound.type), cast(dtau, bound.type)
 
 
@@ -355,7 +355,7 @@ _operator = Operator(
     "info_nce_paired",
     info_nce_paired_forward,
     info_nce_paired_backward,
-    version="vf91b297f",
+    version="v7de2b250",
     arrays=("Z: N d", "partner: N"),
     outputs=("loss:",),
     options=("Tensor tau",),
@@ -385,7 +385,7 @@ _lean_operator = Operator(
     "info_nce_paired_lean",
     info_nce_paired_lean_forward,
     info_nce_paired_lean_backward,
-    version="vf4e595cf",
+    version="va31780c9",
     arrays=("Z: N d", "partner: N"),
     outputs=("loss:",),
     options=("Tensor tau",),

@@ -74,7 +74,7 @@ def label_smoothing_forward(
 
     workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device)
     # hard[n] = -z[n,target[n]] + L[n]   (N,)
-    hard = L_top - z[torch.arange(N, device=device), target] + L_log
+    hard = L_top - z[torch.arange(N, device=device), target.long()] + L_log
     # loss = Sum_n((1 - eps)*hard[n] + uniform[n]*eps)/N
     loss = ((1 - eps) * hard + eps * (uniform if eps != 0 else 0)).sum(dim=-1) / N
     saved = (leading, types, N, V, eps, z, target, L_top, L_log)
@@ -116,7 +116,7 @@ def label_smoothing_backward(
         torch.exp(dz_n, out=dz_n)
         dz_n.mul_((dL * torch.exp(-L_log[n]))[..., None])
         dz_n.sub_(duniform / V)
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dhard
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= dhard
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -180,11 +180,11 @@ def label_smoothing_value_and_gradient(
         # dz[n,v] = -duniform[n]/V - dhard[n]*[v = target[n]] + dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2]))
         torch.mul((dL / L_log_sum)[..., None], L_log_exp, out=dz_n)
         dz_n.sub_(duniform / V)
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dhard
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= dhard
 
     workspace.sweep(L_log_exp_block, N, rows, (), (), V, dtype, device)
     # hard[n] = -z[n,target[n]] + L[n]   (N,)
-    hard = L_top - z[torch.arange(N, device=device), target] + L_log
+    hard = L_top - z[torch.arange(N, device=device), target.long()] + L_log
     # loss = Sum_n((1 - eps)*hard[n] + uniform[n]*eps)/N
     loss = ((1 - eps) * hard + eps * (uniform if eps != 0 else 0)).sum(dim=-1) / N
     return cast(loss, bound.type), restore(dz, leading, bound.type)
@@ -194,7 +194,7 @@ _operator = Operator(
     "label_smoothing",
     label_smoothing_forward,
     label_smoothing_backward,
-    version="va5c4182f",
+    version="vf8239732",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float eps",),

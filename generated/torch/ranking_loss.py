@@ -74,7 +74,7 @@ def ranking_loss_forward(
 
     workspace.sweep(Z_top_masked_block, N, rows, (), (), M, dtype, device)
     # L[q] = -s[q,target[q]]/tau + Z[q]   (N,)
-    L = Z_top - s[torch.arange(N, device=device), target] / tau + Z_log
+    L = Z_top - s[torch.arange(N, device=device), target.long()] / tau + Z_log
     saved = (leading, types, M, N, tau, s, target, valid, Z_top, Z_log)
     return restore(L, leading, bound.type), saved
 
@@ -128,7 +128,9 @@ def ranking_loss_backward(
         dtau_sum = dtau_part.sum(dim=0)
         # dtau = Sum_q(dL[q]*s[q,target[q]])/tau**2 - Sum_q(dZ[q]*Sum_m(s[q,m]*[Eq(m, target[q]) | (valid[q,m] >
         #     0)]*exp(s[q,m]/tau))/Sum_m([Eq(m, target[q]) | (valid[q,m] > 0)]*exp(s[q,m]/tau)))/tau**2
-        dtau[part].add_((s[torch.arange(q.start, q.stop, device=device), target_q] @ dL_q - dtau_sum @ dZ) / tau**2)
+        dtau[part].add_(
+            (s[torch.arange(q.start, q.stop, device=device), target_q.long()] @ dL_q - dtau_sum @ dZ) / tau**2
+        )
         # ds[q,m] = -dL[q]*[m = target[q]]/tau + dZ[q]*[Eq(m, target[q]) | (valid[q,m] >
         #     0)]*exp(s[q,m]/tau)/(tau*Sum_m_2([Eq(m_2, target[q]) | (valid[q,m_2] > 0)]*exp(s[q,m_2]/tau)))
         ds[q] = ds_part
@@ -136,7 +138,7 @@ def ranking_loss_backward(
         torch.exp(ds_q, out=ds_q)
         ds_q.mul_((dZ * torch.exp(-Z_log_q))[..., None])
         ds_q.div_(tau)
-        ds_q[torch.arange(q.stop - q.start, device=device), target_q] -= dL_q / tau
+        ds_q[torch.arange(q.stop - q.start, device=device), target_q.long()] -= dL_q / tau
 
     workspace.sweep(ds_part_block, N, rows, (), (), M, dtype, device, parts=parts)
     dtau = dtau[0] if parts == 1 else dtau.sum(dim=0)
@@ -147,7 +149,7 @@ _operator = Operator(
     "ranking_loss",
     ranking_loss_forward,
     ranking_loss_backward,
-    version="v07ef59bb",
+    version="v88827c47",
     arrays=("s: N... M", "target: N...", "valid: N... M"),
     outputs=("L: N...",),
     options=("Tensor tau",),

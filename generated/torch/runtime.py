@@ -87,11 +87,9 @@ def bind(kernel: str, *arguments: Array, needs: Mapping[str, tuple[int, str]] = 
                     f"{kernel}: {argument.name}: expected {axis} >= {least} ({why}), found {found} in shape {shape} = "
                     f"({_shown(axes)})"
                 )
-        if value.is_floating_point() != (argument.into is None) or value.dtype == torch.bool:
+        if value.is_floating_point() != (argument.into is None):
             wanted = "integers" if argument.into is not None else "floating-point numbers"
             raise TypeError(f"{kernel}: {argument.name}: expected {wanted}, found {value.dtype}")
-        if argument.into is not None and value.dtype.itemsize < 4:
-            value = value.to(torch.int64)  # by entries of fewer bits PyTorch does not look up
         arrays.append(value)
     for argument, value in zip(arguments, arrays):
         if argument.into is not None:

@@ -82,7 +82,7 @@ def softmax_regression_forward(
     ) * float(torch.linalg.vector_norm(W, dim=-1).amax(dim=-1))
     workspace.sweep(u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype, device)
     # loss = Sum_i(-u[i,label[i]] + L[i])
-    loss = (L_top - u[torch.arange(N, device=device), label] + L_log).sum(dim=-1)
+    loss = (L_top - u[torch.arange(N, device=device), label.long()] + L_log).sum(dim=-1)
     saved = (types, C, N, d, X, label, u, L_top, L_log)
     return cast(loss, bound.type), saved
 
@@ -117,7 +117,7 @@ def softmax_regression_backward(
         du = torch.sub(u[i], L_top[i][..., None], out=room(0, i, C))
         torch.exp(du, out=du)
         du.mul_((dL * torch.exp(-L_log[i]))[..., None])
-        du[torch.arange(i.stop - i.start, device=device), label[i]] -= dloss
+        du[torch.arange(i.stop - i.start, device=device), label[i].long()] -= dloss
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW[part].addmm_(du.T, X[i])
 
@@ -186,7 +186,7 @@ def softmax_regression_lean_forward(
     ) * float(torch.linalg.vector_norm(W, dim=-1).amax(dim=-1))
     workspace.sweep(u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype, device)
     # loss = Sum_i(-u[i,label[i]] + L[i])
-    loss = (L_top - u[torch.arange(N, device=device), label] + L_log).sum(dim=-1)
+    loss = (L_top - u[torch.arange(N, device=device), label.long()] + L_log).sum(dim=-1)
     saved = (types, C, N, d, X, label, W, L_top, L_log)
     return cast(loss, bound.type), saved
 
@@ -224,7 +224,7 @@ def softmax_regression_lean_backward(
         du = torch.sub(u, L_top[i][..., None], out=room(0, i, C))
         torch.exp(du, out=du)
         du.mul_((dL * torch.exp(-L_log[i]))[..., None])
-        du[torch.arange(i.stop - i.start, device=device), label[i]] -= dloss
+        du[torch.arange(i.stop - i.start, device=device), label[i].long()] -= dloss
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW[part].addmm_(du.T, X_i)
 
@@ -282,7 +282,7 @@ def softmax_regression_value_and_gradient(
         L_log_sum[i] = L_log_exp.sum(dim=-1)
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=room(0, i, C))
-        du[torch.arange(i.stop - i.start, device=device), label[i]] += -1
+        du[torch.arange(i.stop - i.start, device=device), label[i].long()] += -1
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW[part].addmm_(du.T, X_i)
 
@@ -298,7 +298,7 @@ def softmax_regression_value_and_gradient(
         L_log_sum[i] = L_log_exp.sum(dim=-1)
         # du[i,c] = -[c = label[i]]*dloss + dL[i]*exp(u[i,c])/Sum_c_2(exp(u[i,c_2]))
         du = torch.mul((dL / L_log_sum[i])[..., None], L_log_exp, out=room(0, i, C))
-        du[torch.arange(i.stop - i.start, device=device), label[i]] += -1
+        du[torch.arange(i.stop - i.start, device=device), label[i].long()] += -1
         # dW[c,a] = Sum_i(X[i,a]*du[i,c])
         dW[part].addmm_(du.T, X_i)
 
@@ -312,7 +312,7 @@ def softmax_regression_value_and_gradient(
     dW = dW[0] if parts == 1 else dW.sum(dim=0)
     L_log = torch.log(L_log_sum)
     # loss = Sum_i(-u[i,label[i]] + L[i])
-    loss = (L_top - u[torch.arange(N, device=device), label] + L_log).sum(dim=-1)
+    loss = (L_top - u[torch.arange(N, device=device), label.long()] + L_log).sum(dim=-1)
     return cast(loss, bound.type), cast(dW, bound.type)
 
 
@@ -320,7 +320,7 @@ _operator = Operator(
     "softmax_regression",
     softmax_regression_forward,
     softmax_regression_backward,
-    version="v1368493f",
+    version="veb897a48",
     arrays=("X: N d", "label: N", "W: C d"),
     outputs=("loss:",),
     saved=("types", "C", "N", "d", "X", "label", "u", "L_top", "L_log"),
@@ -349,7 +349,7 @@ _lean_operator = Operator(
     "softmax_regression_lean",
     softmax_regression_lean_forward,
     softmax_regression_lean_backward,
-    version="v84bca84f",
+    version="v9237b2cd",
     arrays=("X: N d", "label: N", "W: C d"),
     outputs=("loss:",),
     saved=("types", "C", "N", "d", "X", "label", "W", "L_top", "L_log"),

@@ -38,7 +38,7 @@ def token_embedding_forward(token: torch.Tensor, E: torch.Tensor, P: torch.Tenso
     leading = bound.leading
     types = bound.types
     # x[n,t,c] = E[token[n,t],c] + P[t,c]   (N, T, C)
-    x = E[token] + P
+    x = E[token.long()] + P
     saved = (leading, types, C, V, T, token)
     return restore(x, leading, bound.type), saved
 
@@ -60,7 +60,7 @@ def token_embedding_backward(dx: torch.Tensor, saved: Saved) -> tuple[torch.Tens
     device = dx.device
     # dE[v,c] = Sum_n,t(dx[n,t,c]*[v = token[n,t]])   (V, C)
     dE = torch.zeros((V, C), dtype=dtype, device=device)
-    dE.index_put_((token,), dx, accumulate=True)
+    dE.index_put_((token.long(),), dx, accumulate=True)
     # dP[t,c] = Sum_n(dx[n,t,c])   (T, C)
     dP = dx.sum(dim=0)
     return cast(dE, types["E"]), cast(dP, types["P"])
@@ -70,7 +70,7 @@ _operator = Operator(
     "token_embedding",
     token_embedding_forward,
     token_embedding_backward,
-    version="vf849388d",
+    version="v9e0a82bc",
     arrays=("token: N... T", "E: V C", "P: T C"),
     outputs=("x: N... T C",),
     saved=("leading", "types", "C", "V", "T", "token"),

@@ -61,7 +61,7 @@ def weight_tying_forward(
     device = E.device
     workspace = workspace or Workspace()
     # x[n,c] = E[token[n],c]   (N, C)
-    x = E[token]
+    x = E[token.long()]
     # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
     h = x @ W
     rows = workspace.rows(N, V, matrices=True)
@@ -96,7 +96,7 @@ def weight_tying_forward(
     ) * float(torch.linalg.vector_norm(E, dim=-1).amax(dim=-1))
     workspace.sweep(z_block_unshifted if bounded(z_bound, dtype) else z_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
-    loss = (L_top - z[torch.arange(N, device=device), target] + L_log).sum(dim=-1) / N
+    loss = (L_top - z[torch.arange(N, device=device), target.long()] + L_log).sum(dim=-1) / N
     saved = (types, C, N, V, token, target, E, W, x, h, z, L_top, L_log)
     return cast(loss, bound.type), saved
 
@@ -135,7 +135,7 @@ def weight_tying_backward(
         torch.sub(z[n], L_top[n][..., None], out=dz_n)
         torch.exp(dz_n, out=dz_n)
         dz_n.mul_((dL * torch.exp(-L_log[n]))[..., None])
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
         torch.mm(dz_n, E, out=dh_n)
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
@@ -144,7 +144,7 @@ def weight_tying_backward(
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
     dE = dz.T @ h
-    dE.index_put_((token,), dx, accumulate=True)
+    dE.index_put_((token.long(),), dx, accumulate=True)
     # dW[c,d] = Sum_n(dh[n,d]*x[n,c])   (C, C)
     dW = x.T @ dh
     return cast(dE, types["E"]), cast(dW, types["W"])
@@ -186,7 +186,7 @@ def weight_tying_lean_forward(
     device = E.device
     workspace = workspace or Workspace()
     # x[n,c] = E[token[n],c]   (N, C)
-    x = E[token]
+    x = E[token.long()]
     # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
     h = x @ W
     rows = workspace.rows(N, V, matrices=True)
@@ -221,7 +221,7 @@ def weight_tying_lean_forward(
     ) * float(torch.linalg.vector_norm(E, dim=-1).amax(dim=-1))
     workspace.sweep(z_block_unshifted if bounded(z_bound, dtype) else z_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
-    loss = (L_top - z[torch.arange(N, device=device), target] + L_log).sum(dim=-1) / N
+    loss = (L_top - z[torch.arange(N, device=device), target.long()] + L_log).sum(dim=-1) / N
     saved = (types, C, N, V, token, target, E, W, L_top, L_log)
     return cast(loss, bound.type), saved
 
@@ -246,7 +246,7 @@ def weight_tying_lean_backward(
     device = dloss.device
     workspace = workspace or Workspace()
     # x[n,c] = E[token[n],c]   (N, C)
-    x = E[token]
+    x = E[token.long()]
     # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
     h = x @ W
     # dL[n] = dloss/N
@@ -266,7 +266,7 @@ def weight_tying_lean_backward(
         torch.sub(z, L_top[n][..., None], out=dz_n)
         torch.exp(dz_n, out=dz_n)
         dz_n.mul_((dL * torch.exp(-L_log[n]))[..., None])
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
         torch.mm(dz_n, E, out=dh_n)
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
@@ -275,7 +275,7 @@ def weight_tying_lean_backward(
     workspace.sweep(z_block, N, rows, (), (), V, dtype, device)
     # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
     dE = dz.T @ h
-    dE.index_put_((token,), dx, accumulate=True)
+    dE.index_put_((token.long(),), dx, accumulate=True)
     # dW[c,d] = Sum_n(dh[n,d]*x[n,c])   (C, C)
     dW = x.T @ dh
     return cast(dE, types["E"]), cast(dW, types["W"])
@@ -317,7 +317,7 @@ def weight_tying_value_and_gradient(
     device = E.device
     workspace = workspace or Workspace()
     # x[n,c] = E[token[n],c]   (N, C)
-    x = E[token]
+    x = E[token.long()]
     # h[n,d] = Sum_c(W[c,d]*x[n,c])   (N, C)
     h = x @ W
     # dL[n] = dloss/N
@@ -344,7 +344,7 @@ def weight_tying_value_and_gradient(
         L_log_sum[n] = L_log_exp.sum(dim=-1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz_n)
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
         torch.mm(dz_n, E, out=dh_n)
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
@@ -363,7 +363,7 @@ def weight_tying_value_and_gradient(
         L_log_sum[n] = L_log_exp.sum(dim=-1)
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         torch.mul((dL / L_log_sum[n])[..., None], L_log_exp, out=dz_n)
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= dL
         # dh[n,d] = Sum_v(E[v,d]*dz[n,v])
         torch.mm(dz_n, E, out=dh_n)
         # dx[n,c] = Sum_d(W[c,d]*dh[n,d])
@@ -376,10 +376,10 @@ def weight_tying_value_and_gradient(
     workspace.sweep(z_block_unshifted if bounded(z_bound, dtype) else z_block, N, rows, (), (), V, dtype, device)
     L_log = torch.log(L_log_sum)
     # loss = Sum_n(-z[n,target[n]] + L[n])/N
-    loss = (L_top - z[torch.arange(N, device=device), target] + L_log).sum(dim=-1) / N
+    loss = (L_top - z[torch.arange(N, device=device), target.long()] + L_log).sum(dim=-1) / N
     # dE[v,d] = Sum_n(dx[n,d]*[v = token[n]]) + Sum_n(dz[n,v]*h[n,d])   (V, C)
     dE = dz.T @ h
-    dE.index_put_((token,), dx, accumulate=True)
+    dE.index_put_((token.long(),), dx, accumulate=True)
     # dW[c,d] = Sum_n(dh[n,d]*x[n,c])   (C, C)
     dW = x.T @ dh
     return cast(loss, bound.type), cast(dE, bound.type), cast(dW, bound.type)
@@ -389,7 +389,7 @@ _operator = Operator(
     "weight_tying",
     weight_tying_forward,
     weight_tying_backward,
-    version="vace68448",
+    version="v62d08b66",
     arrays=("token: N...", "target: N...", "E: V C", "W: C C"),
     outputs=("loss:",),
     saved=("types", "C", "N", "V", "token", "target", "E", "W", "x", "h", "z", "L_top", "L_log"),
@@ -418,7 +418,7 @@ _lean_operator = Operator(
     "weight_tying_lean",
     weight_tying_lean_forward,
     weight_tying_lean_backward,
-    version="v4a81ae18",
+    version="v3dfb2a36",
     arrays=("token: N...", "target: N...", "E: V C", "W: C C"),
     outputs=("loss:",),
     saved=("types", "C", "N", "V", "token", "target", "E", "W", "L_top", "L_log"),

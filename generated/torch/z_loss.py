@@ -67,7 +67,7 @@ def z_loss_forward(
     # L[n] = logsumexp(z[n,v], over=v)   (N,)
     L = L_top + L_log
     # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
-    loss = (scale * (L @ L) + L.sum(dim=-1) - z[torch.arange(N, device=device), target].sum(dim=-1)) / N
+    loss = (scale * (L @ L) + L.sum(dim=-1) - z[torch.arange(N, device=device), target.long()].sum(dim=-1)) / N
     saved = (leading, types, N, V, scale, z, target, L_top, L_log, L)
     return cast(loss, bound.type), saved
 
@@ -103,7 +103,7 @@ def z_loss_backward(
         torch.sub(z[n], L_top[n][..., None], out=dz_n)
         torch.exp(dz_n, out=dz_n)
         dz_n.mul_((dL * torch.exp(-L_log[n]))[..., None])
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= dL_part
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= dL_part
 
     workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
     return restore(dz, leading, types["z"]),
@@ -154,11 +154,11 @@ def z_loss_value_and_gradient(
         dL = (2 * scale * L[n] + 1) / N
         # dz[n,v] = dL[n]*exp(z[n,v])/Sum_v_2(exp(z[n,v_2])) - [v = target[n]]*dloss/N
         torch.mul((dL / L_sum)[..., None], L_exp, out=dz_n)
-        dz_n[torch.arange(n.stop - n.start, device=device), target[n]] -= 1 / N
+        dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= 1 / N
 
     workspace.sweep(L_exp_block, N, rows, (), (), V, dtype, device)
     # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
-    loss = (scale * (L @ L) + L.sum(dim=-1) - z[torch.arange(N, device=device), target].sum(dim=-1)) / N
+    loss = (scale * (L @ L) + L.sum(dim=-1) - z[torch.arange(N, device=device), target.long()].sum(dim=-1)) / N
     return cast(loss, bound.type), restore(dz, leading, bound.type)
 
 
@@ -166,7 +166,7 @@ _operator = Operator(
     "z_loss",
     z_loss_forward,
     z_loss_backward,
-    version="v48adc555",
+    version="v6e5786dd",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float scale",),

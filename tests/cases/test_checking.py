@@ -473,3 +473,44 @@ def test_the_cases_use_hypotheses_that_they_need(proved: Any, refuted: Any) -> N
         "holds if Sum(y[j], (j, 0, n - 1)) = 1" in verdict.advice
         or "holds if Sum(y[i], (i, 0, n - 1)) = 1" in verdict.advice
     )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+SQUARES = """
+def squares_forward(x): return (x * x).sum(), x
+def squares_backward(dy, saved): return (2 * saved * dy,)
+"""
+OTHER_SCHEDULES = {
+    "right": ("def squares_value_and_gradient(x): return (x * x).sum(), 2 * x", "", ""),
+    "another value": (
+        "def squares_value_and_gradient(x): return (x * x).sum() + 1, 2 * x",
+        "value and gradient in one gives something else", "",
+    ),
+    "another gradient": (
+        "def squares_value_and_gradient(x): return (x * x).sum(), x",
+        "", "value and gradient in one gives something else",
+    ),
+    "another lean gradient": (
+        "def squares_lean_forward(x): return (x * x).sum(), x\n"
+        "def squares_lean_backward(dy, saved): return (saved * dy,)",
+        "", "the lean schedule gives something else",
+    ),
+    "a lean schedule that raises": (
+        "def squares_lean_forward(x): return (x * x).sum(), x\ndef squares_lean_backward(dy, saved): return 1 / 0",
+        "raises ZeroDivisionError", "raises ZeroDivisionError",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", OTHER_SCHEDULES)
+def test_other_schedules_of_a_kernel_are_checked_with_it(which: str, tmp_path: Path) -> None:
+    """A value and gradient in one function was wrong for a whole family of losses, and no check ran it."""
+    source, value, gradient = OTHER_SCHEDULES[which]
+    x = tensor("x", n)
+    program = Program("squares", inputs=[x])
+    program.kernel(program.define("y", [], Sum(x[i] ** 2, i)), wrt=[x])
+    results = checked_by_hand(program, tmp_path, f"{SQUARES}{source}\n")
+    for row, said in ((("y", "statement"), value), (("dx", "finite differences"), gradient)):
+        assert results[row].ok == (not said)
+        assert said in results[row].detail

@@ -376,7 +376,7 @@ def test_while_a_run_trains_no_array_is_touched_outside_a_kernel(
     monkeypatch.undo()
     free = train(config, TEXT)
     assert repeatable(guarded) == repeatable(free)
-    always = "adamw addition cross_entropy gradient_clipping read_out softmax truncated_softmax"
+    always = "adamw addition cross_entropy gradient_clipping read_out softmax step_size truncated_softmax"
     assert called == {*always.split(), *kernels_called.split()}
 
 
