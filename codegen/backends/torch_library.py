@@ -141,7 +141,7 @@ TORCH = Library(
         "memory": "memory_torch.py.jinja",
         "block": "2**19",  # a call costs more than with NumPy
         "tile": "2**18",  # products of low matrices are slower than with NumPy, sums of them cost no pass
-        "lowest": "256",
+        "lowest": "128",
         "flat": "1024",
         "kind_arguments": "dtype, device",
         "kind_signature": "dtype: torch.dtype, device: torch.device",
