@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 from rich.console import Console
@@ -44,9 +44,9 @@ class Column:
 
 
 def on_terminal(*, stderr: bool = False) -> bool:
-    """Whether the stream is a terminal that understands more than plain text."""
-    stream = sys.stderr if stderr else sys.stdout
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
+    """Whether the stream is a terminal that understands more than plain text; one that was closed is none."""
+    stream: TextIO | None = sys.stderr if stderr else sys.stdout
+    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -508,3 +508,11 @@ def test_document_names_options_that_exist() -> None:
     known = {option for command in ("train", "sample", "prove") for option in main.commands[command].params}
     names = {name for option in known for name in option.opts}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - names == {"--nproc-per-node"}
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_run_does_not_need_the_streams_that_were_closed(closed: str) -> None:
+    words = " ".join([*NANO, "--steps", "2", "-o", "model"])
+    command = f"{sys.executable} -m gradproof train {words} {closed}"
+    assert subprocess.run(["sh", "-c", command], capture_output=True, check=False).returncode == 0
+    assert load(Path("model")).step == 2
