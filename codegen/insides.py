@@ -76,7 +76,7 @@ def with_sides_named(statements: Sequence[Statement]) -> list[Statement]:
             return Read(side.name, side.axes)
 
         node = statement.node
-        if isinstance(node, Map) and node.operation in TRUTHS and not is_condition(node):
+        if is_truth(node) and not is_condition(node):
             statement = replace(statement, node=named(node))
         result.append(statement)
     return result
@@ -158,9 +158,7 @@ def with_indices(node: Node, places: Mapping[Index, Index]) -> Node:
 
 def is_condition(node: Node) -> bool:
     """Whether the node is an array of truth values that is computed entry by entry."""
-    if not isinstance(node, Map) or node.operation not in TRUTHS:
-        return False
-    return all(n.is_host or isinstance(n, (Map, Position, Read, View)) for n in walk(node))
+    return is_truth(node) and all(n.is_host or isinstance(n, (Map, Position, Read, View)) for n in walk(node))
 
 
 def peeled(node: Node, outer: frozenset[Index], local: frozenset[str]) -> Node:

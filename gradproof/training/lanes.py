@@ -98,10 +98,11 @@ class Crew:
                 return True
             try:
                 self._start()
-            except BaseException as error:
+            except OSError:
                 _dismiss(self._processes)
-                if isinstance(error, OSError):
-                    return False
+                return False
+            except BaseException:
+                _dismiss(self._processes)
                 raise
             return True
 

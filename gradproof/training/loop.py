@@ -219,11 +219,9 @@ class _Run:
         """What is left of a run that ends before its time, for whoever reads a message."""
         if self.folder is not None:
             return f"saved in {self.folder}; go on with `gradproof train --resume {self.folder}`"
-        return (
-            "nothing was kept, since no folder was given"
-            if self.group.is_first
-            else ("the first process says where it was saved")
-        )
+        if self.group.is_first:
+            return "nothing was kept, since no folder was given"
+        return "the first process says where it was saved"
 
     def _sample(self, step: int) -> str:
         generator = np.random.default_rng(np.random.SeedSequence(self.config.seed, spawn_key=(2, step)))

@@ -81,7 +81,10 @@ class PartedModel(Model):
 
     def _pool(self) -> ThreadPoolExecutor:
         """The threads of this process: those of another do not survive a fork."""
-        return self._pools.setdefault(os.getpid(), ThreadPoolExecutor(self._lanes, "gradproof"))
+        process = os.getpid()
+        if process not in self._pools:
+            self._pools[process] = ThreadPoolExecutor(self._lanes, "gradproof")
+        return self._pools[process]
 
     def _parts(self, rows: int) -> list[slice]:
         """The rows of each micro-batch."""
