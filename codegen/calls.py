@@ -42,11 +42,20 @@ class Target:
 
 @dataclass(frozen=True)
 class Product:
-    """A term of a sum: its sign, a number or none, and two arrays, the one that changes along a row first."""
+    """A term of a sum: its sign, a number or none, and two arrays, the one that changes along a row first.
+
+    One array will do where there is a number. Its array may have to be `computed`, into the memory of the sum.
+    """
 
     sign: int
     hosts: tuple[Node, ...]
     factors: tuple[Node, ...]
+    computed: bool = False
+
+    @property
+    def is_one_call(self) -> bool:
+        """Whether one call computes it."""
+        return len(self.hosts) + len(self.factors) == 2
 
 
 @dataclass
@@ -135,13 +144,20 @@ class Calls:
         terms = _terms(node, axes) if self.library.adds_multiples else []
         products = {n: made for n, (sign, term) in enumerate(terms) if (made := self._product(sign, term, axes))}
         begun = self._beginning(terms, products, axes) if products else ()
+        if not begun:
+            return False
         rest = [n for n in range(len(terms)) if n not in begun]
-        if not begun or self._overwrites(target, [terms[n][1] for n in rest]):
+        late = [begun[0]] if len(begun) > 1 and products[begun[1]].computed else []
+        if self._overwrites(target, [terms[n][1] for n in (*late, *rest)]):
             return False
         sign, begin = terms[begun[0]]
         if len(begun) > 1:
+            product = products[begun[1]]
+            if product.computed:
+                self.compute(product.factors[0], axes, target)
+                self.bind(target)
             shown = self.printer.aligned(begin if sign > 0 else Map("neg", (begin,)), axes).text
-            self._add_product(shown, products[begun[1]], axes, target)
+            self._add_product(shown, product, axes, target)
         else:
             self.compute(begin, axes, target)
             self.bind(target)
@@ -162,14 +178,15 @@ class Calls:
         """
         others = [n for n in range(len(terms)) if n not in products]
         computed = [n for n in others if not self.setting.is_text(terms[n][1])]
+        scaled = [n for n, product in products.items() if product.computed]
         if computed:
             is_plain = len(computed) == 1 and not terms[computed[0]][1].is_host and terms[computed[0]][0] > 0
-            return tuple(computed) if is_plain else ()
+            return tuple(computed) if is_plain and not scaled else ()
         for n in others:
             for m, product in products.items():
-                if self._starts(terms[n], product, axes):
+                if self._starts(terms[n], product, axes) and scaled in ([], [m]):
                     return n, m
-        return self._first(products)
+        return self._first(products) if not scaled else ()
 
     def _overwrites(self, target: Target, later: Sequence[Node]) -> bool:
         """Whether a term that is read after the first one is written lies in the memory that the sum takes."""
@@ -179,14 +196,20 @@ class Calls:
     @staticmethod
     def _first(products: Mapping[int, Product]) -> tuple[int, ...]:
         """The product that others are added to, where there are several: one that has a call of its own."""
-        plain = [n for n, product in products.items() if product.sign > 0 and not product.hosts]
+        plain = [n for n, product in products.items() if product.sign > 0 and product.is_one_call]
         return tuple(plain[:1]) if len(products) > 1 else ()
 
     def _product(self, sign: int, node: Node, axes: Axes) -> Product | None:
-        """A term that is a product of two arrays that are there and at most one number; None for any other."""
+        """A term that is a product of two arrays that are there and at most one number; None for any other.
+
+        Also one of a number and one array, which may have to be computed.
+        """
         hosts, factors = _factors(node)
-        is_there = all(self.setting.is_text(factor) for factor in factors) and not self.setting.is_text(node)
-        if len(factors) != 2 or len(hosts) > 1 or not is_there or set(node.axes) != set(axes):
+        if len(hosts) > 1 or self.setting.is_text(node) or set(node.axes) != set(axes):
+            return None
+        if [len(hosts), len(factors)] == [1, 1] and factors[0].axes == axes:
+            return Product(sign, tuple(hosts), tuple(factors), not self.setting.is_text(factors[0]))
+        if len(factors) != 2 or not all(self.setting.is_text(factor) for factor in factors):
             return None
         return Product(sign, tuple(hosts), tuple(sorted(factors, key=lambda factor: axes[-1] not in factor.axes)))
 
@@ -200,11 +223,11 @@ class Calls:
 
     def _add_product(self, whole: str, product: Product, axes: Axes, target: Target) -> None:
         """The call that adds a product to what is there, or something else, and writes the sum to the target."""
-        shown = [self.printer.aligned(factor, axes).text for factor in product.factors]
-        number = "".join(self.printer.laid_out(host, ()).text for host in product.hosts)
-        if product.sign < 0:
-            number = f"-({number})" if number else "-1"
-        call = self.library.adds_multiples[1 if number else 0]
+        shown = [self.printer.aligned(factor, axes).text for factor in product.factors if not product.computed]
+        shown += [target.text] * product.computed
+        signed = [host if product.sign > 0 else Map("neg", (host,)) for host in product.hosts]
+        number = "".join(self.printer.laid_out(host, ()).text for host in signed) or "-1" * (product.sign < 0)
+        call = self.library.adds_multiples[len(shown) - 1][1 if number else 0]
         self._call(call, [whole, *shown, number], target)
 
     def _operation(self, node: Map, operands: Sequence[Text], axes: Axes, target: Target) -> None:
@@ -321,8 +344,12 @@ class Calls:
 
 def _factors(node: Node) -> tuple[list[Node], list[Node]]:
     """The factors of a product, entry by entry: the numbers of the host, and the others."""
+    if node.is_host:
+        return [node], []
+    if isinstance(node, Map) and node.operation == "square":
+        return [], [*node.operands, *node.operands]
     if not isinstance(node, Map) or node.operation != "mul":
-        return ([node], []) if node.is_host else ([], [node])
+        return [], [node]
     sides = [_factors(operand) for operand in node.operands]
     return [host for hosts, _ in sides for host in hosts], [factor for _, factors in sides for factor in factors]
 

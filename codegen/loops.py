@@ -66,6 +66,11 @@ class Loop:
     accumulated: Mapping[str, Axes]
 
     @property
+    def is_flat(self) -> bool:
+        """Whether a row is one entry: all is computed entry by entry, and a block is any stretch of entries."""
+        return self.domain == (self.row,)
+
+    @property
     def has_products(self) -> bool:
         """Whether products of matrices are among what it computes."""
         return any(has_product(statement.node) for statement in self.body)
@@ -108,12 +113,19 @@ class Loop:
 def looped(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes) -> list[Statement | Loop]:
     """The statements with those that are best computed block by block gathered in loops.
 
-    The names in `kept` are wanted whole; `sizes` are typical ones, which decide what is large.
+    The names in `kept` are wanted whole; `sizes` are typical ones, which decide what is large. Vectors are where there
+    is nothing wider.
     """
+    longest = max((_long_axes(node.axes) for statement in statements for node in walk(statement.node)), default=0)
+    return _looped(statements, kept, sizes, min(2, max(1, longest)))
+
+
+def _looped(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes, axes: int) -> list[Statement | Loop]:
+    """The statements with loops over shapes of at least so many axes."""
     statements = with_products_inside(with_sums_spread(statements), kept)
     opened = with_sides_named(statements)
     inside = read_later(with_one_name(with_masks_inside(opened)), kept)
-    for domain in _domains(inside, kept, sizes):
+    for domain in _domains(inside, kept, sizes, axes):
         for row in _rows(domain, inside):
             found = _loop(inside, domain, row, kept)
             if found is not None:
@@ -121,7 +133,7 @@ def looped(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes) -
                 wanted = [*kept, *sorted(_read(loop.body) | _read(after))]
                 computed = {statement.name for statement in (*loop.body, *after)}
                 before = read_later([s for s in opened if s.name not in computed], wanted)
-                return [*looped(before, wanted, sizes), loop, *looped(after, kept, sizes)]
+                return [*_looped(before, wanted, sizes, axes), loop, *_looped(after, kept, sizes, axes)]
     return list(statements)
 
 
@@ -143,13 +155,13 @@ def _count(node: Node) -> int:
     return PASSES.get(getattr(node, "operation", ""), 1)
 
 
-def _domains(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes) -> list[Axes]:
+def _domains(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes, fewest: int) -> list[Axes]:
     """The shapes that are worth a loop: the largest one first, of several the one with most local values."""
     passes: dict[frozenset[Index], int] = {}
     layout: dict[frozenset[Index], Axes] = {}
     for node in {inner: None for statement in statements for inner in walk(statement.node)}:
         axes = node.axes
-        if sum(isinstance(index.extent, Dim) for index in axes) >= 2:
+        if _long_axes(axes) >= fewest:
             layout.setdefault(frozenset(axes), axes)
             if isinstance(node, (Map, Select)):
                 passes[frozenset(axes)] = passes.get(frozenset(axes), 0) + _count(node)
@@ -161,13 +173,18 @@ def _domains(statements: Sequence[Statement], kept: Sequence[str], sizes: Sizes)
     return [layout[a] for a in sorted(worth, key=lambda a: (-size[a], -local[a], -passes[a], str(layout[a])))]
 
 
+def _long_axes(axes: Axes) -> int:
+    """How many axes have a symbolic size."""
+    return sum(isinstance(index.extent, Dim) for index in axes)
+
+
 def _rows(domain: Axes, statements: Sequence[Statement]) -> list[Index]:
-    """The indices that could be cut into blocks; the last one stays whole, it is contiguous.
+    """The indices that could be cut into blocks; the last one stays whole, it is contiguous, unless it is the only one.
 
     Between products of matrices it is the second last, so that the others are one matrix each or a stack of them; where
     there are none, a block is any number of entries that are side by side, and the first index is cut.
     """
-    cut = [index for index in domain[:-1] if isinstance(index.extent, Dim)]
+    cut = [index for index in domain[:-1] or domain if isinstance(index.extent, Dim)]
     return cut[::-1] if any(has_product(statement.node) for statement in _wide(statements, domain)) else cut
 
 
@@ -192,6 +209,8 @@ def _loop(
             body.remove(statement)
     if sum(_passes(statement, domain) for statement in body) < FEWEST_PASSES:
         return None
+    if len(domain) == 1 and not all(_is_cheap(statement.node) for statement in body):
+        return None  # sums over a vector are products of vectors, which need no blocks
     body = _with_neighbours(statements, body, indices, kept)
     body = _with_followers(statements, body, indices, kept)
     names = {statement.name for statement in body}

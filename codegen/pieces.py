@@ -60,7 +60,9 @@ class Setting:
         return frozenset({*self.loop.stored, *self.loop.accumulated})
 
     def is_wide(self, axes: Axes) -> bool:
-        """Whether a value with these axes is more than a number for each row."""
+        """Whether a value with these axes is more than a number for each row, or what a loop over entries is about."""
+        if self.loop.is_flat:
+            return self.loop.row in axes
         return len(axes) >= 2 and not self.blocked.issuperset(axes)
 
     def is_text(self, node: Node) -> bool:

@@ -47,7 +47,7 @@ class Sweep:
     @property
     def width(self) -> str:
         """How many entries a row of the widest value has."""
-        return " * ".join(str(index.extent) for index in _columns(self.loop))
+        return " * ".join(str(index.extent) for index in _columns(self.loop)) or "1"
 
 
 def _columns(loop: Loop) -> Axes:
@@ -178,7 +178,8 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
     arguments = ["room: Room", "part: int", *(f"{variables[index]}: int" for index in one)]
     arguments += [f"{variables[index]}: slice" for index in some]
     turned: dict[str, str] = {}
-    about = _about([variables[i] for i in one], [variables[i] for i in some])
+    what = "entries" if loop.is_flat else "rows"
+    about = _about(what, [variables[i] for i in one], [variables[i] for i in some])
     printed = functools.partial(
         BlockPrinter, outside=outside, variables=variables, restricted=sweep.restricted,
         lots=lots, tile=sweep.tile, rows=sweep.rows, turned=turned,
@@ -221,11 +222,13 @@ def _function(name: str, arguments: Sequence[str], about: str, body: Sequence[st
 def _whole_arrays(sweep: Sweep, library: Library, accumulated: Mapping[str, Axes], *, is_tiled: bool) -> list[str]:
     """The lines that decide on the size of a block and make the arrays that blocks fill or add to."""
     loop, row, lines = sweep.loop, sweep.loop.row.extent, []
+    kind = library.runtime["kind_arguments"]
     if not sweep.given:
         matrices = ", matrices=True" if loop.has_products else ""
         matrices += ", tiles=True" if is_tiled else ""
         matrices += ", cut=True" if is_tiled and sweep.restricted else ""
-        lines.append(f"{sweep.rows} = workspace.rows({row}, {sweep.width}{matrices})")
+        size = f"stretch({row}, {kind})" if loop.is_flat else f"rows({row}, {sweep.width}{matrices})"
+        lines.append(f"{sweep.rows} = workspace.{size}")
     for name, axes in loop.stored.items():
         is_full = name in sweep.partial or not set(axes) & set(sweep.restricted)
         lines.append(f"{name} = {(library.empty if is_full else library.zeros).format(shape=_shape(axes))}")
@@ -242,10 +245,10 @@ def _total(name: str, parts: str, library: Library) -> str:
     return f"{name}[0] if {parts} == 1 else {library.reductions['sum'].format(operand=name, axis=0)}"
 
 
-def _about(one: Sequence[str], some: Sequence[str]) -> str:
+def _about(what: str, one: Sequence[str], some: Sequence[str]) -> str:
     *lot, row = some
     chosen = [f"one {', '.join(one)}"] * bool(one) + [f"some {', '.join(lot)}"] * bool(lot)
-    return f"The rows {row} of a block{', for ' + ' and '.join(chosen) if chosen else ''}."
+    return f"The {what} {row} of a block{', for ' + ' and '.join(chosen) if chosen else ''}."
 
 
 def _sizes(group: Axes) -> str:

@@ -73,7 +73,8 @@ class Library:
     products: Mapping[int, str]  # by number of axes, a call that computes a product and nothing else
     adds_products: Mapping[int, str]  # by number of axes, a call that adds a product to what is there
     starts_products: Mapping[int, str]  # likewise, one that adds it to {2}, which is broadcast
-    adds_multiples: tuple[str, ...]  # calls that add to {0} the product by entry of {1} and {2}, or {3} times it
+    adds_multiples: tuple[tuple[str, str], ...]  # calls that add to {0} the array {1}, or {2} times it; then likewise
+    # the product by entry of {1} and {2}, or {3} times it
     norm: str  # the root of the sum of squares along an axis
     bands: tuple[str, str]  # calls that put 0 above, or below, a diagonal of the last two axes
     has: frozenset[str]

@@ -122,8 +122,8 @@ TORCH = Library(
         3: "torch.baddbmm({2}, {0}, {1}, out={out})",
     },
     adds_multiples=(
-        "torch.addcmul({0}, {1}, {2}, out={out})",
-        "torch.addcmul({0}, {1}, {2}, value={3}, out={out})",
+        ("torch.add({0}, {1}, out={out})", "torch.add({0}, {1}, alpha={2}, out={out})"),
+        ("torch.addcmul({0}, {1}, {2}, out={out})", "torch.addcmul({0}, {1}, {2}, value={3}, out={out})"),
     ),
     norm="torch.linalg.vector_norm({operand}, dim={axis})",
     bands=("{out}.tril_({diagonal})", "{out}.triu_({diagonal})"),

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, bind, restore
+from .workspace import Room, Workspace
 
 
 def adam_l2(
@@ -29,6 +30,7 @@ def adam_l2(
     beta_2: float = 0.999,
     eps: float = 1e-08,
     decay: float = 0.01,
+    workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """moved, m_next, s_next of one step of Adam with an L2 penalty.
 
@@ -43,6 +45,7 @@ def adam_l2(
         beta_2: float = 0.999
         eps: float = 1e-08
         decay: float = 0.01
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         moved: (...,)
@@ -53,15 +56,42 @@ def adam_l2(
         "adam_l2", Array("theta", theta, "N..."), Array("g", g, "N..."), Array("m", m, "N..."), Array("s", s, "N..."),
     )
     theta, g, m, s = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
-    # total[n] = theta[n]*decay + g[n]   (N,)
-    total = decay * theta + g
-    # m_next[n] = (1 - beta_1)*total[n] + m[n]*beta_1   (N,)
-    m_next = (1 - beta_1) * total + beta_1 * m
-    # s_next[n] = total[n]**2*(1 - beta_2) + s[n]*beta_2   (N,)
-    s_next = (1 - beta_2) * np.square(total) + beta_2 * s
-    # moved[n] = -m_next[n]*lr/((1 - beta_1**count)*(sqrt(s_next[n]/(1 - beta_2**count)) + eps)) + theta[n]   (N,)
-    moved = theta - lr / (1 - beta_1**count) * (m_next / (np.sqrt(s_next / (1 - beta_2**count)) + eps))
+    dtype = theta.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    m_next = workspace.empty((N,), dtype)
+    s_next = workspace.empty((N,), dtype)
+    moved = workspace.empty((N,), dtype)
+
+    def total_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        theta_n = theta[n]
+        s_next_n = s_next[n]
+        m_next_n = m_next[n]
+        moved_n = moved[n]
+        # total[n] = theta[n]*decay + g[n]
+        total = np.multiply(decay, theta_n, out=s_next_n)
+        total += g[n]
+        # m_next[n] = (1 - beta_1)*total[n] + m[n]*beta_1
+        np.multiply(1 - beta_1, total, out=m_next_n)
+        part_part = np.multiply(beta_1, m[n], out=room(0, n))
+        m_next_n += part_part
+        # s_next[n] = total[n]**2*(1 - beta_2) + s[n]*beta_2
+        np.square(total, out=s_next_n)
+        s_next_n *= 1 - beta_2
+        part_part_2 = np.multiply(beta_2, s[n], out=room(1, n))
+        s_next_n += part_part_2
+        # moved[n] = -m_next[n]*lr/((1 - beta_1**count)*(sqrt(s_next[n]/(1 - beta_2**count)) + eps)) + theta[n]
+        np.divide(s_next_n, 1 - beta_2**count, out=moved_n)
+        np.sqrt(moved_n, out=moved_n)
+        moved_n += eps
+        np.divide(m_next_n, moved_n, out=moved_n)
+        moved_n *= lr / (1 - beta_1**count)
+        np.subtract(theta_n, moved_n, out=moved_n)
+
+    workspace.sweep(total_block, N, rows, (), (), 1, dtype)
     return (
         restore(moved, leading, bound.type), restore(m_next, leading, bound.type), restore(s_next, leading, bound.type),
     )

@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, bind, restore
+from .workspace import Room, Workspace
 
 
 def adamw(
@@ -30,6 +31,7 @@ def adamw(
     beta_2: float = 0.999,
     eps: float = 1e-08,
     weight_decay: float = 0.01,
+    workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """theta_next, m_next, v_next of one step of AdamW.
 
@@ -44,6 +46,7 @@ def adamw(
         beta_2: float = 0.999
         eps: float = 1e-08
         weight_decay: float = 0.01
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         theta_next: (...,)
@@ -54,17 +57,45 @@ def adamw(
         "adamw", Array("theta", theta, "N..."), Array("g", g, "N..."), Array("m", m, "N..."), Array("v", v, "N..."),
     )
     theta, g, m, v = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
-    # m_next[n] = (1 - beta_1)*g[n] + m[n]*beta_1   (N,)
-    m_next = (1 - beta_1) * g + beta_1 * m
-    # v_next[n] = g[n]**2*(1 - beta_2) + v[n]*beta_2   (N,)
-    v_next = (1 - beta_2) * np.square(g) + beta_2 * v
-    # m_hat[n] = m_next[n]/(1 - beta_1**t)   (N,)
-    m_hat = m_next / (1 - beta_1**t)
-    # v_hat[n] = v_next[n]/(1 - beta_2**t)   (N,)
-    v_hat = v_next / (1 - beta_2**t)
-    # theta_next[n] = -m_hat[n]*lr/(sqrt(v_hat[n]) + eps) - theta[n]*lr*weight_decay + theta[n]   (N,)
-    theta_next = theta - lr * (m_hat / (np.sqrt(v_hat) + eps)) - lr * weight_decay * theta
+    dtype = theta.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    m_next = workspace.empty((N,), dtype)
+    v_next = workspace.empty((N,), dtype)
+    theta_next = workspace.empty((N,), dtype)
+
+    def m_next_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        g_n = g[n]
+        m_next_n = m_next[n]
+        v_next_n = v_next[n]
+        theta_next_n = theta_next[n]
+        theta_n = theta[n]
+        # m_next[n] = (1 - beta_1)*g[n] + m[n]*beta_1
+        np.multiply(1 - beta_1, g_n, out=m_next_n)
+        part_part = np.multiply(beta_1, m[n], out=room(1, n))
+        m_next_n += part_part
+        # v_next[n] = g[n]**2*(1 - beta_2) + v[n]*beta_2
+        np.square(g_n, out=v_next_n)
+        v_next_n *= 1 - beta_2
+        part_part_2 = np.multiply(beta_2, v[n], out=room(2, n))
+        v_next_n += part_part_2
+        # m_hat[n] = m_next[n]/(1 - beta_1**t)
+        m_hat = np.divide(m_next_n, 1 - beta_1**t, out=room(0, n))
+        # v_hat[n] = v_next[n]/(1 - beta_2**t)
+        v_hat = np.divide(v_next_n, 1 - beta_2**t, out=theta_next_n)
+        # theta_next[n] = -m_hat[n]*lr/(sqrt(v_hat[n]) + eps) - theta[n]*lr*weight_decay + theta[n]
+        np.sqrt(v_hat, out=theta_next_n)
+        theta_next_n += eps
+        np.divide(m_hat, theta_next_n, out=theta_next_n)
+        theta_next_n *= lr
+        np.subtract(theta_n, theta_next_n, out=theta_next_n)
+        part_part_3 = np.multiply(lr * weight_decay, theta_n, out=room(3, n))
+        theta_next_n -= part_part_3
+
+    workspace.sweep(m_next_block, N, rows, (), (), 1, dtype)
     return (
         restore(theta_next, leading, bound.type),
         restore(m_next, leading, bound.type),

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, Saved, bind, cast, expit, incoming, restore, softplus
+from .workspace import Room, Workspace
 
 
 def dpo_forward(
@@ -65,12 +66,13 @@ def dpo_forward(
     return cast(loss, bound.type), saved
 
 
-def dpo_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def dpo_backward(dloss: np.ndarray, saved: Saved, *, workspace: Workspace | None = None) -> tuple[np.ndarray, ...]:
     """dchosen, drejected: the gradient of a loss of which dloss is the gradient with respect to loss.
 
     Args:
         dloss: scalar
         saved: the second result of dpo_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dchosen: (...,)
@@ -78,12 +80,25 @@ def dpo_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     """
     leading, types, N, beta, h = saved
     dloss = incoming("dpo_backward", "dloss", dloss, None, (), like=h)
-    # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
-    #     by dr_l, dh written in
-    drejected = beta / N * dloss * expit(-h)
-    # dchosen[n] = -drejected[n]   (N,)
-    #     by dr_w written in
-    dchosen = -drejected
+    dtype = dloss.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    drejected = workspace.empty((N,), dtype)
+    dchosen = workspace.empty((N,), dtype)
+
+    def drejected_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        drejected_n = drejected[n]
+        # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)
+        #     by dr_l, dh written in
+        np.negative(h[n], out=drejected_n)
+        expit(drejected_n, out=drejected_n)
+        drejected_n *= beta / N * dloss
+        # dchosen[n] = -drejected[n]
+        #     by dr_w written in
+        np.negative(drejected_n, out=dchosen[n])
+
+    workspace.sweep(drejected_block, N, rows, (), (), 1, dtype)
     return restore(dchosen, leading, types["chosen"]), restore(drejected, leading, types["rejected"])
 
 

@@ -12,15 +12,19 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
+from .workspace import Room, Workspace
 
 
-def dropout_forward(x: np.ndarray, keep: np.ndarray, *, p: float = 0.1) -> tuple[np.ndarray, Saved]:
+def dropout_forward(
+    x: np.ndarray, keep: np.ndarray, *, p: float = 0.1, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, Saved]:
     """y of dropout with a given mask.
 
     Args:
         x: (...,)
         keep: (...,), integers in 0 .. 2-1
         p: float = 0.1
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         y: (...,)
@@ -28,26 +32,50 @@ def dropout_forward(x: np.ndarray, keep: np.ndarray, *, p: float = 0.1) -> tuple
     """
     bound = bind("dropout_forward", Array("x", x, "N..."), Array("keep", keep, "N...", into="2"))
     x, keep = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
-    # y[n] = where(keep[n] > 0, x[n]/(1 - p), 0)   (N,)
-    y = np.where(keep > 0, x / (1 - p if 1 - p != 0 else 1), 0)
-    saved = (leading, types, p, keep)
+    dtype = x.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    y = workspace.empty((N,), dtype)
+
+    def y_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        y_n = y[n]
+        # y[n] = where(keep[n] > 0, x[n]/(1 - p), 0)
+        np.divide(x[n], 1 - p if 1 - p != 0 else 1, out=y_n)
+        np.copyto(y_n, 0, where=keep[n] <= 0)
+
+    workspace.sweep(y_block, N, rows, (), (), 1, dtype)
+    saved = (leading, types, N, p, keep)
     return restore(y, leading, bound.type), saved
 
 
-def dropout_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def dropout_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None) -> tuple[np.ndarray, ...]:
     """dx: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:
         dy: (...,)
         saved: the second result of dropout_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dx: (...,)
     """
-    leading, types, p, keep = saved
+    leading, types, N, p, keep = saved
     dy = incoming("dropout_backward", "dy", dy, leading, ())
-    # dx[n] = dy[n]*[keep[n] > 0]/(1 - p)   (N,)
-    dx = np.where(keep > 0, dy / (1 - p if 1 - p != 0 else 1), 0)
+    dtype = dy.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    dx = workspace.empty((N,), dtype)
+
+    def dx_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        dx_n = dx[n]
+        # dx[n] = dy[n]*[keep[n] > 0]/(1 - p)
+        np.divide(dy[n], 1 - p if 1 - p != 0 else 1, out=dx_n)
+        np.copyto(dx_n, 0, where=keep[n] <= 0)
+
+    workspace.sweep(dx_block, N, rows, (), (), 1, dtype)
     return restore(dx, leading, types["x"]),

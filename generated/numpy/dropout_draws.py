@@ -12,15 +12,19 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
+from .workspace import Room, Workspace
 
 
-def dropout_draws_forward(x: np.ndarray, draw: np.ndarray, *, p: float = 0.1) -> tuple[np.ndarray, Saved]:
+def dropout_draws_forward(
+    x: np.ndarray, draw: np.ndarray, *, p: float = 0.1, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, Saved]:
     """y of dropout by uniform draws.
 
     Args:
         x: (...,)
         draw: (...,)
         p: float = 0.1
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         y: (...,)
@@ -28,26 +32,52 @@ def dropout_draws_forward(x: np.ndarray, draw: np.ndarray, *, p: float = 0.1) ->
     """
     bound = bind("dropout_draws_forward", Array("x", x, "N..."), Array("draw", draw, "N..."))
     x, draw = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
-    # y[n] = where(draw[n] >= p, x[n]/(1 - p), 0)   (N,)
-    y = np.where(draw >= p, x / (1 - p if 1 - p != 0 else 1), 0)
-    saved = (leading, types, p, draw)
+    dtype = x.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    y = workspace.empty((N,), dtype)
+
+    def y_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        y_n = y[n]
+        # y[n] = where(draw[n] >= p, x[n]/(1 - p), 0)
+        np.divide(x[n], 1 - p if 1 - p != 0 else 1, out=y_n)
+        np.copyto(y_n, 0, where=draw[n] < p)
+
+    workspace.sweep(y_block, N, rows, (), (), 1, dtype)
+    saved = (leading, types, N, p, draw)
     return restore(y, leading, bound.type), saved
 
 
-def dropout_draws_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def dropout_draws_backward(
+    dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
     """dx: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:
         dy: (...,)
         saved: the second result of dropout_draws_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dx: (...,)
     """
-    leading, types, p, draw = saved
+    leading, types, N, p, draw = saved
     dy = incoming("dropout_draws_backward", "dy", dy, leading, (), like=draw)
-    # dx[n] = dy[n]*[draw[n] >= p]/(1 - p)   (N,)
-    dx = np.where(draw >= p, dy / (1 - p if 1 - p != 0 else 1), 0)
+    dtype = dy.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    dx = workspace.empty((N,), dtype)
+
+    def dx_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        dx_n = dx[n]
+        # dx[n] = dy[n]*[draw[n] >= p]/(1 - p)
+        np.divide(dy[n], 1 - p if 1 - p != 0 else 1, out=dx_n)
+        np.copyto(dx_n, 0, where=draw[n] < p)
+
+    workspace.sweep(dx_block, N, rows, (), (), 1, dtype)
     return restore(dx, leading, types["x"]),

@@ -13,15 +13,19 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore, softplus
+from .workspace import Room, Workspace
 
 
-def focal_forward(x: np.ndarray, y: np.ndarray, *, gamma: float = 2.0) -> tuple[np.ndarray, Saved]:
+def focal_forward(
+    x: np.ndarray, y: np.ndarray, *, gamma: float = 2.0, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, Saved]:
     """FL of focal loss of binary logits, labels 1 and -1.
 
     Args:
         x: (...,)
         y: (...,)
         gamma: float = 2.0
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         FL: (...,)
@@ -29,37 +33,79 @@ def focal_forward(x: np.ndarray, y: np.ndarray, *, gamma: float = 2.0) -> tuple[
     """
     bound = bind("focal_forward", Array("x", x, "N..."), Array("y", y, "N..."))
     x, y = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
-    # u[n] = x[n]*y[n]   (N,)
-    u = x * y
-    # FL[n] = log(1 + exp(-u[n]))/(1 + exp(u[n]))**gamma   (N,)
-    FL = softplus(-u) * np.exp(-(gamma * softplus(u)))
-    saved = (leading, types, gamma, y, u)
+    dtype = x.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    u = workspace.empty((N,), dtype)
+    FL = workspace.empty((N,), dtype)
+
+    def u_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        u_n = u[n]
+        FL_n = FL[n]
+        # u[n] = x[n]*y[n]
+        np.multiply(x[n], y[n], out=u_n)
+        # FL[n] = log(1 + exp(-u[n]))/(1 + exp(u[n]))**gamma
+        np.negative(u_n, out=FL_n)
+        softplus(FL_n, out=FL_n)
+        part_part = room(0, n)
+        softplus(u_n, out=part_part)
+        part_part *= gamma
+        np.negative(part_part, out=part_part)
+        np.exp(part_part, out=part_part)
+        FL_n *= part_part
+
+    workspace.sweep(u_block, N, rows, (), (), 1, dtype)
+    saved = (leading, types, N, gamma, y, u)
     return restore(FL, leading, bound.type), saved
 
 
-def focal_backward(dFL: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def focal_backward(dFL: np.ndarray, saved: Saved, *, workspace: Workspace | None = None) -> tuple[np.ndarray, ...]:
     """dx: the gradient of a loss of which dFL is the gradient with respect to FL.
 
     Args:
         dFL: (...,)
         saved: the second result of focal_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dx: (...,)
     """
-    leading, types, gamma, y, u = saved
+    leading, types, N, gamma, y, u = saved
     dFL = incoming("focal_backward", "dFL", dFL, leading, (), like=y)
-    dx_part = -u
-    dx_part_2 = softplus(dx_part)
-    dx_part_3 = softplus(u)
-    # dx[n] = (-exp(-u[n])/((1 + exp(-u[n]))*(1 + exp(u[n]))**gamma) - (1 + exp(u[n]))**(-1 -
-    #     gamma)*gamma*exp(u[n])*log(1 + exp(-u[n])))*dFL[n]*y[n]   (N,)
-    #     by du written in
-    dx = (
-        (-np.exp(dx_part - dx_part_2 - gamma * dx_part_3) - gamma * (dx_part_2 * np.exp((-1 - gamma) * dx_part_3 + u)))
-        * dFL
-        * y
-    )
+    dtype = dFL.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    dx = workspace.empty((N,), dtype)
+
+    def dx_part_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        u_n = u[n]
+        dx_n = dx[n]
+        dx_part = np.negative(u_n, out=dx_n)
+        dx_part_2 = room(0, n)
+        softplus(dx_part, out=dx_part_2)
+        dx_part_3 = room(1, n)
+        softplus(u_n, out=dx_part_3)
+        # dx[n] = (-exp(-u[n])/((1 + exp(-u[n]))*(1 + exp(u[n]))**gamma) - (1 + exp(u[n]))**(-1 -
+        #     gamma)*gamma*exp(u[n])*log(1 + exp(-u[n])))*dFL[n]*y[n]
+        #     by du written in
+        np.subtract(dx_part, dx_part_2, out=dx_n)
+        part_part = np.multiply(gamma, dx_part_3, out=room(2, n))
+        dx_n -= part_part
+        np.exp(dx_n, out=dx_n)
+        np.negative(dx_n, out=dx_n)
+        part_part_2 = np.multiply(-1 - gamma, dx_part_3, out=room(3, n))
+        part_part_2 += u_n
+        np.exp(part_part_2, out=part_part_2)
+        part_part_2 *= dx_part_2
+        part_part_2 *= gamma
+        dx_n -= part_part_2
+        dx_n *= dFL[n]
+        dx_n *= y[n]
+
+    workspace.sweep(dx_part_block, N, rows, (), (), 1, dtype)
     return restore(dx, leading, types["x"]),

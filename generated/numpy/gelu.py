@@ -15,13 +15,15 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
+from .workspace import Room, Workspace
 
 
-def gelu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
+def gelu_forward(x: np.ndarray, *, workspace: Workspace | None = None) -> tuple[np.ndarray, Saved]:
     """y of GELU, exact.
 
     Args:
         x: (...,)
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         y: (...,)
@@ -29,30 +31,59 @@ def gelu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     """
     bound = bind("gelu_forward", Array("x", x, "N..."))
     (x,) = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
-    # Phi[n] = 1/2 + erf(sqrt(2)*x[n]/2)/2   (N,)
-    Phi = normal_cdf(x)
-    # y[n] = Phi[n]*x[n]   (N,)
-    y = scaled_normal_cdf(x, Phi)
-    saved = (leading, types, x, Phi)
+    dtype = x.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    Phi = workspace.empty((N,), dtype)
+    y = workspace.empty((N,), dtype)
+
+    def Phi_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        x_n = x[n]
+        Phi_n = Phi[n]
+        # Phi[n] = 1/2 + erf(sqrt(2)*x[n]/2)/2
+        normal_cdf(x_n, out=Phi_n)
+        # y[n] = Phi[n]*x[n]
+        scaled_normal_cdf(x_n, Phi_n, out=y[n])
+
+    workspace.sweep(Phi_block, N, rows, (), (), 1, dtype)
+    saved = (leading, types, N, x, Phi)
     return restore(y, leading, bound.type), saved
 
 
-def gelu_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def gelu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None) -> tuple[np.ndarray, ...]:
     """dx: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:
         dy: (...,)
         saved: the second result of gelu_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dx: (...,)
     """
-    leading, types, x, Phi = saved
+    leading, types, N, x, Phi = saved
     dy = incoming("gelu_backward", "dy", dy, leading, (), like=x)
-    dx_exp = exp_at(x, (0, 0, -0.5, 0))
-    # dx[n] = (sqrt(2)*x[n]*exp(-x[n]**2/2)/(2*sqrt(pi)) + Phi[n])*dy[n]   (N,)
-    #     by dPhi written in
-    dx = (0.5 * math.sqrt(2) / math.sqrt(math.pi) * (dx_exp * x) + Phi) * dy
+    dtype = dy.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    dx = workspace.empty((N,), dtype)
+
+    def dx_exp_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        dx_n = dx[n]
+        x_n = x[n]
+        dx_exp = dx_n
+        exp_at(x_n, (0, 0, -0.5, 0), out=dx_exp)
+        # dx[n] = (sqrt(2)*x[n]*exp(-x[n]**2/2)/(2*sqrt(pi)) + Phi[n])*dy[n]
+        #     by dPhi written in
+        np.multiply(dx_exp, x_n, out=dx_n)
+        dx_n *= 0.5 * math.sqrt(2) / math.sqrt(math.pi)
+        dx_n += Phi[n]
+        dx_n *= dy[n]
+
+    workspace.sweep(dx_exp_block, N, rows, (), (), 1, dtype)
     return restore(dx, leading, types["x"]),

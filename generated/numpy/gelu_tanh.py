@@ -15,6 +15,7 @@ import math
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, logistic_at, logistic_slope_at, restore
+from .workspace import Room, Workspace
 
 
 def gelu_tanh_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -29,40 +30,58 @@ def gelu_tanh_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     """
     bound = bind("gelu_tanh_forward", Array("x", x, "N..."))
     (x,) = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
     # y[n] = (1 + t[n])*x[n]/2   (N,)
     #     by t[n] = tanh(sqrt(2)*(8943*x[n]**3/200000 + x[n])/sqrt(pi)); 1 + tanh(u) = 2*sigmoid(2*u)
     y = logistic_at(x, (0, 1.5957691216057308, 0, 0.07135481627260025), times=x)
-    saved = (leading, types, x)
+    saved = (leading, types, N, x)
     return restore(y, leading, bound.type), saved
 
 
-def gelu_tanh_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def gelu_tanh_backward(
+    dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
     """dx: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:
         dy: (...,)
         saved: the second result of gelu_tanh_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dx: (...,)
     """
-    leading, types, x = saved
+    leading, types, N, x = saved
     dy = incoming("gelu_tanh_backward", "dy", dy, leading, (), like=x)
-    dx_part = logistic_at(x, (0, 1.5957691216057308, 0, 0.07135481627260025))
-    dx_part_2 = logistic_slope_at(x, (0, 1.5957691216057308, 0, 0.07135481627260025))
-    # dx[n] = (1 + sqrt(2)*(1 - t[n]**2)*(1 + 26829*x[n]**2/200000)*x[n]/sqrt(pi) + t[n])*dy[n]/2   (N,)
-    #     by dt written in; t[n] = tanh(sqrt(2)*(8943*x[n]**3/200000 + x[n])/sqrt(pi)); 1 + tanh(u) =
-    #     2*sigmoid(2*u); 1 - tanh(u)**2 = 4*sigmoid(2*u)*sigmoid(-2*u)
-    dx = (
-        0.5
-        * (
-            (
-                2 * dx_part + 4 * math.sqrt(2) / math.sqrt(math.pi) * (
-                    x * dx_part_2 * np.where(dx_part_2 != 0, 26829 / 200000 * np.square(x) + 1, 0)
-                )
-            ) * dy
-        )
-    )
+    dtype = dy.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    dx = workspace.empty((N,), dtype)
+
+    def dx_part_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        dx_n = dx[n]
+        x_n = x[n]
+        dx_part = dx_n
+        logistic_at(x_n, (0, 1.5957691216057308, 0, 0.07135481627260025), out=dx_part)
+        dx_part_2 = room(0, n)
+        logistic_slope_at(x_n, (0, 1.5957691216057308, 0, 0.07135481627260025), out=dx_part_2)
+        # dx[n] = (1 + sqrt(2)*(1 - t[n]**2)*(1 + 26829*x[n]**2/200000)*x[n]/sqrt(pi) + t[n])*dy[n]/2
+        #     by dt written in; t[n] = tanh(sqrt(2)*(8943*x[n]**3/200000 + x[n])/sqrt(pi)); 1 + tanh(u) =
+        #     2*sigmoid(2*u); 1 - tanh(u)**2 = 4*sigmoid(2*u)*sigmoid(-2*u)
+        np.multiply(2, dx_part, out=dx_n)
+        part_part = np.multiply(x_n, dx_part_2, out=room(1, n))
+        part_part_part = np.square(x_n, out=room(2, n))
+        part_part_part *= 26829 / 200000
+        part_part_part += 1
+        np.copyto(part_part_part, 0, where=dx_part_2 == 0)
+        part_part *= part_part_part
+        part_part *= 4 * math.sqrt(2) / math.sqrt(math.pi)
+        dx_n += part_part
+        dx_n *= dy[n]
+        dx_n *= 0.5
+
+    workspace.sweep(dx_part_block, N, rows, (), (), 1, dtype)
     return restore(dx, leading, types["x"]),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, Saved, bind, cast, incoming
+from .workspace import Room, Workspace
 
 
 def kullback_leibler_forward(P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -27,28 +28,48 @@ def kullback_leibler_forward(P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, 
     """
     bound = bind("kullback_leibler_forward", Array("P", P, "V"), Array("Q", Q, "V"))
     P, Q = bound.arrays
+    (V,) = bound.sizes("V")
     types = bound.types
     D_mask = P != 0
     # D = Sum_v((-log(Q[v]) + log(P[v]))*P[v])
     D = P @ (np.log(np.where(D_mask, P, 1)) - np.log(np.where(D_mask, Q, 1)))
-    saved = (types, P, Q)
+    saved = (types, V, P, Q)
     return cast(D, bound.type), saved
 
 
-def kullback_leibler_backward(dD: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def kullback_leibler_backward(
+    dD: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
     """dQ: the gradient of a loss of which dD is the gradient with respect to D.
 
     Args:
         dD: scalar
         saved: the second result of kullback_leibler_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dQ: (V,)
     """
-    types, P, Q = saved
+    types, V, P, Q = saved
     dD = incoming("kullback_leibler_backward", "dD", dD, None, (), like=P)
-    # dQ[v] = -P[v]*dD/Q[v]   (V,)
-    dQ = -(dD * P / np.where(P != 0, Q, 1))
+    dtype = dD.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(V, dtype)
+    dQ = workspace.empty((V,), dtype)
+
+    def dQ_block(room: Room, part: int, v: slice) -> None:
+        """The entries v of a block."""
+        P_v = P[v]
+        dQ_v = dQ[v]
+        # dQ[v] = -P[v]*dD/Q[v]
+        np.multiply(dD, P_v, out=dQ_v)
+        part_part = room(0, v)
+        np.copyto(part_part, Q[v])
+        np.copyto(part_part, 1, where=P_v == 0)
+        dQ_v /= part_part
+        np.negative(dQ_v, out=dQ_v)
+
+    workspace.sweep(dQ_block, V, rows, (), (), 1, dtype)
     return cast(dQ, types["Q"]),
 
 

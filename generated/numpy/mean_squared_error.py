@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, Saved, bind, cast, incoming, restore
+from .workspace import Room, Workspace
 
 
 def mean_squared_error_forward(y: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -42,12 +43,15 @@ def mean_squared_error_forward(y: np.ndarray, t: np.ndarray) -> tuple[np.ndarray
     return cast(loss, bound.type), saved
 
 
-def mean_squared_error_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def mean_squared_error_backward(
+    dloss: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
     """dy, dt: the gradient of a loss of which dloss is the gradient with respect to loss.
 
     Args:
         dloss: scalar
         saved: the second result of mean_squared_error_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dy: (...,)
@@ -55,11 +59,22 @@ def mean_squared_error_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.nda
     """
     leading, types, N, y, t = saved
     dloss = incoming("mean_squared_error_backward", "dloss", dloss, None, (), like=y)
-    dy_part = y - t
-    # dy[n] = 2*(-t[n] + y[n])*dloss/N   (N,)
-    dy = 2 / N * dloss * dy_part
-    # dt[n] = -2*(-t[n] + y[n])*dloss/N   (N,)
-    dt = -2 / N * dloss * dy_part
+    dtype = dloss.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    dy = workspace.empty((N,), dtype)
+    dt = workspace.empty((N,), dtype)
+
+    def dy_part_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        dt_n = dt[n]
+        dy_part = np.subtract(y[n], t[n], out=dt_n)
+        # dy[n] = 2*(-t[n] + y[n])*dloss/N
+        np.multiply(2 / N * dloss, dy_part, out=dy[n])
+        # dt[n] = -2*(-t[n] + y[n])*dloss/N
+        np.multiply(-2 / N * dloss, dy_part, out=dt_n)
+
+    workspace.sweep(dy_part_block, N, rows, (), (), 1, dtype)
     return restore(dy, leading, types["y"]), restore(dt, leading, types["t"])
 
 

@@ -13,10 +13,18 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, bind, restore
+from .workspace import Room, Workspace
 
 
 def sgd(
-    theta: np.ndarray, g: np.ndarray, v: np.ndarray, *, lr: float, mu: float = 0.9, decay: float = 0.0,
+    theta: np.ndarray,
+    g: np.ndarray,
+    v: np.ndarray,
+    *,
+    lr: float,
+    mu: float = 0.9,
+    decay: float = 0.0,
+    workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """theta_next, v_next of one step of gradient descent with momentum.
 
@@ -27,6 +35,7 @@ def sgd(
         lr: float
         mu: float = 0.9
         decay: float = 0.0
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         theta_next: (...,)
@@ -34,9 +43,27 @@ def sgd(
     """
     bound = bind("sgd", Array("theta", theta, "N..."), Array("g", g, "N..."), Array("v", v, "N..."))
     theta, g, v = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
-    # v_next[n] = theta[n]*decay + v[n]*mu + g[n]   (N,)
-    v_next = decay * theta + mu * v + g
-    # theta_next[n] = -v_next[n]*lr + theta[n]   (N,)
-    theta_next = theta - lr * v_next
+    dtype = theta.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    v_next = workspace.empty((N,), dtype)
+    theta_next = workspace.empty((N,), dtype)
+
+    def v_next_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        theta_n = theta[n]
+        v_next_n = v_next[n]
+        theta_next_n = theta_next[n]
+        # v_next[n] = theta[n]*decay + v[n]*mu + g[n]
+        np.multiply(decay, theta_n, out=v_next_n)
+        part_part = np.multiply(mu, v[n], out=room(0, n))
+        v_next_n += part_part
+        v_next_n += g[n]
+        # theta_next[n] = -v_next[n]*lr + theta[n]
+        np.multiply(lr, v_next_n, out=theta_next_n)
+        np.subtract(theta_n, theta_next_n, out=theta_next_n)
+
+    workspace.sweep(v_next_block, N, rows, (), (), 1, dtype)
     return restore(theta_next, leading, bound.type), restore(v_next, leading, bound.type)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, Saved, bind, expit, incoming, restore
+from .workspace import Room, Workspace
 
 
 def silu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -26,26 +27,45 @@ def silu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     """
     bound = bind("silu_forward", Array("x", x, "N..."))
     (x,) = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
     # y[n] = x[n]/(1 + exp(-x[n]))   (N,)
     y = expit(x, times=x)
-    saved = (leading, types, x, y)
+    saved = (leading, types, N, x, y)
     return restore(y, leading, bound.type), saved
 
 
-def silu_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def silu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None) -> tuple[np.ndarray, ...]:
     """dx: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:
         dy: (...,)
         saved: the second result of silu_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dx: (...,)
     """
-    leading, types, x, y = saved
+    leading, types, N, x, y = saved
     dy = incoming("silu_backward", "dy", dy, leading, (), like=x)
-    # dx[n] = (1/(1 + exp(-x[n])) + y[n]*exp(-x[n])/(1 + exp(-x[n])))*dy[n]   (N,)
-    dx = (y * expit(-x) + expit(x)) * dy
+    dtype = dy.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    dx = workspace.empty((N,), dtype)
+
+    def dx_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        x_n = x[n]
+        dx_n = dx[n]
+        # dx[n] = (1/(1 + exp(-x[n])) + y[n]*exp(-x[n])/(1 + exp(-x[n])))*dy[n]
+        np.negative(x_n, out=dx_n)
+        expit(dx_n, out=dx_n)
+        dx_n *= y[n]
+        part_part = room(0, n)
+        expit(x_n, out=part_part)
+        dx_n += part_part
+        dx_n *= dy[n]
+
+    workspace.sweep(dx_block, N, rows, (), (), 1, dtype)
     return restore(dx, leading, types["x"]),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, Saved, bind, expit, incoming, restore, softplus
+from .workspace import Room, Workspace
 
 
 def softplus_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -26,26 +27,41 @@ def softplus_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
     """
     bound = bind("softplus_forward", Array("x", x, "N..."))
     (x,) = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
     # y[n] = log(1 + exp(x[n]))   (N,)
     y = softplus(x)
-    saved = (leading, types, x)
+    saved = (leading, types, N, x)
     return restore(y, leading, bound.type), saved
 
 
-def softplus_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def softplus_backward(
+    dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
     """dx: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:
         dy: (...,)
         saved: the second result of softplus_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dx: (...,)
     """
-    leading, types, x = saved
+    leading, types, N, x = saved
     dy = incoming("softplus_backward", "dy", dy, leading, (), like=x)
-    # dx[n] = dy[n]*exp(x[n])/(1 + exp(x[n]))   (N,)
-    dx = dy * expit(x)
+    dtype = dy.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    dx = workspace.empty((N,), dtype)
+
+    def dx_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        dx_n = dx[n]
+        # dx[n] = dy[n]*exp(x[n])/(1 + exp(x[n]))
+        expit(x[n], out=dx_n)
+        dx_n *= dy[n]
+
+    workspace.sweep(dx_block, N, rows, (), (), 1, dtype)
     return restore(dx, leading, types["x"]),

@@ -12,14 +12,18 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, Saved, bind, incoming, restore
+from .workspace import Room, Workspace
 
 
-def squared_error_forward(y: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, Saved]:
+def squared_error_forward(
+    y: np.ndarray, t: np.ndarray, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, Saved]:
     """e of squared error of each entry.
 
     Args:
         y: (...,)
         t: (...,)
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         e: (...,)
@@ -27,30 +31,57 @@ def squared_error_forward(y: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, Sav
     """
     bound = bind("squared_error_forward", Array("y", y, "N..."), Array("t", t, "N..."))
     y, t = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
-    # e[n] = (-t[n] + y[n])**2   (N,)
-    e = np.square(y - t)
-    saved = (leading, types, y, t)
+    dtype = y.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    e = workspace.empty((N,), dtype)
+
+    def e_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        e_n = e[n]
+        # e[n] = (-t[n] + y[n])**2
+        np.subtract(y[n], t[n], out=e_n)
+        np.square(e_n, out=e_n)
+
+    workspace.sweep(e_block, N, rows, (), (), 1, dtype)
+    saved = (leading, types, N, y, t)
     return restore(e, leading, bound.type), saved
 
 
-def squared_error_backward(de: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def squared_error_backward(
+    de: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
     """dy, dt: the gradient of a loss of which de is the gradient with respect to e.
 
     Args:
         de: (...,)
         saved: the second result of squared_error_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dy: (...,)
         dt: (...,)
     """
-    leading, types, y, t = saved
+    leading, types, N, y, t = saved
     de = incoming("squared_error_backward", "de", de, leading, (), like=y)
-    dy_part = (y - t) * de
-    # dy[n] = 2*(-t[n] + y[n])*de[n]   (N,)
-    dy = 2 * dy_part
-    # dt[n] = -2*(-t[n] + y[n])*de[n]   (N,)
-    dt = -2 * dy_part
+    dtype = de.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    dy = workspace.empty((N,), dtype)
+    dt = workspace.empty((N,), dtype)
+
+    def dy_part_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        dt_n = dt[n]
+        dy_part = np.subtract(y[n], t[n], out=dt_n)
+        dy_part *= de[n]
+        # dy[n] = 2*(-t[n] + y[n])*de[n]
+        np.multiply(2, dy_part, out=dy[n])
+        # dt[n] = -2*(-t[n] + y[n])*de[n]
+        np.multiply(-2, dy_part, out=dt_n)
+
+    workspace.sweep(dy_part_block, N, rows, (), (), 1, dtype)
     return restore(dy, leading, types["y"]), restore(dt, leading, types["t"])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from .runtime import Array, Saved, bind, cast, incoming, restore
+from .workspace import Room, Workspace
 
 
 def squared_error_sum_forward(y: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, Saved]:
@@ -27,33 +28,48 @@ def squared_error_sum_forward(y: np.ndarray, t: np.ndarray) -> tuple[np.ndarray,
     """
     bound = bind("squared_error_sum_forward", Array("y", y, "N..."), Array("t", t, "N..."))
     y, t = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
     total_part = y - t
     # total = Sum_n((-t[n] + y[n])**2)
     total = total_part @ total_part
-    saved = (leading, types, y, t)
+    saved = (leading, types, N, y, t)
     return cast(total, bound.type), saved
 
 
-def squared_error_sum_backward(dtotal: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
+def squared_error_sum_backward(
+    dtotal: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[np.ndarray, ...]:
     """dy, dt: the gradient of a loss of which dtotal is the gradient with respect to total.
 
     Args:
         dtotal: scalar
         saved: the second result of squared_error_sum_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dy: (...,)
         dt: (...,)
     """
-    leading, types, y, t = saved
+    leading, types, N, y, t = saved
     dtotal = incoming("squared_error_sum_backward", "dtotal", dtotal, None, (), like=y)
-    dy_part = y - t
-    # dy[n] = 2*(-t[n] + y[n])*dtotal   (N,)
-    dy = 2 * dtotal * dy_part
-    # dt[n] = -2*(-t[n] + y[n])*dtotal   (N,)
-    dt = -2 * dtotal * dy_part
+    dtype = dtotal.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    dy = workspace.empty((N,), dtype)
+    dt = workspace.empty((N,), dtype)
+
+    def dy_part_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        dt_n = dt[n]
+        dy_part = np.subtract(y[n], t[n], out=dt_n)
+        # dy[n] = 2*(-t[n] + y[n])*dtotal
+        np.multiply(2 * dtotal, dy_part, out=dy[n])
+        # dt[n] = -2*(-t[n] + y[n])*dtotal
+        np.multiply(-2 * dtotal, dy_part, out=dt_n)
+
+    workspace.sweep(dy_part_block, N, rows, (), (), 1, dtype)
     return restore(dy, leading, types["y"]), restore(dt, leading, types["t"])
 
 

@@ -16,9 +16,12 @@ import math
 import numpy as np
 
 from .runtime import Array, bind, restore
+from .workspace import Room, Workspace
 
 
-def step_size(s: np.ndarray, *, peak: float, rise: float, steps: float, final: float) -> np.ndarray:
+def step_size(
+    s: np.ndarray, *, peak: float, rise: float, steps: float, final: float, workspace: Workspace | None = None,
+) -> np.ndarray:
     """rate of step sizes that rise and then fall along a cosine.
 
     Args:
@@ -27,18 +30,35 @@ def step_size(s: np.ndarray, *, peak: float, rise: float, steps: float, final: f
         rise: float
         steps: float
         final: float
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         rate: (...,)
     """
     bound = bind("step_size", Array("s", s, "N..."))
     (s,) = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
-    progress_mask = s <= rise
-    # progress[n] = where(s[n] <= rise, 0, (-rise + s[n])/(-rise + steps))   (N,)
-    progress = np.where(progress_mask, 0, (s - rise) / (steps - rise if steps - rise != 0 else 1))
-    # cosine[n] = ((1 - final)*(1 + cos(pi*progress[n]))/2 + final)*peak   (N,)
-    cosine = peak * (0.5 * (1 - final) * (np.cos(math.pi * progress) + 1) + final)
-    # rate[n] = where(s[n] <= rise, s[n]*peak/rise, cosine[n])   (N,)
-    rate = np.where(progress_mask, peak / (rise if rise != 0 else 1) * s, cosine)
+    dtype = s.dtype
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype)
+    rate = workspace.empty((N,), dtype)
+
+    def progress_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        s_n = s[n]
+        # progress[n] = where(s[n] <= rise, 0, (-rise + s[n])/(-rise + steps))
+        progress = room(0, n)
+        np.copyto(progress, np.where(s_n <= rise, 0, (s_n - rise) / (steps - rise if steps - rise != 0 else 1)))
+        # cosine[n] = ((1 - final)*(1 + cos(pi*progress[n]))/2 + final)*peak
+        cosine = np.multiply(math.pi, progress, out=room(0, n))
+        np.cos(cosine, out=cosine)
+        cosine += 1
+        cosine *= 0.5 * (1 - final)
+        cosine += final
+        cosine *= peak
+        # rate[n] = where(s[n] <= rise, s[n]*peak/rise, cosine[n])
+        np.copyto(rate[n], np.where(s_n <= rise, peak / (rise if rise != 0 else 1) * s_n, cosine))
+
+    workspace.sweep(progress_block, N, rows, (), (), 1, dtype)
     return restore(rate, leading, bound.type)

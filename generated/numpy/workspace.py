@@ -32,6 +32,7 @@ LOWEST = 64  # rows of one that is cut off at a diagonal, at least
 TILE = 2**17  # entries of a tile
 COLUMNS = 512  # of a tile, at least: products of narrower matrices are slow
 FLAT = 2048  # columns up to which blocks of tiles are low, so that less of them lies beyond a diagonal
+STRETCH = 2**18  # bytes of a block of single entries
 PARTS = 4  # in which sums over blocks are gathered, at least, where the outer sizes are smaller
 SMALL = 2**17  # entries of all blocks together below which a second thread costs more than it saves
 ALONE = 0  # entries of all blocks together up to which operations share the cores, not blocks
@@ -111,6 +112,12 @@ class Workspace:
         if cut:
             wanted = max(LOWEST, min(wanted, size // 2))
         return 1 << (min(wanted, size).bit_length() - 1) if size > wanted else max(1, size)
+
+    def stretch(self, size: int, dtype: np.dtype) -> int:
+        """How many of `size` entries make a block, where each is computed by itself."""
+        if self.given_rows is not None:
+            return self.given_rows
+        return max(1, min(size, STRETCH // dtype.itemsize))
 
     def tiles(self, span: slice, rows: int) -> Iterator[tuple[bool, slice]]:
         """The columns of a block of rows in pieces of about the same width, each after whether it is the first.

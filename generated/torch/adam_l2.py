@@ -16,6 +16,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, restore
+from .workspace import Room, Workspace
 
 
 def adam_l2_forward(
@@ -30,6 +31,7 @@ def adam_l2_forward(
     beta_2: float = 0.999,
     eps: float = 1e-08,
     decay: float = 0.01,
+    workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """moved, m_next, s_next of one step of Adam with an L2 penalty.
 
@@ -44,6 +46,7 @@ def adam_l2_forward(
         beta_2: float = 0.999
         eps: float = 1e-08
         decay: float = 0.01
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         moved: (...,)
@@ -58,15 +61,40 @@ def adam_l2_forward(
         Array("s", s, "N..."),
     )
     theta, g, m, s = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
-    # total[n] = theta[n]*decay + g[n]   (N,)
-    total = decay * theta + g
-    # m_next[n] = (1 - beta_1)*total[n] + m[n]*beta_1   (N,)
-    m_next = (1 - beta_1) * total + beta_1 * m
-    # s_next[n] = total[n]**2*(1 - beta_2) + s[n]*beta_2   (N,)
-    s_next = (1 - beta_2) * torch.square(total) + beta_2 * s
-    # moved[n] = -m_next[n]*lr/((1 - beta_1**count)*(sqrt(s_next[n]/(1 - beta_2**count)) + eps)) + theta[n]   (N,)
-    moved = theta - lr / (1 - beta_1**count) * (m_next / (torch.sqrt(s_next / (1 - beta_2**count)) + eps))
+    dtype = theta.dtype
+    device = theta.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    m_next = workspace.empty((N,), dtype, device)
+    s_next = workspace.empty((N,), dtype, device)
+    moved = workspace.empty((N,), dtype, device)
+
+    def total_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        theta_n = theta[n]
+        s_next_n = s_next[n]
+        m_next_n = m_next[n]
+        moved_n = moved[n]
+        # total[n] = theta[n]*decay + g[n]
+        total = torch.add(g[n], theta_n, alpha=decay, out=s_next_n)
+        # m_next[n] = (1 - beta_1)*total[n] + m[n]*beta_1
+        torch.mul(total, 1 - beta_1, out=m_next_n)
+        torch.add(m_next_n, m[n], alpha=beta_1, out=m_next_n)
+        # s_next[n] = total[n]**2*(1 - beta_2) + s[n]*beta_2
+        torch.square(total, out=s_next_n)
+        s_next_n.mul_(1 - beta_2)
+        part_part = torch.mul(s[n], beta_2, out=room(0, n))
+        s_next_n.add_(part_part)
+        # moved[n] = -m_next[n]*lr/((1 - beta_1**count)*(sqrt(s_next[n]/(1 - beta_2**count)) + eps)) + theta[n]
+        torch.div(s_next_n, 1 - beta_2**count, out=moved_n)
+        torch.sqrt(moved_n, out=moved_n)
+        moved_n.add_(eps)
+        torch.div(m_next_n, moved_n, out=moved_n)
+        torch.add(theta_n, moved_n, alpha=-(lr / (1 - beta_1**count)), out=moved_n)
+
+    workspace.sweep(total_block, N, rows, (), (), 1, dtype, device)
     return (
         restore(moved, leading, bound.type), restore(m_next, leading, bound.type), restore(s_next, leading, bound.type),
     )
@@ -75,7 +103,7 @@ def adam_l2_forward(
 _operator = Operator(
     "adam_l2",
     adam_l2_forward,
-    version="vf5e1db71",
+    version="v3de3cd8d",
     arrays=("theta: N...", "g: N...", "m: N...", "s: N..."),
     outputs=("moved: N...", "m_next: N...", "s_next: N..."),
     options=("float count", "float lr", "float beta_1", "float beta_2", "float eps", "float decay"),

@@ -17,6 +17,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, restore
+from .workspace import Room, Workspace
 
 
 def adamw_forward(
@@ -31,6 +32,7 @@ def adamw_forward(
     beta_2: float = 0.999,
     eps: float = 1e-08,
     weight_decay: float = 0.01,
+    workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """theta_next, m_next, v_next of one step of AdamW.
 
@@ -45,6 +47,7 @@ def adamw_forward(
         beta_2: float = 0.999
         eps: float = 1e-08
         weight_decay: float = 0.01
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         theta_next: (...,)
@@ -59,17 +62,41 @@ def adamw_forward(
         Array("v", v, "N..."),
     )
     theta, g, m, v = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
-    # m_next[n] = (1 - beta_1)*g[n] + m[n]*beta_1   (N,)
-    m_next = (1 - beta_1) * g + beta_1 * m
-    # v_next[n] = g[n]**2*(1 - beta_2) + v[n]*beta_2   (N,)
-    v_next = (1 - beta_2) * torch.square(g) + beta_2 * v
-    # m_hat[n] = m_next[n]/(1 - beta_1**t)   (N,)
-    m_hat = m_next / (1 - beta_1**t)
-    # v_hat[n] = v_next[n]/(1 - beta_2**t)   (N,)
-    v_hat = v_next / (1 - beta_2**t)
-    # theta_next[n] = -m_hat[n]*lr/(sqrt(v_hat[n]) + eps) - theta[n]*lr*weight_decay + theta[n]   (N,)
-    theta_next = theta - lr * (m_hat / (torch.sqrt(v_hat) + eps)) - lr * weight_decay * theta
+    dtype = theta.dtype
+    device = theta.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    m_next = workspace.empty((N,), dtype, device)
+    v_next = workspace.empty((N,), dtype, device)
+    theta_next = workspace.empty((N,), dtype, device)
+
+    def m_next_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        g_n = g[n]
+        m_next_n = m_next[n]
+        v_next_n = v_next[n]
+        theta_next_n = theta_next[n]
+        theta_n = theta[n]
+        # m_next[n] = (1 - beta_1)*g[n] + m[n]*beta_1
+        torch.mul(g_n, 1 - beta_1, out=m_next_n)
+        torch.add(m_next_n, m[n], alpha=beta_1, out=m_next_n)
+        # v_next[n] = g[n]**2*(1 - beta_2) + v[n]*beta_2
+        torch.mul(v[n], beta_2, out=v_next_n)
+        torch.addcmul(v_next_n, g_n, g_n, value=1 - beta_2, out=v_next_n)
+        # m_hat[n] = m_next[n]/(1 - beta_1**t)
+        m_hat = torch.div(m_next_n, 1 - beta_1**t, out=room(0, n))
+        # v_hat[n] = v_next[n]/(1 - beta_2**t)
+        v_hat = torch.div(v_next_n, 1 - beta_2**t, out=theta_next_n)
+        # theta_next[n] = -m_hat[n]*lr/(sqrt(v_hat[n]) + eps) - theta[n]*lr*weight_decay + theta[n]
+        torch.sqrt(v_hat, out=theta_next_n)
+        theta_next_n.add_(eps)
+        torch.div(m_hat, theta_next_n, out=theta_next_n)
+        torch.add(theta_n, theta_next_n, alpha=-lr, out=theta_next_n)
+        torch.add(theta_next_n, theta_n, alpha=-(lr * weight_decay), out=theta_next_n)
+
+    workspace.sweep(m_next_block, N, rows, (), (), 1, dtype, device)
     return (
         restore(theta_next, leading, bound.type),
         restore(m_next, leading, bound.type),
@@ -80,7 +107,7 @@ def adamw_forward(
 _operator = Operator(
     "adamw",
     adamw_forward,
-    version="v8ceffc44",
+    version="v388a1e01",
     arrays=("theta: N...", "g: N...", "m: N...", "v: N..."),
     outputs=("theta_next: N...", "m_next: N...", "v_next: N..."),
     options=("float t", "float lr", "float beta_1", "float beta_2", "float eps", "float weight_decay"),

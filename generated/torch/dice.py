@@ -71,8 +71,7 @@ def dice_backward(
         dp_n = dp[n]
         # dp[n,i] = (-D[n] + 2*t[n,i])*dD[n]/(U[n] + eps)
         #     by dU, dI written in
-        torch.mul(t[n], 2, out=dp_n)
-        dp_n.sub_(D[n][..., None])
+        torch.add((-D[n])[..., None], t[n], alpha=2, out=dp_n)
         dp_n.mul_((dD[n] / (U[n] + eps))[..., None])
 
     workspace.sweep(dp_block, N, rows, (), (), M, dtype, device)
@@ -83,7 +82,7 @@ _operator = Operator(
     "dice",
     dice_forward,
     dice_backward,
-    version="v018361c1",
+    version="v54e49451",
     arrays=("p: N... M", "t: N... M"),
     outputs=("D: N...",),
     options=("float eps",),

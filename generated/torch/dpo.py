@@ -19,6 +19,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, expit, incoming, restore
+from .workspace import Room, Workspace
 
 
 def dpo_forward(
@@ -68,12 +69,15 @@ def dpo_forward(
     return cast(loss, bound.type), saved
 
 
-def dpo_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
+def dpo_backward(
+    dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dchosen, drejected: the gradient of a loss of which dloss is the gradient with respect to loss.
 
     Args:
         dloss: scalar
         saved: the second result of dpo_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dchosen: (...,)
@@ -81,12 +85,26 @@ def dpo_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     """
     leading, types, N, beta, h = saved
     dloss = incoming("dpo_backward", "dloss", dloss, None, (), like=h)
-    # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)   (N,)
-    #     by dr_l, dh written in
-    drejected = beta / N * dloss * expit(-h)
-    # dchosen[n] = -drejected[n]   (N,)
-    #     by dr_w written in
-    dchosen = -drejected
+    dtype = dloss.dtype
+    device = dloss.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    drejected = workspace.empty((N,), dtype, device)
+    dchosen = workspace.empty((N,), dtype, device)
+
+    def drejected_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        drejected_n = drejected[n]
+        # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)
+        #     by dr_l, dh written in
+        torch.neg(h[n], out=drejected_n)
+        expit(drejected_n, out=drejected_n)
+        drejected_n.mul_(beta / N * dloss)
+        # dchosen[n] = -drejected[n]
+        #     by dr_w written in
+        torch.neg(drejected_n, out=dchosen[n])
+
+    workspace.sweep(drejected_block, N, rows, (), (), 1, dtype, device)
     return restore(dchosen, leading, types["chosen"]), restore(drejected, leading, types["rejected"])
 
 
@@ -147,7 +165,7 @@ _operator = Operator(
     "dpo",
     dpo_forward,
     dpo_backward,
-    version="va79e5876",
+    version="v23b88d25",
     arrays=("chosen: N...", "rejected: N...", "ref_chosen: N...", "ref_rejected: N..."),
     outputs=("loss:",),
     options=("float beta",),

@@ -13,15 +13,19 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
+from .workspace import Room, Workspace
 
 
-def dropout_draws_forward(x: torch.Tensor, draw: torch.Tensor, *, p: float = 0.1) -> tuple[torch.Tensor, Saved]:
+def dropout_draws_forward(
+    x: torch.Tensor, draw: torch.Tensor, *, p: float = 0.1, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, Saved]:
     """y of dropout by uniform draws.
 
     Args:
         x: (...,)
         draw: (...,)
         p: float = 0.1
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         y: (...,)
@@ -29,28 +33,56 @@ def dropout_draws_forward(x: torch.Tensor, draw: torch.Tensor, *, p: float = 0.1
     """
     bound = bind("dropout_draws_forward", Array("x", x, "N..."), Array("draw", draw, "N..."))
     x, draw = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
-    # y[n] = where(draw[n] >= p, x[n]/(1 - p), 0)   (N,)
-    y = torch.where(draw >= p, x / (1 - p if 1 - p != 0 else 1), 0)
-    saved = (leading, types, p, draw)
+    dtype = x.dtype
+    device = x.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    y = workspace.empty((N,), dtype, device)
+
+    def y_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        y_n = y[n]
+        # y[n] = where(draw[n] >= p, x[n]/(1 - p), 0)
+        torch.div(x[n], 1 - p if 1 - p != 0 else 1, out=y_n)
+        y_n.masked_fill_(draw[n] < p, 0)
+
+    workspace.sweep(y_block, N, rows, (), (), 1, dtype, device)
+    saved = (leading, types, N, p, draw)
     return restore(y, leading, bound.type), saved
 
 
-def dropout_draws_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
+def dropout_draws_backward(
+    dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dx: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:
         dy: (...,)
         saved: the second result of dropout_draws_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dx: (...,)
     """
-    leading, types, p, draw = saved
+    leading, types, N, p, draw = saved
     dy = incoming("dropout_draws_backward", "dy", dy, leading, (), like=draw)
-    # dx[n] = dy[n]*[draw[n] >= p]/(1 - p)   (N,)
-    dx = torch.where(draw >= p, dy / (1 - p if 1 - p != 0 else 1), 0)
+    dtype = dy.dtype
+    device = dy.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    dx = workspace.empty((N,), dtype, device)
+
+    def dx_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        dx_n = dx[n]
+        # dx[n] = dy[n]*[draw[n] >= p]/(1 - p)
+        torch.div(dy[n], 1 - p if 1 - p != 0 else 1, out=dx_n)
+        dx_n.masked_fill_(draw[n] < p, 0)
+
+    workspace.sweep(dx_block, N, rows, (), (), 1, dtype, device)
     return restore(dx, leading, types["x"]),
 
 
@@ -58,11 +90,11 @@ _operator = Operator(
     "dropout_draws",
     dropout_draws_forward,
     dropout_draws_backward,
-    version="v2c32f80b",
+    version="vf918f0be",
     arrays=("x: N...", "draw: N..."),
     outputs=("y: N...",),
     options=("float p",),
-    saved=("leading", "types", "p", "draw"),
+    saved=("leading", "types", "N", "p", "draw"),
     variables=("x",),
     independent=(True, True),
 )

@@ -14,15 +14,19 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
+from .workspace import Room, Workspace
 
 
-def focal_forward(x: torch.Tensor, y: torch.Tensor, *, gamma: float = 2.0) -> tuple[torch.Tensor, Saved]:
+def focal_forward(
+    x: torch.Tensor, y: torch.Tensor, *, gamma: float = 2.0, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, Saved]:
     """FL of focal loss of binary logits, labels 1 and -1.
 
     Args:
         x: (...,)
         y: (...,)
         gamma: float = 2.0
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         FL: (...,)
@@ -30,50 +34,80 @@ def focal_forward(x: torch.Tensor, y: torch.Tensor, *, gamma: float = 2.0) -> tu
     """
     bound = bind("focal_forward", Array("x", x, "N..."), Array("y", y, "N..."))
     x, y = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
     dtype = x.dtype
     device = x.device
-    # u[n] = x[n]*y[n]   (N,)
-    u = x * y
-    # FL[n] = log(1 + exp(-u[n]))/(1 + exp(u[n]))**gamma   (N,)
-    FL = (
-        torch.logaddexp(-u, torch.zeros((), dtype=dtype, device=device))
-        * torch.exp(-(gamma * torch.logaddexp(u, torch.zeros((), dtype=dtype, device=device))))
-    )
-    saved = (leading, types, gamma, y, u)
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    u = workspace.empty((N,), dtype, device)
+    FL = workspace.empty((N,), dtype, device)
+
+    def u_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        u_n = u[n]
+        FL_n = FL[n]
+        # u[n] = x[n]*y[n]
+        torch.mul(x[n], y[n], out=u_n)
+        # FL[n] = log(1 + exp(-u[n]))/(1 + exp(u[n]))**gamma
+        torch.neg(u_n, out=FL_n)
+        torch.logaddexp(FL_n, torch.zeros((), dtype=dtype, device=device), out=FL_n)
+        part_part = torch.logaddexp(u_n, torch.zeros((), dtype=dtype, device=device), out=room(0, n))
+        part_part.mul_(gamma)
+        torch.neg(part_part, out=part_part)
+        torch.exp(part_part, out=part_part)
+        FL_n.mul_(part_part)
+
+    workspace.sweep(u_block, N, rows, (), (), 1, dtype, device)
+    saved = (leading, types, N, gamma, y, u)
     return restore(FL, leading, bound.type), saved
 
 
-def focal_backward(dFL: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
+def focal_backward(
+    dFL: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dx: the gradient of a loss of which dFL is the gradient with respect to FL.
 
     Args:
         dFL: (...,)
         saved: the second result of focal_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dx: (...,)
     """
-    leading, types, gamma, y, u = saved
+    leading, types, N, gamma, y, u = saved
     dFL = incoming("focal_backward", "dFL", dFL, leading, (), like=y)
     dtype = dFL.dtype
     device = dFL.device
-    dx_part = -u
-    dx_part_2 = torch.logaddexp(dx_part, torch.zeros((), dtype=dtype, device=device))
-    dx_part_3 = torch.logaddexp(u, torch.zeros((), dtype=dtype, device=device))
-    # dx[n] = (-exp(-u[n])/((1 + exp(-u[n]))*(1 + exp(u[n]))**gamma) - (1 + exp(u[n]))**(-1 -
-    #     gamma)*gamma*exp(u[n])*log(1 + exp(-u[n])))*dFL[n]*y[n]   (N,)
-    #     by du written in
-    dx = (
-        (
-            -torch.exp(dx_part - dx_part_2 - gamma * dx_part_3) - gamma * (
-                dx_part_2 * torch.exp((-1 - gamma) * dx_part_3 + u)
-            )
-        )
-        * dFL
-        * y
-    )
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    dx = workspace.empty((N,), dtype, device)
+
+    def dx_part_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        u_n = u[n]
+        dx_n = dx[n]
+        dx_part = torch.neg(u_n, out=dx_n)
+        dx_part_2 = torch.logaddexp(dx_part, torch.zeros((), dtype=dtype, device=device), out=room(0, n))
+        dx_part_3 = torch.logaddexp(u_n, torch.zeros((), dtype=dtype, device=device), out=room(1, n))
+        # dx[n] = (-exp(-u[n])/((1 + exp(-u[n]))*(1 + exp(u[n]))**gamma) - (1 + exp(u[n]))**(-1 -
+        #     gamma)*gamma*exp(u[n])*log(1 + exp(-u[n])))*dFL[n]*y[n]
+        #     by du written in
+        torch.add(dx_part, dx_part_3, alpha=-gamma, out=dx_n)
+        dx_n.sub_(dx_part_2)
+        torch.exp(dx_n, out=dx_n)
+        torch.neg(dx_n, out=dx_n)
+        part_part = torch.add(u_n, dx_part_3, alpha=-1 - gamma, out=room(2, n))
+        torch.exp(part_part, out=part_part)
+        part_part.mul_(dx_part_2)
+        part_part.mul_(gamma)
+        dx_n.sub_(part_part)
+        dx_n.mul_(dFL[n])
+        dx_n.mul_(y[n])
+
+    workspace.sweep(dx_part_block, N, rows, (), (), 1, dtype, device)
     return restore(dx, leading, types["x"]),
 
 
@@ -81,11 +115,11 @@ _operator = Operator(
     "focal",
     focal_forward,
     focal_backward,
-    version="vaaed002e",
+    version="vb562bd38",
     arrays=("x: N...", "y: N..."),
     outputs=("FL: N...",),
     options=("float gamma",),
-    saved=("leading", "types", "gamma", "y", "u"),
+    saved=("leading", "types", "N", "gamma", "y", "u"),
     kept=("u: N...",),
     variables=("x",),
     independent=(True, True),

@@ -16,13 +16,15 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
+from .workspace import Room, Workspace
 
 
-def gelu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
+def gelu_forward(x: torch.Tensor, *, workspace: Workspace | None = None) -> tuple[torch.Tensor, Saved]:
     """y of GELU, exact.
 
     Args:
         x: (...,)
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         y: (...,)
@@ -30,32 +32,63 @@ def gelu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     """
     bound = bind("gelu_forward", Array("x", x, "N..."))
     (x,) = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
-    # Phi[n] = 1/2 + erf(sqrt(2)*x[n]/2)/2   (N,)
-    Phi = normal_cdf(x)
-    # y[n] = Phi[n]*x[n]   (N,)
-    y = scaled_normal_cdf(x, Phi)
-    saved = (leading, types, x, Phi)
+    dtype = x.dtype
+    device = x.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    Phi = workspace.empty((N,), dtype, device)
+    y = workspace.empty((N,), dtype, device)
+
+    def Phi_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        x_n = x[n]
+        Phi_n = Phi[n]
+        # Phi[n] = 1/2 + erf(sqrt(2)*x[n]/2)/2
+        normal_cdf(x_n, out=Phi_n)
+        # y[n] = Phi[n]*x[n]
+        scaled_normal_cdf(x_n, Phi_n, out=y[n])
+
+    workspace.sweep(Phi_block, N, rows, (), (), 1, dtype, device)
+    saved = (leading, types, N, x, Phi)
     return restore(y, leading, bound.type), saved
 
 
-def gelu_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
+def gelu_backward(
+    dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dx: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:
         dy: (...,)
         saved: the second result of gelu_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dx: (...,)
     """
-    leading, types, x, Phi = saved
+    leading, types, N, x, Phi = saved
     dy = incoming("gelu_backward", "dy", dy, leading, (), like=x)
-    dx_exp = exp_at(x, (0, 0, -0.5, 0))
-    # dx[n] = (sqrt(2)*x[n]*exp(-x[n]**2/2)/(2*sqrt(pi)) + Phi[n])*dy[n]   (N,)
-    #     by dPhi written in
-    dx = (0.5 * math.sqrt(2) / math.sqrt(math.pi) * (dx_exp * x) + Phi) * dy
+    dtype = dy.dtype
+    device = dy.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    dx = workspace.empty((N,), dtype, device)
+
+    def dx_exp_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        dx_n = dx[n]
+        x_n = x[n]
+        dx_exp = dx_n
+        exp_at(x_n, (0, 0, -0.5, 0), out=dx_exp)
+        # dx[n] = (sqrt(2)*x[n]*exp(-x[n]**2/2)/(2*sqrt(pi)) + Phi[n])*dy[n]
+        #     by dPhi written in
+        torch.addcmul(Phi[n], dx_exp, x_n, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=dx_n)
+        dx_n.mul_(dy[n])
+
+    workspace.sweep(dx_exp_block, N, rows, (), (), 1, dtype, device)
     return restore(dx, leading, types["x"]),
 
 
@@ -63,10 +96,10 @@ _operator = Operator(
     "gelu",
     gelu_forward,
     gelu_backward,
-    version="vd4a1a3f6",
+    version="v81587b62",
     arrays=("x: N...",),
     outputs=("y: N...",),
-    saved=("leading", "types", "x", "Phi"),
+    saved=("leading", "types", "N", "x", "Phi"),
     kept=("Phi: N...",),
     variables=("x",),
     independent=(True, True),

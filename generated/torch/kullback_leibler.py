@@ -13,6 +13,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming
+from .workspace import Room, Workspace
 
 
 def kullback_leibler_forward(P: torch.Tensor, Q: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -28,28 +29,49 @@ def kullback_leibler_forward(P: torch.Tensor, Q: torch.Tensor) -> tuple[torch.Te
     """
     bound = bind("kullback_leibler_forward", Array("P", P, "V"), Array("Q", Q, "V"))
     P, Q = bound.arrays
+    (V,) = bound.sizes("V")
     types = bound.types
     D_mask = P != 0
     # D = Sum_v((-log(Q[v]) + log(P[v]))*P[v])
     D = P @ (torch.log(torch.where(D_mask, P, 1)) - torch.log(torch.where(D_mask, Q, 1)))
-    saved = (types, P, Q)
+    saved = (types, V, P, Q)
     return cast(D, bound.type), saved
 
 
-def kullback_leibler_backward(dD: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
+def kullback_leibler_backward(
+    dD: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dQ: the gradient of a loss of which dD is the gradient with respect to D.
 
     Args:
         dD: scalar
         saved: the second result of kullback_leibler_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dQ: (V,)
     """
-    types, P, Q = saved
+    types, V, P, Q = saved
     dD = incoming("kullback_leibler_backward", "dD", dD, None, (), like=P)
-    # dQ[v] = -P[v]*dD/Q[v]   (V,)
-    dQ = -(dD * P / torch.where(P != 0, Q, 1))
+    dtype = dD.dtype
+    device = dD.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(V, dtype, device)
+    dQ = workspace.empty((V,), dtype, device)
+
+    def dQ_block(room: Room, part: int, v: slice) -> None:
+        """The entries v of a block."""
+        P_v = P[v]
+        dQ_v = dQ[v]
+        # dQ[v] = -P[v]*dD/Q[v]
+        torch.mul(dD, P_v, out=dQ_v)
+        part_part = room(0, v)
+        part_part.copy_(Q[v])
+        part_part.masked_fill_(P_v == 0, 1)
+        dQ_v.div_(part_part)
+        torch.neg(dQ_v, out=dQ_v)
+
+    workspace.sweep(dQ_block, V, rows, (), (), 1, dtype, device)
     return cast(dQ, types["Q"]),
 
 
@@ -79,10 +101,10 @@ _operator = Operator(
     "kullback_leibler",
     kullback_leibler_forward,
     kullback_leibler_backward,
-    version="v1cc9a888",
+    version="vbf22659b",
     arrays=("P: V", "Q: V"),
     outputs=("D:",),
-    saved=("types", "P", "Q"),
+    saved=("types", "V", "P", "Q"),
     variables=("Q",),
 )
 

@@ -13,13 +13,15 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, expit, incoming, restore
+from .workspace import Room, Workspace
 
 
-def log_sigmoid_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
+def log_sigmoid_forward(x: torch.Tensor, *, workspace: Workspace | None = None) -> tuple[torch.Tensor, Saved]:
     """y of logarithm of the logistic function.
 
     Args:
         x: (...,)
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         y: (...,)
@@ -27,30 +29,58 @@ def log_sigmoid_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     """
     bound = bind("log_sigmoid_forward", Array("x", x, "N..."))
     (x,) = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
     dtype = x.dtype
     device = x.device
-    # y[n] = log(1/(1 + exp(-x[n])))   (N,)
-    y = -torch.logaddexp(-x, torch.zeros((), dtype=dtype, device=device))
-    saved = (leading, types, x)
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    y = workspace.empty((N,), dtype, device)
+
+    def y_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        y_n = y[n]
+        # y[n] = log(1/(1 + exp(-x[n])))
+        torch.neg(x[n], out=y_n)
+        torch.logaddexp(y_n, torch.zeros((), dtype=dtype, device=device), out=y_n)
+        torch.neg(y_n, out=y_n)
+
+    workspace.sweep(y_block, N, rows, (), (), 1, dtype, device)
+    saved = (leading, types, N, x)
     return restore(y, leading, bound.type), saved
 
 
-def log_sigmoid_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
+def log_sigmoid_backward(
+    dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dx: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:
         dy: (...,)
         saved: the second result of log_sigmoid_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dx: (...,)
     """
-    leading, types, x = saved
+    leading, types, N, x = saved
     dy = incoming("log_sigmoid_backward", "dy", dy, leading, (), like=x)
-    # dx[n] = dy[n]*exp(-x[n])/(1 + exp(-x[n]))   (N,)
-    dx = dy * expit(-x)
+    dtype = dy.dtype
+    device = dy.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    dx = workspace.empty((N,), dtype, device)
+
+    def dx_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        dx_n = dx[n]
+        # dx[n] = dy[n]*exp(-x[n])/(1 + exp(-x[n]))
+        torch.neg(x[n], out=dx_n)
+        expit(dx_n, out=dx_n)
+        dx_n.mul_(dy[n])
+
+    workspace.sweep(dx_block, N, rows, (), (), 1, dtype, device)
     return restore(dx, leading, types["x"]),
 
 
@@ -58,10 +88,10 @@ _operator = Operator(
     "log_sigmoid",
     log_sigmoid_forward,
     log_sigmoid_backward,
-    version="v96266d0f",
+    version="v2a351507",
     arrays=("x: N...",),
     outputs=("y: N...",),
-    saved=("leading", "types", "x"),
+    saved=("leading", "types", "N", "x"),
     variables=("x",),
     independent=(True, True),
 )

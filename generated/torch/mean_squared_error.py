@@ -16,6 +16,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
+from .workspace import Room, Workspace
 
 
 def mean_squared_error_forward(y: torch.Tensor, t: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -43,12 +44,15 @@ def mean_squared_error_forward(y: torch.Tensor, t: torch.Tensor) -> tuple[torch.
     return cast(loss, bound.type), saved
 
 
-def mean_squared_error_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
+def mean_squared_error_backward(
+    dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dy, dt: the gradient of a loss of which dloss is the gradient with respect to loss.
 
     Args:
         dloss: scalar
         saved: the second result of mean_squared_error_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dy: (...,)
@@ -56,11 +60,23 @@ def mean_squared_error_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torc
     """
     leading, types, N, y, t = saved
     dloss = incoming("mean_squared_error_backward", "dloss", dloss, None, (), like=y)
-    dy_part = y - t
-    # dy[n] = 2*(-t[n] + y[n])*dloss/N   (N,)
-    dy = 2 / N * dloss * dy_part
-    # dt[n] = -2*(-t[n] + y[n])*dloss/N   (N,)
-    dt = -2 / N * dloss * dy_part
+    dtype = dloss.dtype
+    device = dloss.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    dy = workspace.empty((N,), dtype, device)
+    dt = workspace.empty((N,), dtype, device)
+
+    def dy_part_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        dt_n = dt[n]
+        dy_part = torch.sub(y[n], t[n], out=dt_n)
+        # dy[n] = 2*(-t[n] + y[n])*dloss/N
+        torch.mul(2 / N * dloss, dy_part, out=dy[n])
+        # dt[n] = -2*(-t[n] + y[n])*dloss/N
+        torch.mul(-2 / N * dloss, dy_part, out=dt_n)
+
+    workspace.sweep(dy_part_block, N, rows, (), (), 1, dtype, device)
     return restore(dy, leading, types["y"]), restore(dt, leading, types["t"])
 
 
@@ -101,7 +117,7 @@ _operator = Operator(
     "mean_squared_error",
     mean_squared_error_forward,
     mean_squared_error_backward,
-    version="vc0d4ce65",
+    version="v73609dcd",
     arrays=("y: N...", "t: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "y", "t"),

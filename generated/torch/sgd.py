@@ -14,10 +14,18 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, restore
+from .workspace import Room, Workspace
 
 
 def sgd_forward(
-    theta: torch.Tensor, g: torch.Tensor, v: torch.Tensor, *, lr: float, mu: float = 0.9, decay: float = 0.0,
+    theta: torch.Tensor,
+    g: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    lr: float,
+    mu: float = 0.9,
+    decay: float = 0.0,
+    workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """theta_next, v_next of one step of gradient descent with momentum.
 
@@ -28,6 +36,7 @@ def sgd_forward(
         lr: float
         mu: float = 0.9
         decay: float = 0.0
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         theta_next: (...,)
@@ -35,18 +44,33 @@ def sgd_forward(
     """
     bound = bind("sgd_forward", Array("theta", theta, "N..."), Array("g", g, "N..."), Array("v", v, "N..."))
     theta, g, v = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
-    # v_next[n] = theta[n]*decay + v[n]*mu + g[n]   (N,)
-    v_next = decay * theta + mu * v + g
-    # theta_next[n] = -v_next[n]*lr + theta[n]   (N,)
-    theta_next = theta - lr * v_next
+    dtype = theta.dtype
+    device = theta.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    v_next = workspace.empty((N,), dtype, device)
+    theta_next = workspace.empty((N,), dtype, device)
+
+    def v_next_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        theta_n = theta[n]
+        v_next_n = v_next[n]
+        # v_next[n] = theta[n]*decay + v[n]*mu + g[n]
+        torch.add(g[n], theta_n, alpha=decay, out=v_next_n)
+        torch.add(v_next_n, v[n], alpha=mu, out=v_next_n)
+        # theta_next[n] = -v_next[n]*lr + theta[n]
+        torch.add(theta_n, v_next_n, alpha=-lr, out=theta_next[n])
+
+    workspace.sweep(v_next_block, N, rows, (), (), 1, dtype, device)
     return restore(theta_next, leading, bound.type), restore(v_next, leading, bound.type)
 
 
 _operator = Operator(
     "sgd",
     sgd_forward,
-    version="v0aa7214c",
+    version="v2ac4c66d",
     arrays=("theta: N...", "g: N...", "v: N..."),
     outputs=("theta_next: N...", "v_next: N..."),
     options=("float lr", "float mu", "float decay"),

@@ -13,6 +13,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, expit, incoming, restore
+from .workspace import Room, Workspace
 
 
 def silu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -27,28 +28,50 @@ def silu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     """
     bound = bind("silu_forward", Array("x", x, "N..."))
     (x,) = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
     # y[n] = x[n]/(1 + exp(-x[n]))   (N,)
     y = expit(x, times=x)
-    saved = (leading, types, x, y)
+    saved = (leading, types, N, x, y)
     return restore(y, leading, bound.type), saved
 
 
-def silu_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
+def silu_backward(
+    dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dx: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:
         dy: (...,)
         saved: the second result of silu_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dx: (...,)
     """
-    leading, types, x, y = saved
+    leading, types, N, x, y = saved
     dy = incoming("silu_backward", "dy", dy, leading, (), like=x)
-    # dx[n] = (1/(1 + exp(-x[n])) + y[n]*exp(-x[n])/(1 + exp(-x[n])))*dy[n]   (N,)
-    dx = (y * expit(-x) + expit(x)) * dy
+    dtype = dy.dtype
+    device = dy.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    dx = workspace.empty((N,), dtype, device)
+
+    def dx_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        x_n = x[n]
+        dx_n = dx[n]
+        # dx[n] = (1/(1 + exp(-x[n])) + y[n]*exp(-x[n])/(1 + exp(-x[n])))*dy[n]
+        torch.neg(x_n, out=dx_n)
+        expit(dx_n, out=dx_n)
+        dx_n.mul_(y[n])
+        part_part = room(0, n)
+        expit(x_n, out=part_part)
+        dx_n.add_(part_part)
+        dx_n.mul_(dy[n])
+
+    workspace.sweep(dx_block, N, rows, (), (), 1, dtype, device)
     return restore(dx, leading, types["x"]),
 
 
@@ -56,10 +79,10 @@ _operator = Operator(
     "silu",
     silu_forward,
     silu_backward,
-    version="v90bccdec",
+    version="v5c14ac55",
     arrays=("x: N...",),
     outputs=("y: N...",),
-    saved=("leading", "types", "x", "y"),
+    saved=("leading", "types", "N", "x", "y"),
     variables=("x",),
     independent=(True, True),
 )

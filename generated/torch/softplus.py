@@ -13,6 +13,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, expit, incoming, restore
+from .workspace import Room, Workspace
 
 
 def softplus_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -27,30 +28,46 @@ def softplus_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     """
     bound = bind("softplus_forward", Array("x", x, "N..."))
     (x,) = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
     dtype = x.dtype
     device = x.device
     # y[n] = log(1 + exp(x[n]))   (N,)
     y = torch.logaddexp(x, torch.zeros((), dtype=dtype, device=device))
-    saved = (leading, types, x)
+    saved = (leading, types, N, x)
     return restore(y, leading, bound.type), saved
 
 
-def softplus_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
+def softplus_backward(
+    dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dx: the gradient of a loss of which dy is the gradient with respect to y.
 
     Args:
         dy: (...,)
         saved: the second result of softplus_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dx: (...,)
     """
-    leading, types, x = saved
+    leading, types, N, x = saved
     dy = incoming("softplus_backward", "dy", dy, leading, (), like=x)
-    # dx[n] = dy[n]*exp(x[n])/(1 + exp(x[n]))   (N,)
-    dx = dy * expit(x)
+    dtype = dy.dtype
+    device = dy.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    dx = workspace.empty((N,), dtype, device)
+
+    def dx_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        dx_n = dx[n]
+        # dx[n] = dy[n]*exp(x[n])/(1 + exp(x[n]))
+        expit(x[n], out=dx_n)
+        dx_n.mul_(dy[n])
+
+    workspace.sweep(dx_block, N, rows, (), (), 1, dtype, device)
     return restore(dx, leading, types["x"]),
 
 
@@ -58,10 +75,10 @@ _operator = Operator(
     "softplus",
     softplus_forward,
     softplus_backward,
-    version="vce597a52",
+    version="vd68d68a0",
     arrays=("x: N...",),
     outputs=("y: N...",),
-    saved=("leading", "types", "x"),
+    saved=("leading", "types", "N", "x"),
     variables=("x",),
     independent=(True, True),
 )

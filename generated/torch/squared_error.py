@@ -13,14 +13,18 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
+from .workspace import Room, Workspace
 
 
-def squared_error_forward(y: torch.Tensor, t: torch.Tensor) -> tuple[torch.Tensor, Saved]:
+def squared_error_forward(
+    y: torch.Tensor, t: torch.Tensor, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, Saved]:
     """e of squared error of each entry.
 
     Args:
         y: (...,)
         t: (...,)
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         e: (...,)
@@ -28,32 +32,61 @@ def squared_error_forward(y: torch.Tensor, t: torch.Tensor) -> tuple[torch.Tenso
     """
     bound = bind("squared_error_forward", Array("y", y, "N..."), Array("t", t, "N..."))
     y, t = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
-    # e[n] = (-t[n] + y[n])**2   (N,)
-    e = torch.square(y - t)
-    saved = (leading, types, y, t)
+    dtype = y.dtype
+    device = y.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    e = workspace.empty((N,), dtype, device)
+
+    def e_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        e_n = e[n]
+        # e[n] = (-t[n] + y[n])**2
+        torch.sub(y[n], t[n], out=e_n)
+        torch.square(e_n, out=e_n)
+
+    workspace.sweep(e_block, N, rows, (), (), 1, dtype, device)
+    saved = (leading, types, N, y, t)
     return restore(e, leading, bound.type), saved
 
 
-def squared_error_backward(de: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
+def squared_error_backward(
+    de: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dy, dt: the gradient of a loss of which de is the gradient with respect to e.
 
     Args:
         de: (...,)
         saved: the second result of squared_error_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dy: (...,)
         dt: (...,)
     """
-    leading, types, y, t = saved
+    leading, types, N, y, t = saved
     de = incoming("squared_error_backward", "de", de, leading, (), like=y)
-    dy_part = (y - t) * de
-    # dy[n] = 2*(-t[n] + y[n])*de[n]   (N,)
-    dy = 2 * dy_part
-    # dt[n] = -2*(-t[n] + y[n])*de[n]   (N,)
-    dt = -2 * dy_part
+    dtype = de.dtype
+    device = de.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    dy = workspace.empty((N,), dtype, device)
+    dt = workspace.empty((N,), dtype, device)
+
+    def dy_part_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        dt_n = dt[n]
+        dy_part = torch.sub(y[n], t[n], out=dt_n)
+        dy_part.mul_(de[n])
+        # dy[n] = 2*(-t[n] + y[n])*de[n]
+        torch.mul(dy_part, 2, out=dy[n])
+        # dt[n] = -2*(-t[n] + y[n])*de[n]
+        torch.mul(dy_part, -2, out=dt_n)
+
+    workspace.sweep(dy_part_block, N, rows, (), (), 1, dtype, device)
     return restore(dy, leading, types["y"]), restore(dt, leading, types["t"])
 
 
@@ -61,10 +94,10 @@ _operator = Operator(
     "squared_error",
     squared_error_forward,
     squared_error_backward,
-    version="vfbde799e",
+    version="vd5557956",
     arrays=("y: N...", "t: N..."),
     outputs=("e: N...",),
-    saved=("leading", "types", "y", "t"),
+    saved=("leading", "types", "N", "y", "t"),
     variables=("y", "t"),
     independent=(True, True),
 )

@@ -13,6 +13,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
+from .workspace import Room, Workspace
 
 
 def squared_error_sum_forward(y: torch.Tensor, t: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -28,33 +29,49 @@ def squared_error_sum_forward(y: torch.Tensor, t: torch.Tensor) -> tuple[torch.T
     """
     bound = bind("squared_error_sum_forward", Array("y", y, "N..."), Array("t", t, "N..."))
     y, t = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
     types = bound.types
     total_part = y - t
     # total = Sum_n((-t[n] + y[n])**2)
     total = total_part @ total_part
-    saved = (leading, types, y, t)
+    saved = (leading, types, N, y, t)
     return cast(total, bound.type), saved
 
 
-def squared_error_sum_backward(dtotal: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
+def squared_error_sum_backward(
+    dtotal: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dy, dt: the gradient of a loss of which dtotal is the gradient with respect to total.
 
     Args:
         dtotal: scalar
         saved: the second result of squared_error_sum_forward
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         dy: (...,)
         dt: (...,)
     """
-    leading, types, y, t = saved
+    leading, types, N, y, t = saved
     dtotal = incoming("squared_error_sum_backward", "dtotal", dtotal, None, (), like=y)
-    dy_part = y - t
-    # dy[n] = 2*(-t[n] + y[n])*dtotal   (N,)
-    dy = 2 * dtotal * dy_part
-    # dt[n] = -2*(-t[n] + y[n])*dtotal   (N,)
-    dt = -2 * dtotal * dy_part
+    dtype = dtotal.dtype
+    device = dtotal.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    dy = workspace.empty((N,), dtype, device)
+    dt = workspace.empty((N,), dtype, device)
+
+    def dy_part_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        dt_n = dt[n]
+        dy_part = torch.sub(y[n], t[n], out=dt_n)
+        # dy[n] = 2*(-t[n] + y[n])*dtotal
+        torch.mul(2 * dtotal, dy_part, out=dy[n])
+        # dt[n] = -2*(-t[n] + y[n])*dtotal
+        torch.mul(-2 * dtotal, dy_part, out=dt_n)
+
+    workspace.sweep(dy_part_block, N, rows, (), (), 1, dtype, device)
     return restore(dy, leading, types["y"]), restore(dt, leading, types["t"])
 
 
@@ -91,10 +108,10 @@ _operator = Operator(
     "squared_error_sum",
     squared_error_sum_forward,
     squared_error_sum_backward,
-    version="vc0ef1b71",
+    version="v1bddb5ae",
     arrays=("y: N...", "t: N..."),
     outputs=("total:",),
-    saved=("leading", "types", "y", "t"),
+    saved=("leading", "types", "N", "y", "t"),
     variables=("y", "t"),
     independent=(False, True),
 )

@@ -17,9 +17,12 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, restore
+from .workspace import Room, Workspace
 
 
-def step_size_forward(s: torch.Tensor, *, peak: float, rise: float, steps: float, final: float) -> torch.Tensor:
+def step_size_forward(
+    s: torch.Tensor, *, peak: float, rise: float, steps: float, final: float, workspace: Workspace | None = None,
+) -> torch.Tensor:
     """rate of step sizes that rise and then fall along a cosine.
 
     Args:
@@ -28,27 +31,45 @@ def step_size_forward(s: torch.Tensor, *, peak: float, rise: float, steps: float
         rise: float
         steps: float
         final: float
+        workspace: threads and scratch memory, to be reused by later calls
 
     Returns:
         rate: (...,)
     """
     bound = bind("step_size_forward", Array("s", s, "N..."))
     (s,) = bound.arrays
+    (N,) = bound.sizes("N")
     leading = bound.leading
-    progress_mask = s <= rise
-    # progress[n] = where(s[n] <= rise, 0, (-rise + s[n])/(-rise + steps))   (N,)
-    progress = torch.where(progress_mask, 0, (s - rise) / (steps - rise if steps - rise != 0 else 1))
-    # cosine[n] = ((1 - final)*(1 + cos(pi*progress[n]))/2 + final)*peak   (N,)
-    cosine = peak * (0.5 * (1 - final) * (torch.cos(math.pi * progress) + 1) + final)
-    # rate[n] = where(s[n] <= rise, s[n]*peak/rise, cosine[n])   (N,)
-    rate = torch.where(progress_mask, peak / (rise if rise != 0 else 1) * s, cosine)
+    dtype = s.dtype
+    device = s.device
+    workspace = workspace or Workspace()
+    rows = workspace.stretch(N, dtype, device)
+    rate = workspace.empty((N,), dtype, device)
+
+    def progress_block(room: Room, part: int, n: slice) -> None:
+        """The entries n of a block."""
+        s_n = s[n]
+        # progress[n] = where(s[n] <= rise, 0, (-rise + s[n])/(-rise + steps))
+        progress = room(0, n)
+        progress.copy_(torch.where(s_n <= rise, 0, (s_n - rise) / (steps - rise if steps - rise != 0 else 1)))
+        # cosine[n] = ((1 - final)*(1 + cos(pi*progress[n]))/2 + final)*peak
+        cosine = torch.mul(progress, math.pi, out=room(0, n))
+        torch.cos(cosine, out=cosine)
+        cosine.add_(1)
+        cosine.mul_(0.5 * (1 - final))
+        cosine.add_(final)
+        cosine.mul_(peak)
+        # rate[n] = where(s[n] <= rise, s[n]*peak/rise, cosine[n])
+        rate[n].copy_(torch.where(s_n <= rise, peak / (rise if rise != 0 else 1) * s_n, cosine))
+
+    workspace.sweep(progress_block, N, rows, (), (), 1, dtype, device)
     return restore(rate, leading, bound.type)
 
 
 _operator = Operator(
     "step_size",
     step_size_forward,
-    version="vd70e9b37",
+    version="ve6ade2e0",
     arrays=("s: N...",),
     outputs=("rate: N...",),
     options=("float peak", "float rise", "float steps", "float final"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +62,7 @@ class AdamW:
         if config.clip:
             model.arrays.copy(gradients.flat, clipped)
 
-        def move(block: slice, weight_decay: float) -> None:
+        def move(block: slice, weight_decay: float, workspace: Any) -> None:
             state = [arrays.flat[block] for arrays in (weights, *self._moments)]
             updated = adamw(
                 state[0],
@@ -73,6 +74,7 @@ class AdamW:
                 beta_2=config.beta_2,
                 eps=config.eps,
                 weight_decay=weight_decay,
+                workspace=workspace,
             )
             for target, value in zip(state, updated, strict=True):
                 model.arrays.copy(target, value)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from codegen.loops import Loop, looped
-from codegen.nodes import Contract, Map, Node, Read, Reduce
+from codegen.nodes import Contract, Literal, Map, Node, Read, Reduce
 from codegen.sharing import Statement
-from derive.language import dims, index
+from derive.language import Index, dims, index
 
 N, C, F = dims("N C F")
 n, c, f = index("n", N), index("c", C), index("f", F)
@@ -70,3 +70,33 @@ def test_others_stay_outside(follower: Node, kept: list[str]) -> None:
     loop = loop_of([*BODY, *more], kept)
     assert {"u", "p", "h", "y"} <= names(loop)
     assert "z" not in names(loop)
+
+
+def vector(name: str, index: tuple[Index, ...] = (n,)) -> Read:
+    return Read(name, index)
+
+
+FLAT = [
+    Statement("m", of("mul", vector("g"), vector("g")), (n,)),
+    Statement("r", of("sqrt", vector("m")), (n,)),
+]
+
+
+def test_what_is_computed_entry_by_entry_is_computed_in_stretches() -> None:
+    loop = loop_of(FLAT, ["r"])
+    assert loop.is_flat
+    assert (loop.row, loop.outer) == (n, ())
+    assert set(loop.stored) == {"r"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param(Statement("s", of("mul", X, X), (n, c)), id="beside matrices, vectors are small"),
+        pytest.param(Statement("s", Reduce("sum", vector("r"), (n,)), ()), id="a sum over all is not for a stretch"),
+        pytest.param(Statement("s", of("add", vector("r"), Literal(1.0)), (n,)), id="one pass gains nothing"),
+    ],
+)
+def test_vectors_that_need_no_stretches(more: Statement) -> None:
+    first = FLAT if more.axes != (n,) else []
+    assert not any(isinstance(step, Loop) for step in looped([*first, more], ["s", "r"], SIZES))

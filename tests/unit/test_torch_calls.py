@@ -7,7 +7,7 @@ from sympy import sqrt
 
 from codegen.emission import kernel_file
 from derive.functions import softmax
-from derive.language import Sum, dims, index, indices, tensor
+from derive.language import Sum, dims, index, indices, scalar, tensor
 from derive.program import Program
 
 T, d, e = dims("T d e")
@@ -39,11 +39,20 @@ def biased() -> Program:
     return program
 
 
+def descent() -> Program:
+    v, w, rate, decay = tensor("v", e), tensor("w", e), scalar("rate"), scalar("decay")
+    program = Program("descent", "a step downhill with a mean of squares", [b, v, w, rate, decay])
+    s = program.define("s", [c], decay * v[c] + (1 - decay) * w[c] ** 2)
+    program.kernel(program.define("z", [c], b[c] - rate * w[c] / sqrt(s[c]) - decay * b[c]))
+    return program
+
+
 @pytest.mark.parametrize(
     ("program", "call"),
     [(two_products(), "addmm_("), (causal(), ".tril_(i.start - j.start)"), (causal(), "vector_norm"),
-     (biased(), "torch.addmm(b, ")],
-    ids=["products", "band", "norm", "bias"],
+     (biased(), "torch.addmm(b, "), (descent(), "torch.addcmul(s, w_c, w_c, value=1 - decay, out=s)"),
+     (descent(), "torch.add(b_c, z_c, alpha=-rate, out=z_c)"), (descent(), "torch.add(z_c, b_c, alpha=-decay, out=z_c)")],
+    ids=["products", "band", "norm", "bias", "square", "computed", "multiple"],
 )  # fmt: skip
 def test_one_call(program: Program, call: str) -> None:
     assert call in kernel_file(program, "torch")
