@@ -51,7 +51,8 @@ def descent() -> Program:
     ("program", "call"),
     [(two_products(), "addmm_("), (causal(), ".tril_(i.start - j.start)"), (causal(), "vector_norm"),
      (biased(), "torch.addmm(b, "), (descent(), "torch.addcmul(s, w_c, w_c, value=1 - decay, out=s)"),
-     (descent(), "torch.add(b_c, z_c, alpha=-rate, out=z_c)"), (descent(), "torch.add(z_c, b_c, alpha=-decay, out=z_c)")],
+     (descent(), "torch.add(b_c, z_c, alpha=-rate, out=z_c)"),
+     (descent(), "torch.add(z_c, b_c, alpha=-decay, out=z_c)")],
     ids=["products", "band", "norm", "bias", "square", "computed", "multiple"],
 )  # fmt: skip
 def test_one_call(program: Program, call: str) -> None:
