@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from codegen.backends import Library
-from codegen.backends.spelling import ATOM, TERNARY
+from codegen.backends.spelling import ATOM, POSTFIX, TERNARY
 from codegen.context import ZERO
 from codegen.nodes import Axes, Contract, Map, Node, Read, Select, flagged, walk
 from codegen.pieces import Setting
@@ -337,7 +337,7 @@ class Calls:
             self.line(self.library.fill_where.format(out=out, value=value, where=where.text))
         else:
             seen = fresh_name("seen", self.taken)
-            self.line(f"{seen} = {where.text}")
+            self.line(f"{seen} = {where.within(POSTFIX)}{self.library.as_number}")
             self.line(self.library.in_place["mul"].format(seen, out=out))
         self.depth -= bool(guards)
 

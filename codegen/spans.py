@@ -55,11 +55,13 @@ class Cut:
 def cut(end: End, known: Sequence[End], column: str, row: str, printer: Printer) -> Cut:
     """The columns behind, or before, those where a condition holds in each row; `column` is the slice of the block.
 
-    Of the known ends of the range, a lower one may lie behind an upper one: then there are no columns.
+    Of the known ends of the range, a lower one may lie behind an upper one: then there are no columns. The last column
+    in which the condition still holds in each row comes along: for a diagonal it is where the rows of the block begin,
+    and operations on columns from there on are up to four times as fast as from the next.
     """
     limit = reaches(end, row, printer, certain=True)
     if end.upper:
-        start = f"max({column}.start, {limit})"
+        start = f"max({column}.start, {reaches(end, row, printer, certain=True, shift=-1)})"
         start = f"min({start}, {column}.stop)" if any(not other.upper for other in known) else start
         span = f"slice({start}, {column}.stop)"
         return Cut(f"{limit} < {column}.stop", span, f"{column}_cut.start - {column}.start :")
@@ -82,11 +84,14 @@ def diagonal(end: End, column: str, row: str, printer: Printer) -> str:
     return " ".join(terms) + (f" {'+' if offset > 0 else '-'} {abs(offset)}" if offset else "")
 
 
-def reaches(end: End, row: str, printer: Printer, *, certain: bool) -> str:
-    """Where the range ends for the row that reaches farthest; with `certain`, for the one that reaches least."""
+def reaches(end: End, row: str, printer: Printer, *, certain: bool, shift: int = 0) -> str:
+    """Where the range ends for the row that reaches farthest; with `certain`, for the one that reaches least.
+
+    Shifted by so many columns.
+    """
     # An upper bound is largest, a lower one smallest, at the last row if it rises with the row, else at the first.
     at_last = (end.sign > 0) == (end.upper != certain)
-    offset, terms, whole = 0, [], True
+    offset, terms, whole = shift, [], True
     if end.sign:
         terms.append(("" if end.sign > 0 else "-") + f"{row}.{'stop' if at_last else 'start'}")
         offset -= end.sign if at_last else 0

@@ -68,7 +68,7 @@ def attention_forward(
         S = np.matmul(S_part, K_turned[b, :, j], out=A_exp[b, i, j])
         A_masked = S
         if causal and i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(max(j.start, i.start), j.stop)
             np.copyto(
                 A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
@@ -96,8 +96,8 @@ def attention_forward(
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             np.exp(S, out=A_exp[b, i, j])
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
-                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
+                seen = (np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
                 A_exp[b, i, j][:, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp[b, i, j])
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
@@ -234,7 +234,7 @@ def attention_lean_forward(
             S = np.matmul(S_part, K_turned[b, :, j], out=room(1, b, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
                 np.copyto(
                     A_masked[:, :, j_cut.start - j.start :],
                     -math.inf,
@@ -275,8 +275,8 @@ def attention_lean_forward(
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.exp(S, out=room(1, b, i, j))
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
-                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
+                seen = (np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
                 A_exp[:, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
@@ -349,7 +349,7 @@ def attention_lean_backward(
             S = np.matmul(S_part, K_turned[b, :, j], out=room(3, b, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
                 np.copyto(
                     A_masked[:, :, j_cut.start - j.start :],
                     -math.inf,

@@ -76,7 +76,7 @@ def attention_alibi_forward(
         S -= S_part_2.transpose(2, 0, 1)
         A_masked = S
         if i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(max(j.start, i.start), j.stop)
             np.copyto(
                 A_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
@@ -230,7 +230,7 @@ def attention_alibi_lean_forward(
             S -= S_part_2.transpose(2, 0, 1)
             A_masked = S
             if i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
                 np.copyto(
                     A_masked[:, :, :, j_cut.start - j.start :],
                     -math.inf,

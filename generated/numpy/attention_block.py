@@ -136,7 +136,7 @@ def attention_block_forward(
         S = np.matmul(S_part, K_turned[n_2, h, :, j], out=A_exp[n_2, h, i_2, j])
         A_masked = S
         if causal and i_2.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            j_cut = slice(max(j.start, i_2.start), j.stop)
             np.copyto(
                 A_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
@@ -164,8 +164,8 @@ def attention_block_forward(
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             np.exp(S, out=A_exp[n_2, h, i_2, j])
             if causal and i_2.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                j_cut = slice(max(j.start, i_2.start), j.stop)
+                seen = (np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
                 A_exp[n_2, h, i_2, j][:, :, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp[n_2, h, i_2, j])
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
@@ -434,7 +434,7 @@ def attention_block_lean_forward(
             S = np.matmul(S_part, K_turned[n_2, h, :, j], out=room(1, n_2, h, i_2, j))
             A_masked = S
             if causal and i_2.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+                j_cut = slice(max(j.start, i_2.start), j.stop)
                 np.copyto(
                     A_masked[:, :, :, j_cut.start - j.start :],
                     -math.inf,
@@ -473,8 +473,8 @@ def attention_block_lean_forward(
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.exp(S, out=room(1, n_2, h, i_2, j))
             if causal and i_2.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                j_cut = slice(max(j.start, i_2.start), j.stop)
+                seen = (np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
                 A_exp[:, :, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
@@ -554,7 +554,7 @@ def attention_block_lean_backward(
         S = np.matmul(S_part, K_turned[n, h, :, j], out=room(1, n, h, i, j))
         A_masked = S
         if causal and i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(max(j.start, i.start), j.stop)
             np.copyto(
                 A_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
@@ -604,8 +604,8 @@ def attention_block_lean_backward(
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         A_exp = np.exp(S, out=room(1, n, h, i, j))
         if causal and i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
-            seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+            j_cut = slice(max(j.start, i.start), j.stop)
+            seen = (np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
             A_exp[:, :, :, j_cut.start - j.start :] *= seen
         A_sum = or_one(sum_rows(A_exp))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])

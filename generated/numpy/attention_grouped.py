@@ -68,7 +68,7 @@ def attention_grouped_forward(
         S = np.matmul(S_part, K_turned[n, g, :, j], out=A_exp[n, g, r, i, j])
         A_masked = S
         if causal and i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(max(j.start, i.start), j.stop)
             np.copyto(
                 A_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
@@ -96,8 +96,8 @@ def attention_grouped_forward(
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             np.exp(S, out=A_exp[n, g, r, i, j])
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
-                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
+                seen = (np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
                 A_exp[n, g, r, i, j][:, :, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp[n, g, r, i, j])
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
@@ -234,7 +234,7 @@ def attention_grouped_lean_forward(
             S = np.matmul(S_part, K_turned[n, g, :, j], out=room(1, n, g, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
                 np.copyto(
                     A_masked[:, :, :, j_cut.start - j.start :],
                     -math.inf,
@@ -275,8 +275,8 @@ def attention_grouped_lean_forward(
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.exp(S, out=room(1, n, g, i, j))
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
-                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
+                seen = (np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
                 A_exp[:, :, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
@@ -349,7 +349,7 @@ def attention_grouped_lean_backward(
             S = np.matmul(S_part, K_turned[n, g, :, j], out=room(3, n, g, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
                 np.copyto(
                     A_masked[:, :, :, j_cut.start - j.start :],
                     -math.inf,

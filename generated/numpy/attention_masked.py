@@ -91,7 +91,7 @@ def attention_masked_forward(
             S = np.matmul(S_part, K_turned[b, h, :, j], out=A_exp[b, h, i, j])
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             np.exp(S, out=A_exp[b, h, i, j])
-            seen = mask[b, i, j][:, None] > 0
+            seen = (mask[b, i, j][:, None] > 0).astype(dtype)
             A_exp[b, h, i, j] *= seen
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp[b, h, i, j])
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
@@ -264,7 +264,7 @@ def attention_masked_lean_forward(
             S = np.matmul(S_part, K_turned[b, h, :, j], out=room(1, b, h, i, j))
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             A_exp = np.exp(S, out=room(1, b, h, i, j))
-            seen = mask[b, i, j][:, None] > 0
+            seen = (mask[b, i, j][:, None] > 0).astype(dtype)
             A_exp *= seen
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])

@@ -78,7 +78,7 @@ def attention_scaled_forward(
         A_masked = S
         np.copyto(A_masked, -math.inf, where=mask[b, i, j] <= 0)
         if causal and i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(max(j.start, i.start), j.stop)
             np.copyto(
                 A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
@@ -105,11 +105,11 @@ def attention_scaled_forward(
             S = np.matmul(S_part, K_turned[b, :, j], out=A_exp[b, i, j])
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=(~causal | (j <= i)) & (mask[b,i,j] > 0)) = A_exp / A_sum
             np.exp(S, out=A_exp[b, i, j])
-            seen = mask[b, i, j] > 0
+            seen = (mask[b, i, j] > 0).astype(dtype)
             A_exp[b, i, j] *= seen
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
-                seen_2 = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
+                seen_2 = (np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
                 A_exp[b, i, j][:, :, j_cut.start - j.start :] *= seen_2
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp[b, i, j])
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])

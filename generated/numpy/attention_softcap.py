@@ -112,7 +112,7 @@ def attention_softcap_forward(
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             np.exp(S, out=A_exp[n, i, j])
             if causal:
-                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j.start, j.stop)
+                seen = (np.arange(i.start, i.stop)[:, None] >= np.arange(j.start, j.stop)).astype(dtype)
                 A_exp[n, i, j] *= seen
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp[n, i, j])
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
@@ -263,7 +263,7 @@ def attention_softcap_lean_forward(
             S = np.multiply(cap, t, out=room(1, n, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
                 np.copyto(
                     A_masked[:, :, j_cut.start - j.start :],
                     -math.inf,
@@ -309,8 +309,8 @@ def attention_softcap_lean_forward(
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.exp(S, out=room(1, n, i, j))
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
-                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
+                seen = (np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
                 A_exp[:, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
@@ -386,7 +386,7 @@ def attention_softcap_lean_backward(
             S = np.multiply(cap, t, out=room(4, n, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
                 np.copyto(
                     A_masked[:, :, j_cut.start - j.start :],
                     -math.inf,

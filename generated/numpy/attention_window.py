@@ -68,7 +68,7 @@ def attention_window_forward(
         S = np.matmul(S_part, K_turned[n, :, j], out=A_exp[n, i, j])
         A_masked = S
         if i.start + 1 < j.stop:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+            j_cut = slice(min(max(j.start, i.start), j.stop), j.stop)
             np.copyto(
                 A_masked[:, :, j_cut.start - j.start :],
                 -math.inf,
@@ -105,14 +105,16 @@ def attention_window_forward(
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
             np.exp(S, out=A_exp[n, i, j])
             if i.start + 1 < j.stop:
-                j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                j_cut = slice(min(max(j.start, i.start), j.stop), j.stop)
+                seen = (np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
                 A_exp[n, i, j][:, :, j_cut.start - j.start :] *= seen
             if j.start < math.floor(i.stop - window - 1) + 1:
                 j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-                seen_2 = np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
-                    j_cut.start, j_cut.stop, dtype=dtype
-                ) < window
+                seen_2 = (
+                    np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
+                        j_cut.start, j_cut.stop, dtype=dtype
+                    ) < window
+                ).astype(dtype)
                 A_exp[n, i, j][:, :, : j_cut.stop - j.start] *= seen_2
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp[n, i, j])
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
@@ -241,7 +243,7 @@ def attention_window_lean_forward(
             S = np.matmul(S_part, K_turned[n, :, j], out=room(1, n, i, j))
             A_masked = S
             if i.start + 1 < j.stop:
-                j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+                j_cut = slice(min(max(j.start, i.start), j.stop), j.stop)
                 np.copyto(
                     A_masked[:, :, j_cut.start - j.start :],
                     -math.inf,
@@ -291,14 +293,16 @@ def attention_window_lean_forward(
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
             A_exp = np.exp(S, out=room(1, n, i, j))
             if i.start + 1 < j.stop:
-                j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
-                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                j_cut = slice(min(max(j.start, i.start), j.stop), j.stop)
+                seen = (np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
                 A_exp[:, :, j_cut.start - j.start :] *= seen
             if j.start < math.floor(i.stop - window - 1) + 1:
                 j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-                seen_2 = np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
-                    j_cut.start, j_cut.stop, dtype=dtype
-                ) < window
+                seen_2 = (
+                    np.arange(i.start, i.stop, dtype=dtype)[..., None] - np.arange(
+                        j_cut.start, j_cut.stop, dtype=dtype
+                    ) < window
+                ).astype(dtype)
                 A_exp[:, :, : j_cut.stop - j.start] *= seen_2
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
@@ -363,7 +367,7 @@ def attention_window_lean_backward(
             S = np.matmul(S_part, K_turned[n, :, j], out=room(3, n, i, j))
             A_masked = S
             if i.start + 1 < j.stop:
-                j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+                j_cut = slice(min(max(j.start, i.start), j.stop), j.stop)
                 np.copyto(
                     A_masked[:, :, j_cut.start - j.start :],
                     -math.inf,

@@ -87,7 +87,7 @@ def self_attention_forward(
         Z = np.matmul(Z_part, K_turned[n, g, :, j], out=A_exp[n, g, r, i, j])
         A_masked = Z
         if i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(max(j.start, i.start), j.stop)
             np.copyto(
                 A_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
@@ -115,8 +115,8 @@ def self_attention_forward(
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
             np.exp(Z, out=A_exp[n, g, r, i, j])
             if i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
-                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
+                seen = (np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
                 A_exp[n, g, r, i, j][:, :, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp[n, g, r, i, j])
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
@@ -293,7 +293,7 @@ def self_attention_lean_forward(
             Z = np.matmul(Z_part, K_turned[n, g, :, j], out=room(1, n, g, i, j))
             A_masked = Z
             if i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
                 np.copyto(
                     A_masked[:, :, :, j_cut.start - j.start :],
                     -math.inf,
@@ -332,8 +332,8 @@ def self_attention_lean_forward(
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
             A_exp = np.exp(Z, out=room(1, n, g, i, j))
             if i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
-                seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
+                seen = (np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
                 A_exp[:, :, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
@@ -416,7 +416,7 @@ def self_attention_lean_backward(
         Z = np.matmul(Z_part, K_turned[n, g, :, j], out=room(1, n, g, i, j))
         A_masked = Z
         if i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(max(j.start, i.start), j.stop)
             np.copyto(
                 A_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
@@ -466,8 +466,8 @@ def self_attention_lean_backward(
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
         A_exp = np.exp(Z, out=room(1, n, g, i, j))
         if i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
-            seen = np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+            j_cut = slice(max(j.start, i.start), j.stop)
+            seen = (np.arange(i.start, i.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
             A_exp[:, :, :, j_cut.start - j.start :] *= seen
         A_sum = or_one(sum_rows(A_exp))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])

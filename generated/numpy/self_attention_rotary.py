@@ -139,7 +139,7 @@ def self_attention_rotary_forward(
         )
         P_masked = Z
         if i_2.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            j_cut = slice(max(j.start, i_2.start), j.stop)
             np.copyto(
                 P_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
@@ -171,8 +171,8 @@ def self_attention_rotary_forward(
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         np.exp(Z, out=P_exp[n, g, r, i_2, j])
         if i_2.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+            j_cut = slice(max(j.start, i_2.start), j.stop)
+            seen = (np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
             P_exp[n, g, r, i_2, j][:, :, :, j_cut.start - j.start :] *= seen
         P_sum[n, g, r, i_2] = or_one(sum_rows(P_exp[n, g, r, i_2, j]))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
@@ -406,7 +406,7 @@ def self_attention_rotary_lean_forward(
         )
         P_masked = Z
         if i_2.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            j_cut = slice(max(j.start, i_2.start), j.stop)
             np.copyto(
                 P_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
@@ -438,8 +438,8 @@ def self_attention_rotary_lean_forward(
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         P_exp = np.exp(Z, out=room(1, n, g, i_2, j))
         if i_2.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+            j_cut = slice(max(j.start, i_2.start), j.stop)
+            seen = (np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
             P_exp[:, :, :, j_cut.start - j.start :] *= seen
         P_sum = or_one(sum_rows(P_exp))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
@@ -565,7 +565,7 @@ def self_attention_rotary_lean_backward(
         )
         P_masked = Z
         if i_2.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            j_cut = slice(max(j.start, i_2.start), j.stop)
             np.copyto(
                 P_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
@@ -628,8 +628,8 @@ def self_attention_rotary_lean_backward(
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         P_exp = np.exp(Z, out=room(1, n, g, i_2, j))
         if i_2.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-            seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+            j_cut = slice(max(j.start, i_2.start), j.stop)
+            seen = (np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
             P_exp[:, :, :, j_cut.start - j.start :] *= seen
         P_sum = or_one(sum_rows(P_exp))
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])

@@ -149,7 +149,7 @@ def self_attention_rotary_step(
             out=room(1, n, g, s_2, T),
         )
         P_new_exp = np.exp(Z_new, out=room(1, n, g, s_2, T))
-        seen = place[s_2][..., None] >= np.arange(T)
+        seen = (place[s_2][..., None] >= np.arange(T)).astype(dtype)
         P_new_exp *= seen
         P_new_sum = or_one(sum_rows(P_new_exp))
         # P_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])

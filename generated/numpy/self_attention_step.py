@@ -93,7 +93,7 @@ def self_attention_step(
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
         Z_new = np.matmul(Z_new_part, K_turned[n, g], out=room(1, n, g, s, T))
         A_new_exp = np.exp(Z_new, out=room(1, n, g, s, T))
-        seen = place[s][..., None] >= np.arange(T)
+        seen = (place[s][..., None] >= np.arange(T)).astype(dtype)
         A_new_exp *= seen
         A_new_sum = or_one(sum_rows(A_new_exp))
         # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])

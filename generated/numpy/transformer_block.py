@@ -177,7 +177,7 @@ def transformer_block_forward(
         S = np.matmul(S_part, K_turned[n_2, h, :, j], out=A_exp[n_2, h, i_2, j])
         A_masked = S
         if causal and i_2.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            j_cut = slice(max(j.start, i_2.start), j.stop)
             np.copyto(
                 A_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
@@ -205,8 +205,8 @@ def transformer_block_forward(
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             np.exp(S, out=A_exp[n_2, h, i_2, j])
             if causal and i_2.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                j_cut = slice(max(j.start, i_2.start), j.stop)
+                seen = (np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
                 A_exp[n_2, h, i_2, j][:, :, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp[n_2, h, i_2, j])
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
@@ -696,7 +696,7 @@ def transformer_block_lean_forward(
             S = np.matmul(S_part, K_turned[n_2, h, :, j], out=room(1, n_2, h, i_2, j))
             A_masked = S
             if causal and i_2.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+                j_cut = slice(max(j.start, i_2.start), j.stop)
                 np.copyto(
                     A_masked[:, :, :, j_cut.start - j.start :],
                     -math.inf,
@@ -735,8 +735,8 @@ def transformer_block_lean_forward(
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = np.exp(S, out=room(1, n_2, h, i_2, j))
             if causal and i_2.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
-                seen = np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+                j_cut = slice(max(j.start, i_2.start), j.stop)
+                seen = (np.arange(i_2.start, i_2.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
                 A_exp[:, :, :, j_cut.start - j.start :] *= seen
             A_sum_so_far = A_sum_so_far + sum_rows(A_exp)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
@@ -1014,7 +1014,7 @@ def transformer_block_lean_backward(
         S = np.matmul(S_part, K_turned[n_3, h, :, j], out=room(1, n_3, h, i_3, j))
         A_masked = S
         if causal and i_3.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_3.start + 1), j.stop)
+            j_cut = slice(max(j.start, i_3.start), j.stop)
             np.copyto(
                 A_masked[:, :, :, j_cut.start - j.start :],
                 -math.inf,
@@ -1064,8 +1064,8 @@ def transformer_block_lean_backward(
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         A_exp = np.exp(S, out=room(1, n_3, h, i_3, j))
         if causal and i_3.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_3.start + 1), j.stop)
-            seen = np.arange(i_3.start, i_3.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)
+            j_cut = slice(max(j.start, i_3.start), j.stop)
+            seen = (np.arange(i_3.start, i_3.stop)[:, None] >= np.arange(j_cut.start, j_cut.stop)).astype(dtype)
             A_exp[:, :, :, j_cut.start - j.start :] *= seen
         A_sum = or_one(sum_rows(A_exp))
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])

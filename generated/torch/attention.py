@@ -70,7 +70,7 @@ def attention_forward(
         S = torch.bmm(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
         A_masked = S
         if causal and i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(max(j.start, i.start), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -231,7 +231,7 @@ def attention_lean_forward(
             S = torch.bmm(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
                 A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
@@ -341,7 +341,7 @@ def attention_lean_backward(
             S = torch.bmm(S_part, K[b, j].swapaxes(-1, -2), out=room(3, b, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
                 A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
@@ -377,7 +377,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
-    version="vc60e7f9e",
+    version="vb759bf58",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -410,7 +410,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
-    version="v3643b540",
+    version="v4dc6f226",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

@@ -80,7 +80,7 @@ def attention_alibi_forward(
         S.sub_(S_part_2.permute(2, 0, 1))
         A_masked = S
         if i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(max(j.start, i.start), j.stop)
             A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -235,7 +235,7 @@ def attention_alibi_lean_forward(
             S.sub_(S_part_2.permute(2, 0, 1))
             A_masked = S
             if i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
                 A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
@@ -368,7 +368,7 @@ _operator = Operator(
     "attention_alibi",
     attention_alibi_forward,
     attention_alibi_backward,
-    version="vb3c7f063",
+    version="v76b7148c",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -399,7 +399,7 @@ _lean_operator = Operator(
     "attention_alibi_lean",
     attention_alibi_lean_forward,
     attention_alibi_lean_backward,
-    version="v5a602010",
+    version="v7591e39f",
     arrays=("Q: N... H T d_k", "K: N... H T d_k", "V: N... H T d_v", "slope: H"),
     outputs=("O: N... H T d_v",),
     saved=("leading", "types", "H", "N", "T", "d_k", "d_v", "Q", "K", "V", "slope", "O", "A_sum", "A_exp_top"),

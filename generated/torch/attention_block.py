@@ -137,7 +137,7 @@ def attention_block_forward(
         S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
         A_masked = S
         if causal and i_2.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            j_cut = slice(max(j.start, i_2.start), j.stop)
             A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -440,7 +440,7 @@ def attention_block_lean_forward(
             S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, n_2, h, i_2, j))
             A_masked = S
             if causal and i_2.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+                j_cut = slice(max(j.start, i_2.start), j.stop)
                 A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
@@ -565,7 +565,7 @@ def attention_block_lean_backward(
         S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, n, h, i, j))
         A_masked = S
         if causal and i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(max(j.start, i.start), j.stop)
             A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -741,7 +741,7 @@ _operator = Operator(
     "attention_block",
     attention_block_forward,
     attention_block_backward,
-    version="v8626a76f",
+    version="vf8e5f27c",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),
@@ -824,7 +824,7 @@ _lean_operator = Operator(
     "attention_block_lean",
     attention_block_lean_forward,
     attention_block_lean_backward,
-    version="v656a7302",
+    version="v9af0b868",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),

@@ -70,7 +70,7 @@ def attention_grouped_forward(
         S = torch.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
         A_masked = S
         if causal and i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(max(j.start, i.start), j.stop)
             A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -237,7 +237,7 @@ def attention_grouped_lean_forward(
             S = torch.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
                 A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
@@ -351,7 +351,7 @@ def attention_grouped_lean_backward(
             S = torch.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(3, n, g, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
                 A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
@@ -391,7 +391,7 @@ _operator = Operator(
     "attention_grouped",
     attention_grouped_forward,
     attention_grouped_backward,
-    version="vf32a4797",
+    version="vc7eb7099",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),
@@ -441,7 +441,7 @@ _lean_operator = Operator(
     "attention_grouped_lean",
     attention_grouped_lean_forward,
     attention_grouped_lean_backward,
-    version="v2253bb56",
+    version="v0a4fa565",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),

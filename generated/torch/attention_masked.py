@@ -93,7 +93,7 @@ def attention_masked_forward(
             S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=A_exp[b, h, i, j])
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             torch.exp(S, out=A_exp[b, h, i, j])
-            seen = mask[b, i, j][:, None] > 0
+            seen = (mask[b, i, j][:, None] > 0).to(dtype)
             A_exp[b, h, i, j].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp[b, h, i, j].sum(dim=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
@@ -268,7 +268,7 @@ def attention_masked_lean_forward(
             S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, b, h, i, j))
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             A_exp = torch.exp(S, out=room(1, b, h, i, j))
-            seen = mask[b, i, j][:, None] > 0
+            seen = (mask[b, i, j][:, None] > 0).to(dtype)
             A_exp.mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
@@ -374,7 +374,7 @@ _operator = Operator(
     "attention_masked",
     attention_masked_forward,
     attention_masked_backward,
-    version="v29e994b2",
+    version="v903db649",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -405,7 +405,7 @@ _lean_operator = Operator(
     "attention_masked_lean",
     attention_masked_lean_forward,
     attention_masked_lean_backward,
-    version="ve3f94803",
+    version="vb062f372",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "mask", "O", "A_sum", "A_exp_top"),

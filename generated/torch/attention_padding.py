@@ -93,7 +93,7 @@ def attention_padding_forward(
             S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=A_exp[b, h, i, j])
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0) = A_exp / A_sum
             torch.exp(S, out=A_exp[b, h, i, j])
-            seen = keep[b, j][:, None, None] > 0
+            seen = (keep[b, j][:, None, None] > 0).to(dtype)
             A_exp[b, h, i, j].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp[b, h, i, j].sum(dim=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
@@ -268,7 +268,7 @@ def attention_padding_lean_forward(
             S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, b, h, i, j))
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=keep[b,j] > 0) = A_exp / A_sum
             A_exp = torch.exp(S, out=room(1, b, h, i, j))
-            seen = keep[b, j][:, None, None] > 0
+            seen = (keep[b, j][:, None, None] > 0).to(dtype)
             A_exp.mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
@@ -374,7 +374,7 @@ _operator = Operator(
     "attention_padding",
     attention_padding_forward,
     attention_padding_backward,
-    version="v087d4097",
+    version="v84b5e5ac",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "keep: B... T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -405,7 +405,7 @@ _lean_operator = Operator(
     "attention_padding_lean",
     attention_padding_lean_forward,
     attention_padding_lean_backward,
-    version="v05b5ea01",
+    version="v11e64fa7",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "keep: B... T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "keep", "O", "A_sum", "A_exp_top"),

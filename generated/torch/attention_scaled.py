@@ -80,7 +80,7 @@ def attention_scaled_forward(
         A_masked = S
         A_masked.masked_fill_(mask[b, i, j] <= 0, -math.inf)
         if causal and i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(max(j.start, i.start), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -108,7 +108,7 @@ def attention_scaled_forward(
             S = torch.bmm(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=(~causal | (j <= i)) & (mask[b,i,j] > 0)) = A_exp / A_sum
             torch.exp(S, out=A_exp[b, i, j])
-            seen = mask[b, i, j] > 0
+            seen = (mask[b, i, j] > 0).to(dtype)
             A_exp[b, i, j].mul_(seen)
             if causal and i.start + 1 < j.stop:
                 A_exp[b, i, j].tril_(i.start - j.start)
@@ -199,7 +199,7 @@ _operator = Operator(
     "attention_scaled",
     attention_scaled_forward,
     attention_scaled_backward,
-    version="ved14893a",
+    version="v71093fbb",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "mask: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     options=("float scale", "bool causal"),

@@ -116,9 +116,11 @@ def attention_softcap_forward(
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             torch.exp(S, out=A_exp[n, i, j])
             if causal:
-                seen = torch.arange(
-                    i.start, i.stop, device=device
-                )[:, None] >= torch.arange(j.start, j.stop, device=device)
+                seen = (
+                    torch.arange(
+                        i.start, i.stop, device=device
+                    )[:, None] >= torch.arange(j.start, j.stop, device=device)
+                ).to(dtype)
                 A_exp[n, i, j].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp[n, i, j].sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
@@ -265,7 +267,7 @@ def attention_softcap_lean_forward(
             S = torch.mul(t, cap, out=room(1, n, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
                 A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
@@ -383,7 +385,7 @@ def attention_softcap_lean_backward(
             S = torch.mul(t, cap, out=room(4, n, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
                 A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
@@ -422,7 +424,7 @@ _operator = Operator(
     "attention_softcap",
     attention_softcap_forward,
     attention_softcap_backward,
-    version="vffa42a21",
+    version="v5729f038",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),
@@ -456,7 +458,7 @@ _lean_operator = Operator(
     "attention_softcap_lean",
     attention_softcap_lean_forward,
     attention_softcap_lean_backward,
-    version="v8faf7397",
+    version="v12c5e8ab",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),

@@ -70,7 +70,7 @@ def attention_window_forward(
         S = torch.bmm(S_part, K[n, j].swapaxes(-1, -2), out=A_exp[n, i, j])
         A_masked = S
         if i.start + 1 < j.stop:
-            j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+            j_cut = slice(min(max(j.start, i.start), j.stop), j.stop)
             A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -110,9 +110,11 @@ def attention_window_forward(
                 A_exp[n, i, j].tril_(i.start - j.start)
             if j.start < math.floor(i.stop - window - 1) + 1:
                 j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-                seen = torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
-                    j_cut.start, j_cut.stop, dtype=dtype, device=device
-                ) < window
+                seen = (
+                    torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
+                        j_cut.start, j_cut.stop, dtype=dtype, device=device
+                    ) < window
+                ).to(dtype)
                 A_exp[n, i, j][:, :, : j_cut.stop - j.start].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp[n, i, j].sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
@@ -245,7 +247,7 @@ def attention_window_lean_forward(
             S = torch.bmm(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
             A_masked = S
             if i.start + 1 < j.stop:
-                j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+                j_cut = slice(min(max(j.start, i.start), j.stop), j.stop)
                 A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
@@ -296,9 +298,11 @@ def attention_window_lean_forward(
                 A_exp.tril_(i.start - j.start)
             if j.start < math.floor(i.stop - window - 1) + 1:
                 j_cut = slice(j.start, max(j.start, min(j.stop, math.floor(i.stop - window - 1) + 1)))
-                seen = torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
-                    j_cut.start, j_cut.stop, dtype=dtype, device=device
-                ) < window
+                seen = (
+                    torch.arange(i.start, i.stop, dtype=dtype, device=device)[..., None] - torch.arange(
+                        j_cut.start, j_cut.stop, dtype=dtype, device=device
+                    ) < window
+                ).to(dtype)
                 A_exp[:, :, : j_cut.stop - j.start].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
@@ -369,7 +373,7 @@ def attention_window_lean_backward(
             S = torch.bmm(S_part, K[n, j].swapaxes(-1, -2), out=room(3, n, i, j))
             A_masked = S
             if i.start + 1 < j.stop:
-                j_cut = slice(min(max(j.start, i.start + 1), j.stop), j.stop)
+                j_cut = slice(min(max(j.start, i.start), j.stop), j.stop)
                 A_masked[:, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
@@ -413,7 +417,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
-    version="v0712e5e6",
+    version="vcf0e5c58",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -446,7 +450,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
-    version="ved4939cf",
+    version="v987c5b09",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

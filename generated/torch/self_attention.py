@@ -89,7 +89,7 @@ def self_attention_forward(
         Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
         A_masked = Z
         if i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(max(j.start, i.start), j.stop)
             A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -294,7 +294,7 @@ def self_attention_lean_forward(
             Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
             A_masked = Z
             if i.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i.start + 1), j.stop)
+                j_cut = slice(max(j.start, i.start), j.stop)
                 A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
@@ -414,7 +414,7 @@ def self_attention_lean_backward(
         Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
         A_masked = Z
         if i.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i.start + 1), j.stop)
+            j_cut = slice(max(j.start, i.start), j.stop)
             A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i.start, i.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -538,7 +538,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="v85314572",
+    version="v52d0694a",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -601,7 +601,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="v8fed46d7",
+    version="v5e9f5eb6",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

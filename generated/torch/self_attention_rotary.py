@@ -146,7 +146,7 @@ def self_attention_rotary_forward(
         )
         P_masked = Z
         if i_2.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            j_cut = slice(max(j.start, i_2.start), j.stop)
             P_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -418,7 +418,7 @@ def self_attention_rotary_lean_forward(
         )
         P_masked = Z
         if i_2.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            j_cut = slice(max(j.start, i_2.start), j.stop)
             P_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -581,7 +581,7 @@ def self_attention_rotary_lean_backward(
         )
         P_masked = Z
         if i_2.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            j_cut = slice(max(j.start, i_2.start), j.stop)
             P_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -740,7 +740,7 @@ _operator = Operator(
     "self_attention_rotary",
     self_attention_rotary_forward,
     self_attention_rotary_backward,
-    version="v00d96967",
+    version="vf54a8ce3",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),
@@ -814,7 +814,7 @@ _lean_operator = Operator(
     "self_attention_rotary_lean",
     self_attention_rotary_lean_forward,
     self_attention_rotary_lean_backward,
-    version="vbec40d55",
+    version="v392ee97a",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),

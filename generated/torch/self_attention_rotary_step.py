@@ -153,7 +153,7 @@ def self_attention_rotary_step_forward(
             out=room(1, n, g, s_2, T),
         )
         P_new_exp = torch.exp(Z_new, out=room(1, n, g, s_2, T))
-        seen = place[s_2][..., None] >= torch.arange(T, device=device)
+        seen = (place[s_2][..., None] >= torch.arange(T, device=device)).to(dtype)
         P_new_exp.mul_(seen)
         P_new_sum = or_one(P_new_exp.sum(dim=-1))
         # P_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
@@ -185,7 +185,7 @@ def self_attention_rotary_step_forward(
 _operator = Operator(
     "self_attention_rotary_step",
     self_attention_rotary_step_forward,
-    version="va66279df",
+    version="vca55bf7b",
     arrays=(
         "x: N... S C", "place: S", "position: S", "K: N... G T A 2", "V: N... G T D", "W_Q: G R A 2 C", "W_O: C G R D",
     ),

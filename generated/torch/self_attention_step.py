@@ -96,7 +96,7 @@ def self_attention_step_forward(
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
         Z_new = torch.matmul(Z_new_part, K[n, g].swapaxes(-1, -2), out=room(1, n, g, s, T))
         A_new_exp = torch.exp(Z_new, out=room(1, n, g, s, T))
-        seen = place[s][..., None] >= torch.arange(T, device=device)
+        seen = (place[s][..., None] >= torch.arange(T, device=device)).to(dtype)
         A_new_exp.mul_(seen)
         A_new_sum = or_one(A_new_exp.sum(dim=-1))
         # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
@@ -128,7 +128,7 @@ def self_attention_step_forward(
 _operator = Operator(
     "self_attention_step",
     self_attention_step_forward,
-    version="v3aa51c80",
+    version="v7364d76e",
     arrays=("x: N... S C", "place: S", "K: N... G T D", "V: N... G T D", "W_Q: G R D C", "W_O: C G R D"),
     outputs=("y_new: N... S C",),
     independent=(True, False),

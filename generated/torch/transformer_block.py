@@ -165,7 +165,7 @@ def transformer_block_forward(
         S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
         A_masked = S
         if causal and i_2.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+            j_cut = slice(max(j.start, i_2.start), j.stop)
             A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -683,7 +683,7 @@ def transformer_block_lean_forward(
             S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, n_2, h, i_2, j))
             A_masked = S
             if causal and i_2.start + 1 < j.stop:
-                j_cut = slice(max(j.start, i_2.start + 1), j.stop)
+                j_cut = slice(max(j.start, i_2.start), j.stop)
                 A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                     torch.arange(i_2.start, i_2.stop, device=device)[:, None] < torch.arange(
                         j_cut.start, j_cut.stop, device=device
@@ -1000,7 +1000,7 @@ def transformer_block_lean_backward(
         S = torch.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, n_3, h, i_3, j))
         A_masked = S
         if causal and i_3.start + 1 < j.stop:
-            j_cut = slice(max(j.start, i_3.start + 1), j.stop)
+            j_cut = slice(max(j.start, i_3.start), j.stop)
             A_masked[:, :, :, j_cut.start - j.start :].masked_fill_(
                 torch.arange(i_3.start, i_3.stop, device=device)[:, None] < torch.arange(
                     j_cut.start, j_cut.stop, device=device
@@ -1182,7 +1182,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="vc11c6c2d",
+    version="v55363e34",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1307,7 +1307,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="v30e93598",
+    version="vb2f2de0b",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
