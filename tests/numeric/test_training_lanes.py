@@ -37,7 +37,7 @@ ENGINES = [
 VOCABULARY = 11
 TEXT = "the quick brown fox jumps over the lazy dog\n" * 12
 CONFIG = TrainingConfig(
-    layers=2, heads=2, width=12, context=7, batch=6, micro_batches=6, threads=3, dropout=0.2, clip=0.5
+    layers=2, heads=2, width=12, context=7, batch=6, micro_batches=6, threads=2, dropout=0.2, clip=0.5
 )
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs memory that processes can share")
@@ -91,7 +91,7 @@ def in_python(words: list[str]) -> str:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_processes_give_the_bits_of_threads(engine: Any, dtype: Any) -> None:
-    config = replace(CONFIG, engine=engine, dtype=dtype)
+    config = replace(CONFIG, engine=engine, dtype=dtype, threads=3)
     apart, losses = trained(config)
     assert len(processes_of(apart)) == 2
     together, same = trained(replace(config, processes=False))
@@ -135,7 +135,7 @@ def test_a_system_that_refuses_computes_on_threads(
 
 @pytest.mark.skipif(torch is None, reason="torch, optional, is not installed")
 def test_other_products_than_pytorch_begins_with_stay_in_one_process() -> None:
-    config = replace(CONFIG, engine="torch", threads=2)
+    config = replace(CONFIG, engine="torch")
     torch.set_float32_matmul_precision("medium")
     try:
         assert trained(config, steps=1)[0]._crew is None
@@ -150,7 +150,7 @@ def test_a_model_that_does_not_train_starts_none() -> None:
 
 
 def test_shares_of_a_small_batch_wake_no_more_lanes_than_there_are() -> None:
-    config = replace(CONFIG, threads=2)
+    config = CONFIG
     model: Any = create_model(config, VOCABULARY)
     tokens, targets = batch_of(config, 1)
     whole = model.loss_and_gradients(tokens[:1], targets[:1], 1)
@@ -171,7 +171,7 @@ def test_processes_end_with_their_model() -> None:
 
 def test_a_process_that_was_killed_is_an_error_that_says_so() -> None:
     model, _ = trained(CONFIG, steps=1)
-    processes_of(model)[1].kill()
+    processes_of(model)[-1].kill()
     with pytest.raises(LaneError, match=r"has ended, killed by signal 9; try again, or let threads of one process"):
         model.loss_and_gradients(*batch_of(CONFIG, 2), 2)
     # What was computed is dropped, and new processes are started for the next step.
@@ -189,7 +189,7 @@ def test_signals_are_left_to_the_one_that_saves(how: signal.Signals) -> None:
 
 
 def test_a_run_whose_process_is_killed_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = replace(CONFIG, threads=2, steps=9, checkpoint_every=100, evaluate_every=0, sample_every=0)
+    config = replace(CONFIG, steps=9, checkpoint_every=100, evaluate_every=0, sample_every=0)
     started: list[subprocess.Popen[bytes]] = []
     genuine = lanes._interpreter
 
@@ -240,7 +240,7 @@ def test_who_is_asked_nothing_ends(end: bytes) -> None:
 
 
 def test_whole_numbers_of_numpy_and_arrays_of_any_kind_are_taken() -> None:
-    model: Any = create_model(replace(CONFIG, threads=2), np.int64(VOCABULARY))  # type: ignore[arg-type]
+    model: Any = create_model(CONFIG, np.int64(VOCABULARY))  # type: ignore[arg-type]
     tokens, targets = batch_of(CONFIG, 1)
     expected = model.loss_and_gradients(tokens, targets, 1)
     assert model.loss_and_gradients(tokens[:, ::-1].copy()[:, ::-1], targets.astype(np.int32), np.int64(1)) == expected
@@ -274,7 +274,7 @@ print((model.weights.flat == before).all(), model.loss_and_gradients(*batch_of(C
 def test_a_fork_has_a_model_and_processes_of_its_own() -> None:
     said = in_python(["-c", FORKED]).splitlines()
     model, _ = trained(CONFIG, steps=1)
-    assert said == ["2", f"True {model.loss_and_gradients(*batch_of(CONFIG, 2), 2)}"]
+    assert said == ["1", f"True {model.loss_and_gradients(*batch_of(CONFIG, 2), 2)}"]
 
 
 ONE_STEP = "from test_training_lanes import CONFIG, trained; print(trained(CONFIG, steps=1)[1][0])"
@@ -289,15 +289,13 @@ print(model.loss_and_gradients(*batch_of(CONFIG, 1), 1))
 
 
 @pytest.mark.parametrize(
-    "words",
-    [["-c", ONE_STEP], ["-P", "-c", ONE_STEP], ["-s", "-O", "-W", "error", "-c", ONE_STEP], ["-c", MOVED]],
-    ids=["plain", "-P", "-s -O -W error", "after chdir"],
+    "words", [["-P", "-s", "-O", "-W", "error", "-c", ONE_STEP], ["-c", MOVED]], ids=["with flags", "after chdir"]
 )
 def test_however_python_was_started(words: list[str]) -> None:
     assert in_python(words).split() == [str(trained(CONFIG, steps=1)[1][0])]
 
 
-@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- 2>&-"])
+@pytest.mark.parametrize("closed", ["<&-", "<&- 2>&-"])
 def test_what_was_closed_is_not_where_weights_lie(closed: str) -> None:
     command = f"{sys.executable} -c '{ONE_STEP}' {closed}"
     done = subprocess.run(["sh", "-c", command], env=WITH_TESTS, capture_output=True, text=True, check=False)
@@ -343,7 +341,7 @@ def test_processes_end_when_the_one_that_started_them_does(how: signal.Signals, 
     with run:
         assert run.stdout is not None
         started = [int(word) for word in run.stdout.readline().split()]
-        assert len(started) == 2
+        assert len(started) == 1
         run.send_signal(how)
     assert all(map(ends, started))
 

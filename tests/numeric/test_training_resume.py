@@ -28,8 +28,8 @@ from gradproof.training.reports import Event
 
 TEXT = "the quick brown fox jumps over the lazy dog\n" * 12
 NANO = TrainingConfig(
-    layers=1, width=8, context=6, batch=2, steps=40, dropout=0.1, checkpoint_every=7, evaluate_every=10,
-    sample_every=15, sample_length=9, evaluation_windows=4,
+    layers=1, width=8, context=6, batch=2, processes=False, steps=40, dropout=0.1, checkpoint_every=7,
+    evaluate_every=10, sample_every=15, sample_length=9, evaluation_windows=4,
 )  # fmt: skip
 KILLS = int(os.environ.get("GRADPROOF_KILLS", "20"))
 TIMES = ("elapsed_s", "tokens_per_s")
@@ -270,7 +270,7 @@ def test_kills_at_random_moments(tmp_path: Path) -> None:
     The run is longer than any machine takes it: it is compared, a little after the last kill, with one that nothing
     stopped before. Machines differ in how far that is, not in how long it takes.
     """
-    config = replace(NANO, steps=10**9, warm_up=10, time_limit_s=math.inf, checkpoint_every=3)
+    config = replace(NANO, processes=True, steps=10**9, warm_up=10, time_limit_s=math.inf, checkpoint_every=3)
     killed, free = tmp_path / "killed", tmp_path / "free"
     killed.mkdir()
     free.mkdir()

@@ -43,7 +43,9 @@ from gradproof.training.parameters import Array
 from gradproof.training.reports import Event
 
 TEXT = "the quick brown fox jumps over the lazy dog\n" * 12
-TINY = TrainingConfig(layers=1, width=8, context=6, batch=2, steps=3, sample_length=9, evaluation_windows=4)
+TINY = TrainingConfig(
+    layers=1, width=8, context=6, batch=2, processes=False, steps=3, sample_length=9, evaluation_windows=4
+)
 
 
 def ticking(seconds: float) -> Callable[[], float]:

@@ -34,6 +34,7 @@ from gradproof.training.model import create_model
 
 TEXT = "the quick brown fox jumps over the lazy dog\n" * 20
 NANO = ("--layers", "1", "--heads", "1", "--width", "8", "--context", "6", "--batch", "2", "--data", "text.txt")
+ALONE = ("--set", "run.processes=false")  # a second process takes longer to start than such a run
 KEYS = ["train_loss", "heldout_loss", "unigram", "bigram", "entropy_rate", "tokens_per_s", "steps"]
 
 
@@ -50,7 +51,7 @@ def said(*words: str) -> Result:
 
 
 def trained(*words: str) -> Result:
-    outcome = said("train", *NANO, *words)
+    outcome = said("train", *NANO, *ALONE, *words)
     assert outcome.exit_code == 0, outcome.output
     return outcome
 
@@ -156,7 +157,7 @@ def test_nothing_is_left_if_nothing_is_to_be_kept(workplace: Path) -> None:
 def test_a_run_is_not_trained_over() -> None:
     trained("--steps", "3", "-o", "here")
     before = Path("here", CHECKPOINT).read_bytes()
-    outcome = said("train", *NANO, "--steps", "3", "-o", "here")
+    outcome = said("train", *NANO, *ALONE, "--steps", "3", "-o", "here")
     assert outcome.exit_code == 2
     assert "here: holds a run already; go on with it by --resume" in outcome.stderr
     assert Path("here", CHECKPOINT).read_bytes() == before
@@ -211,7 +212,7 @@ def test_runs_in_the_folder_that_is_trained_on_do_not_change_its_text() -> None:
 
 
 def test_too_large_a_model_is_bad_input() -> None:
-    outcome = said("train", *NANO, "--no-save", "--width", "100000000")
+    outcome = said("train", *NANO, *ALONE, "--no-save", "--width", "100000000")
     assert outcome.exit_code == 2
     assert re.fullmatch(r"gradproof: not enough memory: .*; choose smaller sizes\n", outcome.stderr)
 
@@ -303,7 +304,7 @@ def test_assigned_values_are_toml_or_words() -> None:
 @pytest.mark.parametrize("more", [(), ("--json",)])
 def test_a_last_step_that_diverges_is_no_result(more: tuple[str, ...]) -> None:
     large = ("--steps", "1", "--learning-rate", "1e30")
-    outcome = said("train", *NANO, *large, "-o", "mine", *more)
+    outcome = said("train", *NANO, *ALONE, *large, "-o", "mine", *more)
     assert (outcome.exit_code, outcome.stdout) == (1, "")
     assert "after step 1 of 1: expected a finite held-out loss" in outcome.stderr
     outcome = said("sample", "mine")
@@ -312,7 +313,7 @@ def test_a_last_step_that_diverges_is_no_result(more: tuple[str, ...]) -> None:
 
 
 def test_divergence_has_an_exit_code_of_its_own() -> None:
-    outcome = said("train", *NANO, "--steps", "9", "--learning-rate", "1e30", "--set", "optimiser.clip=0")
+    outcome = said("train", *NANO, *ALONE, "--steps", "9", "--learning-rate", "1e30", "--set", "optimiser.clip=0")
     assert outcome.exit_code == 1
     assert re.search(r"step \d of 9: expected a finite loss and gradient, .* kernel \w+ at", outcome.stderr)
     assert "Warning" not in outcome.stderr
@@ -335,7 +336,7 @@ def test_losses_are_drawn_with_the_entropies_as_lines() -> None:
     for label in ("training loss", "held-out loss", "held-out bigram entropy", "xz, after the training text", "step"):
         assert label in drawn
     Path("folder.svg").mkdir()
-    outcome = said("train", *NANO, "--steps", "2", "-o", "there", "--plot", "folder.svg")
+    outcome = said("train", *NANO, *ALONE, "--steps", "2", "-o", "there", "--plot", "folder.svg")
     assert (outcome.exit_code, Path("there").exists()) == (2, False)
     assert "folder.svg: expected the name of a file to draw into, found a folder" in outcome.stderr
     trained("--steps", "2", "--plot", "loss.png")
@@ -347,7 +348,7 @@ def test_without_matplotlib_a_run_says_so_and_one_that_asks_for_a_picture_is_ref
 ) -> None:
     monkeypatch.setattr(plotting, "find_spec", lambda name: None)
     assert "note: the loss is not drawn, since matplotlib is not installed" in trained("--steps", "2").stdout
-    outcome = said("train", *NANO, "--steps", "2", "--plot", "loss.png")
+    outcome = said("train", *NANO, *ALONE, "--steps", "2", "--plot", "loss.png")
     assert outcome.exit_code == 2
     assert "pip install 'gradproof[plot]'" in outcome.stderr
     assert not Path("runs/002").exists()

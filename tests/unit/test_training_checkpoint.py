@@ -25,7 +25,9 @@ from gradproof.training.metrics import MetricsFile, read_metrics
 from gradproof.training.sampling import restored_model
 
 TEXT = "the quick brown fox jumps over the lazy dog\n" * 12
-NANO = TrainingConfig(layers=1, width=8, context=6, batch=2, steps=3, sample_length=4, evaluation_windows=4)
+NANO = TrainingConfig(
+    layers=1, width=8, context=6, batch=2, processes=False, steps=3, sample_length=4, evaluation_windows=4
+)
 STATE = Checkpoint(
     step=7,
     config=replace(NANO, time_limit_s=math.inf, learning_rate=0.1 + 0.2),
