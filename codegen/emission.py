@@ -31,10 +31,11 @@ from codegen.functions import (
     used,
 )
 from codegen.printer import Printer
+from codegen.products import copied
 from codegen.registration import as_forward
 from codegen.routines import RESERVED, Kernel, Routine
 from codegen.schedule import plan
-from codegen.sharing import reads
+from codegen.sharing import Statement, fresh_name, reads
 from codegen.summed import with_plain_summands
 from codegen.sweeps import Step, Sweep, options_of, steps, sweep_lines
 from codegen.wrapping import wrapped
@@ -146,10 +147,15 @@ def _lines(printer: Printer, routine: Routine, planned: Sequence[Step]) -> tuple
     printer = replace(printer, returned=frozenset(parameter.name for parameter in routine.returns))
     taken = {*RESERVED, *routine.sizes, *routine.options, *(parameter.name for parameter in routine.parameters)}
     taken |= {statement.name for statement in routine.statements}.union(*(reads(s.node) for s in routine.statements))
+    again = _laid_out_again(printer, planned, taken)
     for statement in planned:
         if isinstance(statement, Sweep):
             lines += [piece for line in sweep_lines(statement, printer, taken) for piece in wrapped(line, WIDTH)]
             continue
+        for _, text in copied(printer, statement.node):
+            if text in again and text not in printer.matrices:
+                lines += wrapped(f"{again[text]} = {text}", WIDTH)
+                printer = replace(printer, matrices={**printer.matrices, text: again[text]})
         printed = [piece for line in printer.statement(statement) for piece in wrapped(line, WIDTH)]
         if statement.formula:
             shape = f"({', '.join(str(index.extent) for index in statement.axes)}{',' * (len(statement.axes) == 1)})"
@@ -160,6 +166,18 @@ def _lines(printer: Printer, routine: Routine, planned: Sequence[Step]) -> tuple
             lines += [f"# {line}" for line in textwrap.wrap(reason, WIDTH - 6, subsequent_indent="    ")]
         lines += printed
     return tuple(lines)
+
+
+def _laid_out_again(printer: Printer, planned: Sequence[Step], taken: set[str]) -> dict[str, str]:
+    """What lays an array out anew for more than one product of matrices, as text, with a name for what it gives."""
+    counts: dict[str, int] = {}
+    names: dict[str, str] = {}
+    for statement in planned:
+        for array, text in copied(printer, statement.node) if isinstance(statement, Statement) else ():
+            counts[text] = counts.get(text, 0) + 1
+            if counts[text] > 1 and text not in names:
+                names[text] = fresh_name(f"{array}_rows", taken)
+    return names
 
 
 def _sentence(text: str) -> str:

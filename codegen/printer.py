@@ -53,7 +53,7 @@ class Printer:
     slice that stands for it there, `spans` are the indices of the second kind. `nonempty` are the sizes that are never
     0: over another one, a maximum may be over nothing. What is `rough` is a bound, and not wanted to the last digit;
     `beside_products` of matrices, sums along rows are added up as these are. What is `returned` is an array also where
-    it is a number.
+    it is a number. `matrices` are the names of arrays that several products read laid out anew, by what does so.
     """
 
     library: Library
@@ -63,6 +63,7 @@ class Printer:
     rough: bool = False
     beside_products: bool = False
     returned: frozenset[str] = frozenset()
+    matrices: Mapping[str, str] = field(default_factory=dict)
 
     # -- statements --------------------------------------------------------------------------------------------------
 

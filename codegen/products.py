@@ -7,11 +7,11 @@ product with that; a sum of squares under a root is a norm where the library has
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from codegen.backends.spelling import ATOM, MUL, POSTFIX, TERNARY, UNARY
-from codegen.nodes import Axes, Contract, Map, Node, Select
+from codegen.nodes import Axes, Contract, Map, Node, Read, Select, walk
 from codegen.text import Text, spelled
 from derive.language import Index
 
@@ -86,6 +86,19 @@ def _unflattened(printer: Printer, text: Text, node: Contract, target: Axes) -> 
     return Text(f"{text.within(POSTFIX)}{printer.permutation(node.axes, target)}", POSTFIX)
 
 
+def copied(printer: Printer, node: Node) -> Iterator[tuple[str, str]]:
+    """The arrays that products of matrices in the node lay out anew, each with what does so as text."""
+    for product in walk(node):
+        if isinstance(product, Contract) and product.left_only and product.right_only:
+            for side, text in zip(product.children, _factors(printer, product), strict=True):
+                if (
+                    isinstance(side, Read)
+                    and ".reshape(" in text.text
+                    and not text.text.startswith(f"{side.name}.reshape(")
+                ):
+                    yield side.name, text.text.removesuffix(".T").removesuffix(".swapaxes(-1, -2)")
+
+
 def _matrix(printer: Printer, node: Node, shared: Axes, rows: Axes, columns: Axes) -> Text:
     """The node as a stack of matrices, several axes on one side flattened into one."""
     wanted, turned = (*shared, *rows, *columns), (*shared, *columns, *rows)
@@ -106,7 +119,8 @@ def _flattened(printer: Printer, text: Text, shared: Axes, rows: Axes, columns: 
         return " * ".join(printer.extent(index) for index in group)
 
     parts = [*(printer.extent(index) for index in shared), size(rows), size(columns)]
-    return f"{text.within(POSTFIX)}.reshape({', '.join(parts)})"
+    flat = f"{text.within(POSTFIX)}.reshape({', '.join(parts)})"
+    return printer.matrices.get(flat, flat)
 
 
 def _with_vector(printer: Printer, node: Contract) -> Text | None:

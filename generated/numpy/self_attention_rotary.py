@@ -276,21 +276,22 @@ def self_attention_rotary_backward(
     dq = (
         dQ.transpose(3, 4, 0, 1, 2, 5).reshape(T, A, N * G * R, 2) @ turns
     ).reshape(T, A, N, G, R, 2).transpose(2, 3, 4, 0, 1, 5)
+    dV_rows = dV.transpose(0, 2, 1, 3).reshape(N * T, G * D)
+    dh_rows = dh.transpose(0, 2, 1, 3, 4).reshape(N * T, G * A * 2)
+    dq_rows = dq.transpose(0, 3, 1, 2, 4, 5).reshape(N * T, G * R * A * 2)
     # dx[n,j,c] = Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) + Sum_g,a,f(W_K[g,a,f,c]*dh[n,g,j,a,f]) +
     #     Sum_g,r,a,f(W_Q[g,r,a,f,c]*dq[n,g,r,j,a,f])   (N, T, C)
     dx = (
-        (dV.transpose(0, 2, 1, 3).reshape(N * T, G * D) @ W_V.reshape(G * D, C)).reshape(N, T, C)
-        + (dh.transpose(0, 2, 1, 3, 4).reshape(N * T, G * A * 2) @ W_K.reshape(G * A * 2, C)).reshape(N, T, C)
-        + (
-            dq.transpose(0, 3, 1, 2, 4, 5).reshape(N * T, G * R * A * 2) @ W_Q.reshape(G * R * A * 2, C)
-        ).reshape(N, T, C)
+        (dV_rows @ W_V.reshape(G * D, C)).reshape(N, T, C)
+        + (dh_rows @ W_K.reshape(G * A * 2, C)).reshape(N, T, C)
+        + (dq_rows @ W_Q.reshape(G * R * A * 2, C)).reshape(N, T, C)
     )
     # dW_Q[g,r,a,f,c] = Sum_n,i(x[n,i,c]*dq[n,g,r,i,a,f])   (G, R, A, 2, C)
-    dW_Q = (dq.transpose(0, 3, 1, 2, 4, 5).reshape(N * T, G * R * A * 2).T @ x.reshape(N * T, C)).reshape(G, R, A, 2, C)
+    dW_Q = (dq_rows.T @ x.reshape(N * T, C)).reshape(G, R, A, 2, C)
     # dW_K[g,a,f,c] = Sum_n,j(x[n,j,c]*dh[n,g,j,a,f])   (G, A, 2, C)
-    dW_K = (dh.transpose(0, 2, 1, 3, 4).reshape(N * T, G * A * 2).T @ x.reshape(N * T, C)).reshape(G, A, 2, C)
+    dW_K = (dh_rows.T @ x.reshape(N * T, C)).reshape(G, A, 2, C)
     # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])   (G, D, C)
-    dW_V = (dV.transpose(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
+    dW_V = (dV_rows.T @ x.reshape(N * T, C)).reshape(G, D, C)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),
@@ -689,21 +690,22 @@ def self_attention_rotary_lean_backward(
     dq = (
         dQ.transpose(3, 4, 0, 1, 2, 5).reshape(T, A, N * G * R, 2) @ turns
     ).reshape(T, A, N, G, R, 2).transpose(2, 3, 4, 0, 1, 5)
+    dV_rows = dV.transpose(0, 2, 1, 3).reshape(N * T, G * D)
+    dh_rows = dh.transpose(0, 2, 1, 3, 4).reshape(N * T, G * A * 2)
+    dq_rows = dq.transpose(0, 3, 1, 2, 4, 5).reshape(N * T, G * R * A * 2)
     # dx[n,j,c] = Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) + Sum_g,a,f(W_K[g,a,f,c]*dh[n,g,j,a,f]) +
     #     Sum_g,r,a,f(W_Q[g,r,a,f,c]*dq[n,g,r,j,a,f])   (N, T, C)
     dx = (
-        (dV.transpose(0, 2, 1, 3).reshape(N * T, G * D) @ W_V.reshape(G * D, C)).reshape(N, T, C)
-        + (dh.transpose(0, 2, 1, 3, 4).reshape(N * T, G * A * 2) @ W_K.reshape(G * A * 2, C)).reshape(N, T, C)
-        + (
-            dq.transpose(0, 3, 1, 2, 4, 5).reshape(N * T, G * R * A * 2) @ W_Q.reshape(G * R * A * 2, C)
-        ).reshape(N, T, C)
+        (dV_rows @ W_V.reshape(G * D, C)).reshape(N, T, C)
+        + (dh_rows @ W_K.reshape(G * A * 2, C)).reshape(N, T, C)
+        + (dq_rows @ W_Q.reshape(G * R * A * 2, C)).reshape(N, T, C)
     )
     # dW_Q[g,r,a,f,c] = Sum_n,i(x[n,i,c]*dq[n,g,r,i,a,f])   (G, R, A, 2, C)
-    dW_Q = (dq.transpose(0, 3, 1, 2, 4, 5).reshape(N * T, G * R * A * 2).T @ x.reshape(N * T, C)).reshape(G, R, A, 2, C)
+    dW_Q = (dq_rows.T @ x.reshape(N * T, C)).reshape(G, R, A, 2, C)
     # dW_K[g,a,f,c] = Sum_n,j(x[n,j,c]*dh[n,g,j,a,f])   (G, A, 2, C)
-    dW_K = (dh.transpose(0, 2, 1, 3, 4).reshape(N * T, G * A * 2).T @ x.reshape(N * T, C)).reshape(G, A, 2, C)
+    dW_K = (dh_rows.T @ x.reshape(N * T, C)).reshape(G, A, 2, C)
     # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])   (G, D, C)
-    dW_V = (dV.transpose(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
+    dW_V = (dV_rows.T @ x.reshape(N * T, C)).reshape(G, D, C)
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.transpose(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
     return (

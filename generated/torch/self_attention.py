@@ -213,18 +213,21 @@ def self_attention_backward(
     workspace.sweep(dZ_block, T, rows, (), (R,), T, dtype, device, parts=parts, lots=(N, G), matrices=True)
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dK_rows = dK.permute(0, 2, 1, 3).reshape(N * T, G * D)
+    dV_rows = dV.permute(0, 2, 1, 3).reshape(N * T, G * D)
+    dQ_rows = dQ.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D)
     # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
     #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])   (N, T, C)
-    dx = dK.permute(0, 2, 1, 3).reshape(N * T, G * D) @ W_K.reshape(G * D, C)
-    dx.addmm_(dV.permute(0, 2, 1, 3).reshape(N * T, G * D), W_V.reshape(G * D, C))
-    dx.addmm_(dQ.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D), W_Q.reshape(G * R * D, C))
+    dx = dK_rows @ W_K.reshape(G * D, C)
+    dx.addmm_(dV_rows, W_V.reshape(G * D, C))
+    dx.addmm_(dQ_rows, W_Q.reshape(G * R * D, C))
     dx = dx.reshape(N, T, C)
     # dW_Q[g,r,d,c] = Sum_n,i(x[n,i,c]*dQ[n,g,r,i,d])   (G, R, D, C)
-    dW_Q = (dQ.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D).T @ x.reshape(N * T, C)).reshape(G, R, D, C)
+    dW_Q = (dQ_rows.T @ x.reshape(N * T, C)).reshape(G, R, D, C)
     # dW_K[g,d,c] = Sum_n,j(x[n,j,c]*dK[n,g,j,d])   (G, D, C)
-    dW_K = (dK.permute(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
+    dW_K = (dK_rows.T @ x.reshape(N * T, C)).reshape(G, D, C)
     # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])   (G, D, C)
-    dW_V = (dV.permute(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
+    dW_V = (dV_rows.T @ x.reshape(N * T, C)).reshape(G, D, C)
     return (
         restore(dx, leading, types["x"]),
         cast(dW_Q, types["W_Q"]),
@@ -511,18 +514,21 @@ def self_attention_lean_backward(
     )
     dV = dV[0] if parts == 1 else dV.sum(dim=0)
     dK = dK[0] if parts == 1 else dK.sum(dim=0)
+    dK_rows = dK.permute(0, 2, 1, 3).reshape(N * T, G * D)
+    dV_rows = dV.permute(0, 2, 1, 3).reshape(N * T, G * D)
+    dQ_rows = dQ.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D)
     # dx[n,j,c] = Sum_g,d(W_K[g,d,c]*dK[n,g,j,d]) + Sum_g,d(W_V[g,d,c]*dV[n,g,j,d]) +
     #     Sum_g,r,d(W_Q[g,r,d,c]*dQ[n,g,r,j,d])   (N, T, C)
-    dx = dK.permute(0, 2, 1, 3).reshape(N * T, G * D) @ W_K.reshape(G * D, C)
-    dx.addmm_(dV.permute(0, 2, 1, 3).reshape(N * T, G * D), W_V.reshape(G * D, C))
-    dx.addmm_(dQ.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D), W_Q.reshape(G * R * D, C))
+    dx = dK_rows @ W_K.reshape(G * D, C)
+    dx.addmm_(dV_rows, W_V.reshape(G * D, C))
+    dx.addmm_(dQ_rows, W_Q.reshape(G * R * D, C))
     dx = dx.reshape(N, T, C)
     # dW_Q[g,r,d,c] = Sum_n,i(x[n,i,c]*dQ[n,g,r,i,d])   (G, R, D, C)
-    dW_Q = (dQ.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D).T @ x.reshape(N * T, C)).reshape(G, R, D, C)
+    dW_Q = (dQ_rows.T @ x.reshape(N * T, C)).reshape(G, R, D, C)
     # dW_K[g,d,c] = Sum_n,j(x[n,j,c]*dK[n,g,j,d])   (G, D, C)
-    dW_K = (dK.permute(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
+    dW_K = (dK_rows.T @ x.reshape(N * T, C)).reshape(G, D, C)
     # dW_V[g,d,c] = Sum_n,j(x[n,j,c]*dV[n,g,j,d])   (G, D, C)
-    dW_V = (dV.permute(0, 2, 1, 3).reshape(N * T, G * D).T @ x.reshape(N * T, C)).reshape(G, D, C)
+    dW_V = (dV_rows.T @ x.reshape(N * T, C)).reshape(G, D, C)
     # dW_O[c,g,r,d] = Sum_n,i(dy[n,i,c]*O[n,g,r,i,d])   (C, G, R, D)
     dW_O = (dy.reshape(N * T, C).T @ O.permute(0, 3, 1, 2, 4).reshape(N * T, G * R * D)).reshape(C, G, R, D)
     return (
@@ -538,7 +544,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="v52d0694a",
+    version="vf64a5297",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -601,7 +607,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="v5e9f5eb6",
+    version="vc9a5fc44",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),
