@@ -51,7 +51,8 @@ def exp_where(exponent: Expr, condition: Any, context: Context) -> Node:
 def _softened(value: Expr, scale: Defined, condition: Any, context: Context) -> Node | None:
     """exp(value - logsumexp(value)) as e / sum(e): the exponential is taken once and its scale cancels."""
     body, over, inside = _flat(scale)
-    free = sorted(free_indices(value), key=str)
+    # At a place that the scale reads elsewhere as well, as in exp(S[i,i]) / Sum(exp(S[i,j]), j), it is another scale.
+    free = sorted(free_indices(value) - free_indices(scale), key=str)
     for places in product(*([place for place in free if place.extent == bound.extent] for bound in over)):
         names = dict(zip(over, places, strict=True))
         if len(set(places)) < len(places):

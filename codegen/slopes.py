@@ -20,6 +20,7 @@ from typing import Any
 
 import sympy
 from sympy import Expr, Indexed, Mul, Ne, Pow, S
+from sympy.logic.boolalg import Boolean
 
 from codegen.guards import Weight
 from codegen.weights import not_zero, symbol_of
@@ -45,8 +46,8 @@ class Slopes:
 
     def settled(self, node: Any) -> Any:
         """The body of an adjoint with slopes that have no value written as 0."""
-        if not self.roots and not self.logarithms:
-            return node
+        if isinstance(node, Boolean) or not (self.roots or self.logarithms):
+            return node  # what a condition compares is a value of the statement, and no slope
         if isinstance(node, Mul):
             return self._product(node)
         if self.roots and self._is_slope_of_root(node):

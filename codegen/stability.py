@@ -193,7 +193,10 @@ def _sum(node: Any, known: Definitions) -> Expr | None:
     inside = [factor for factor in others if bound & free_indices(factor)]
     outside = Mul(*(factor for factor in others if factor not in inside))
     if not inside and len(over) == len(node.limits):
-        return outside * sympy.exp(_cancelled(fixed + _scale(moving, over, condition, known)))
+        scale = _scale(moving, over, condition, known)
+        if condition != sympy.true and any(same(other, scale) for other in fixed.atoms(Defined)):
+            return None  # shares of an index set that may be empty: they add up to 1 or to 0
+        return outside * sympy.exp(_cancelled(fixed + scale))
     # Under the remaining sum the inner indices get names of their own: no index is bound inside its own scope.
     taken = set(all_names(node))
     apart: dict[Index, Index] = {}

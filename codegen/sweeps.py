@@ -9,14 +9,14 @@ depends on it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from codegen.backends import Library
 from codegen.blocks import BlockPrinter
 from codegen.costs import Sizes, typical_sizes
 from codegen.loops import Loop, looped
-from codegen.nodes import Axes, Node, Option, indices_of, walk
+from codegen.nodes import Axes, Map, Node, Option, indices_of, walk, with_children
 from codegen.printer import Printer
 from codegen.routines import Kernel
 from codegen.scales import unshifted
@@ -79,12 +79,14 @@ def steps(kernel: Kernel, library: Library) -> tuple[list[Step], list[Step]]:
     names = _words(kernel)
     planned = functools.partial(looped, sizes=sizes)
     first = _sweeps(planned(forward.statements, [*returned, *kernel.saved]), {}, names, sizes)
+    first, loose = _with_any_sums(first, set())
     if backward is None:
         return first, []
     of_saved = supports_of([s for step in first for s in (step.loop.body if isinstance(step, Sweep) else [step])], {})
     known = {name: of_saved[name] for name in kernel.saved if name in of_saved}
     wanted = [parameter.name for parameter in backward.returns]
-    return matched(first, _sweeps(planned(backward.statements, wanted), known, names, sizes), returned, names)
+    second, _ = _with_any_sums(_sweeps(planned(backward.statements, wanted), known, names, sizes), loose)
+    return matched(first, second, returned, names)
 
 
 def _words(kernel: Kernel) -> set[str]:
@@ -108,6 +110,39 @@ def _sweeps(made: Sequence[Statement | Loop], known: Supports, names: set[str], 
         tile = _long(step, sizes)
         found.append(Sweep(step, restricted, rows, parts, light=light if same else None, tile=tile))
     return found
+
+
+def _with_any_sums(planned: Sequence[Step], loose: Set[str]) -> tuple[list[Step], set[str]]:
+    """The steps with sums of exponentials taken as they are, but for 0, where they may be below 1; and what is loose.
+
+    That is what a loop leaves that may be computed without row maxima, and all that is computed from it. With the
+    maximum taken out a sum is 0 over nothing and at least 1 over anything else, so that both mean the same.
+    """
+    made, found = list[Step](), set(loose)
+
+    def taken(node: Node) -> Node:
+        node = with_children(node, [taken(child) for child in node.children])
+        is_sum = isinstance(node, Map) and node.operation == "at_least_one" and reads(node) & found
+        return Map("positive", node.children) if is_sum else node
+
+    def each(body: Sequence[Statement]) -> tuple[Statement, ...]:
+        for statement in body:
+            if reads(statement.node) & found:
+                found.add(statement.name)
+        return tuple(replace(statement, node=taken(statement.node)) for statement in body)
+
+    for step in planned:
+        if isinstance(step, Statement):
+            made += each([step])
+            continue
+        loop = replace(step.loop, body=each(step.loop.body))
+        if step.light is None:
+            made.append(replace(step, loop=loop))
+            continue
+        light, bound = step.light
+        made.append(replace(step, loop=loop, light=(replace(light, body=each(light.body)), bound)))
+        found |= {*loop.stored, *loop.accumulated}  # its own sums it knows about
+    return made, found
 
 
 def matched(
