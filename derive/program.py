@@ -112,7 +112,8 @@ class Program:
 
     `inputs` fixes the order of the inputs, which is the order of the kernel's parameters; an input that is used but
     not listed comes after the listed ones, by name. `assumptions` are hypotheses in words that every verdict on a claim
-    of the program repeats; `switches` are the conditions on values by which what was differentiated takes its cases.
+    of the program repeats; `switches` are the conditions on values by which what was differentiated takes its cases,
+    and `has_unnamed_derivatives` tells that some of that is an expression, which may stand in any claim.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Program:
     assumptions: list[str] = field(default_factory=list)
     switches: list[Any] = field(default_factory=list)
     differentiated: bool = False
+    has_unnamed_derivatives: bool = False
     origin: str = ""
     _meaning: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     _read: int = field(default=0, init=False, repr=False, compare=False)
@@ -281,6 +283,7 @@ class Program:
         """
         from derive.gradient import derivative_of
 
+        self.has_unnamed_derivatives = True
         return derivative_of(self, value, variable, through_definitions=True)
 
     def partial(self, value: Expr, variable: Expr) -> Expr:
@@ -291,6 +294,7 @@ class Program:
         """
         from derive.gradient import derivative_of
 
+        self.has_unnamed_derivatives = True
         return derivative_of(self, value, variable, through_definitions=False)
 
     def _declared(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from derive.normal.ledger import Ledger
 from derive.program import Claim, Program
 from derive.refutation import Counterexample, confirm, find_counterexample
 from derive.rules import Rule, RuleRefusedError
-from derive.ties import jumps, off_ties
+from derive.ties import comparisons_of, jumps, off_ties
 from derive.verdicts import (
     ARITHMETIC,
     PROVED,
@@ -100,7 +100,7 @@ def _confirmed(
     """
     whole = claim if len(claim.program.definitions) <= WHOLE else _as_proved(claim, sides)
     seen = confirm(whole, seed=seed)
-    if ledger.off_ties or (seen.disagreement is not None and claim.program.switches):
+    if ledger.off_ties or (seen.disagreement is not None and comparisons_of(claim)):
         # Where every point has a tie, as x[i] - x[j] has at i = j, nothing was proved.
         seen = confirm(off_ties(whole), seed=seed)
         if seen.points == 0 and seen.disagreement is None and not vacuous:
@@ -130,7 +130,7 @@ def _share(deadline: float) -> float:
 def _counterexample(claim: Claim, seed: int, until: float) -> Counterexample | None:
     """A counterexample, for a claim about derivatives away from the points where a case switches."""
     found = find_counterexample(claim, seed=seed, budget_s=until - time.thread_time())
-    if found is None or not claim.program.switches or not jumps(claim):
+    if found is None or not comparisons_of(claim) or not jumps(claim):
         return found
     away = off_ties(claim)
     again = find_counterexample(away, seed=seed, budget_s=max(until - time.thread_time(), LEAST))

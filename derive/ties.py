@@ -3,7 +3,8 @@
 Beside `derive.prove`. A function in pieces has no derivative where one piece takes over from the next, so that a claim
 about its derivative says nothing there: relu'(x) = [x > 0] and relu'(x) = [x >= 0] are both right, by two conventions.
 The comparisons by which what was differentiated takes its cases (`Program.switches`) are therefore assumed to have no
-tie, wherever a proof needs it, and a counterexample at a tie does not count.
+tie, wherever a proof needs it, and a counterexample at a tie does not count. A claim that rests on values of the forward
+program alone is decided as it would be there, ties and all.
 """
 
 from __future__ import annotations
@@ -17,25 +18,47 @@ from sympy.core.relational import Relational
 
 from derive.binders import all_names, free_indices, fresh_index, substitute
 from derive.exceptional import is_differentiable
-from derive.gradient import depends_on
+from derive.gradient import Gradient, depends_on
 from derive.normal.case_analysis import Apart, apart_of
 from derive.normal.form import normal_form
 from derive.normal.ledger import Ledger
-from derive.program import Claim, symbols_of
+from derive.program import Claim, Program, symbols_of
 
 
 def comparisons_of(claim: Claim) -> list[Any]:
-    """The comparisons of values by which what was differentiated takes its cases, in a fixed order."""
+    """The comparisons of values by which what was differentiated takes its cases, in a fixed order.
+
+    None for a claim that rests on no derivative.
+    """
+    if not claim.program.switches or not _rests_on_derivatives(claim):
+        return []
     found = {part for switch in claim.program.switches for part in switch.atoms(Relational)}
     return [part for part in sorted(found, key=str) if any(is_differentiable(symbol) for symbol in symbols_of(part))]
 
 
+def _rests_on_derivatives(claim: Claim) -> bool:
+    """Whether a derivative is among what the sides are defined by, or may be: one without a name is not recognised."""
+    program: Program | None = claim.program
+    names = _behind(claim)
+    while program is not None:
+        forward = program.forward if isinstance(program, Gradient) else None
+        derived = program.bodies.keys() - forward.bodies.keys() if forward is not None else set()
+        if program.has_unnamed_derivatives or derived & names:
+            return True
+        program = forward
+    return False
+
+
+def _behind(claim: Claim) -> set[Any]:
+    """The names that the sides mention, and all that these are defined by."""
+    mentioned = symbols_of(claim.left) | symbols_of(claim.right)
+    return set().union(*(depends_on(claim.program, symbol) for symbol in mentioned))
+
+
 def jumps(claim: Claim) -> bool:
     """Whether a side, with all that it is defined by, may jump at a tie; a maximum or an absolute value does not."""
-    known = claim.program
-    mentioned = symbols_of(claim.left) | symbols_of(claim.right)
-    behind: set[Any] = set().union(*(depends_on(known, symbol) for symbol in mentioned))
-    bodies = [d.body for d in known.definitions if d.symbol in behind]
+    behind = _behind(claim)
+    bodies = [d.body for d in claim.program.definitions if d.symbol in behind]
     return any(
         any(map(is_differentiable, symbols_of(part)))
         for side in (claim.left, claim.right, *bodies)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sympy import Ne
+from sympy import Eq, Ne
 
 from derive.functions import relu
 from derive.language import Sum, dims, index, indices, iverson, tensor
@@ -66,3 +66,26 @@ def test_ties_count_where_nothing_is_differentiated() -> None:
     program = Program("values", inputs=[x])
     program.define("r", [i], relu(x[i]))
     assert prove(program.claim("c", iverson(x[i] >= 0), iverson(x[i] > 0))).status != PROVED
+
+
+def forward_values() -> list[Claim]:
+    """False at ties only, and about no derivative, though the program has some."""
+    w = tensor("w", n)
+    program = Program("rectified", inputs=[x, w])
+    loss = program.define("L", [], Sum(relu(x[i] - w[i]), i))
+    case = program.define("case", [i], iverson(x[i] >= w[i]))
+    made = program.gradient(loss)
+    return [
+        made.claim("case", case[i], iverson(x[i] > w[i])),
+        made.claim("loss", loss, Sum(relu(x[i] - w[i]), i) + Sum(iverson(Eq(x[i], w[i])), i)),
+    ]
+
+
+@pytest.mark.parametrize("claim", forward_values(), ids=lambda claim: claim.id)
+def test_ties_count_where_no_derivative_is_concerned(claim: Claim) -> None:
+    assert prove(claim).status == REFUTED
+
+
+def test_a_derivative_without_a_name_may_stand_anywhere() -> None:
+    made = gradient_of("slopes", x[i], [i])
+    assert prove(made.claim("slope", made.derivative(relu(x[i]), x[i]), iverson(x[i] > 0))).status == PROVED
