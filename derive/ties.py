@@ -3,8 +3,8 @@
 Beside `derive.prove`. A function in pieces has no derivative where one piece takes over from the next, so that a claim
 about its derivative says nothing there: relu'(x) = [x > 0] and relu'(x) = [x >= 0] are both right, by two conventions.
 The comparisons by which what was differentiated takes its cases (`Program.switches`) are therefore assumed to have no
-tie, wherever a proof needs it, and a counterexample at a tie does not count. A claim that rests on values of the forward
-program alone is decided as it would be there, ties and all.
+tie, wherever a proof needs it, and a counterexample at a tie does not count. A claim that rests on values of the
+forward program alone is decided as it would be there, ties and all.
 """
 
 from __future__ import annotations
