@@ -13,7 +13,7 @@ what is not finite has no bound, and takes the first.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from codegen.context import MINUS_INFINITY, ZERO
 from codegen.loops import Loop
@@ -53,10 +53,74 @@ def unshifted(loop: Loop) -> tuple[Loop, Node] | None:
     left = read_later([replace(s, node=_without(s.node, gone)) for s in zero], kept)
     if any(isinstance(n, Reduce) and n.operation == "max" for s in left for n in walk(s.node)):
         return None
+    if not all(_hangs_together(loop, top) for top in freed):
+        return None
     first, *others = bounds.values()
     for other in others:
         first = Map("add", (first, other))
     return replace(loop, body=tuple(left)), first
+
+
+def _hangs_together(loop: Loop, top: Node) -> bool:
+    """Whether what the loop leaves fits what is computed from it elsewhere, with this maximum taken out or not.
+
+    It does if the maximum is left as well, 0 in its place, or the exponentials themselves. A sum of them alone meets
+    exponentials that are computed anew, with the maximum taken out; so do shares, of a sum that was computed before.
+    """
+    bodies = {s.name: s for s in loop.body}
+    names = {s.name for s in loop.body if s.node == top}
+    kept = {*loop.stored, *loop.accumulated}
+    degrees: dict[str, int | None] = {}
+    for statement in loop.body:
+        degrees[statement.name] = _degree(statement.node, Scale(top, names, degrees, bodies))
+    scaled = {name: degrees[name] for name in kept - names if degrees[name] != 0}
+    are_there = any(_is_scaled(bodies[name].node, top, bodies) for name in scaled)
+    return not scaled or names & kept != set() or (are_there and set(scaled.values()) == {1})
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A maximum that is subtracted in exponents, its names, and how often the exponential of it is in each value."""
+
+    top: Node
+    names: Collection[str]
+    degrees: Mapping[str, int | None]
+    bodies: Bodies
+
+
+def _is_scaled(node: Node, top: Node, bodies: Bodies) -> bool:
+    """Whether the node is an exponential with this maximum taken out."""
+    found = shifted(node, bodies)
+    return found is not None and found[2] == top
+
+
+def _degree(node: Node, scale: Scale) -> int | None:
+    """How often exp(-maximum) is a factor of the node, made in the loop alone; None where it is something else."""
+    if _is_scaled(node, scale.top, scale.bodies):
+        return 1
+    if isinstance(node, Read):
+        return 0 if node.name in scale.names else scale.degrees.get(node.name, 0)
+    operation = node.operation if isinstance(node, (Map, Reduce)) else ""
+    if operation == "add" and any(isinstance(child, Read) and child.name in scale.names for child in node.children):
+        logarithms = [child for child in node.children if isinstance(child, Map) and child.operation == "log"]
+        if [_degree(child.operands[0], scale) for child in logarithms] == [1]:
+            return 0  # a logsumexp
+    below = [_degree(child, scale) for child in node.children]
+    known = [degree for degree in below if degree is not None]
+    if len(known) < len(below):
+        return None
+    if not any(known):
+        return 0
+    if operation == "div":
+        is_from_elsewhere = isinstance(node.children[1], Read) and node.children[1].name not in scale.bodies
+        return None if is_from_elsewhere else known[0] - known[1]
+    if operation == "mul" or isinstance(node, Contract):
+        return sum(known)
+    if operation in ("sum", "neg", "at_least_one", "positive"):
+        return known[0]
+    if operation in ("add", "sub") or isinstance(node, Select):
+        return known[-1] if known[-1] == known[-2] else None
+    return None
 
 
 def _without(node: Node, gone: Collection[str]) -> Node:

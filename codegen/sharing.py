@@ -26,6 +26,7 @@ from codegen.nodes import (
     Scatter,
     Select,
     Size,
+    View,
     walk,
     with_children,
 )
@@ -60,7 +61,7 @@ def read_later(statements: Sequence[Statement], kept: Sequence[str]) -> list[Sta
 
 def reads(node: Node) -> set[str]:
     """The names that a node reads."""
-    return {inner.name for inner in walk(node) if isinstance(inner, (Read, Gather))}
+    return {inner.name for inner in walk(node) if isinstance(inner, (Read, View, Gather))}
 
 
 def shrunk(statements: Sequence[Statement], kept: Sequence[str]) -> list[Statement]:

@@ -33,7 +33,7 @@ n, a = leading_index("n", N), index("a", d)
 i, j, k = indices("i j k", T)
 x, y, z, Q = tensor("x", N, T), tensor("y", T), tensor("z", N, T, d), tensor("Q", N, T, d)
 S, keep = tensor("S", T, T), tensor("keep", N, T, into=2)
-s = scalar("s")
+w, R, s, e = tensor("w", T), tensor("R", N, T, T), scalar("s"), scalar("e", positive=True)
 TARGETS = ("numpy", "torch")
 
 
@@ -52,12 +52,18 @@ def named_total(body: Expr) -> Program:
 
 
 chosen = where(x[n, k] > 0, y[j], x[n, i])
+share = e * Sum(exp(tanh(w[k] * x[n, i])), k) / (Sum(exp(tanh(w[k] * x[n, i])), k) + 1)
+kept_shares = softmax(tanh(2 * e + R[n, i, i]), over=i, where=keep[n, i] > 0)
+logs = logsumexp(tanh((share + R[n, i, i]) * w[j]), over=j)
 PROGRAMS = [
     stating("own_share", exp(x[n, i]) / Sum(iverson(j <= i) * exp(x[n, j]), j), [x], [n, i], [x]),
     stating("of_larger", exp(x[n, i] - logsumexp(x[n, j], over=j, where=x[n, j] >= x[n, i])), [x], [n, i], [x]),
     stating("of_the_pair", exp(S[i, i]) / Sum(exp(S[i, j]), j), [S], [i], [S]),
     stating("trace", Sum(exp(S[i, i]) / Sum(exp(S[i, j]), j), i), [S], [], [S]),
     named_total(tanh(Q[n, i, a])),
+    stating("sum_before_total", Sum(kept_shares * x[n, i], i, n), [x, R, keep, e], [], [x, R]),
+    stating("log_of_a_share", logs, [x, w, e, R], [n, i], [x, w]),
+    stating("log_of_a_share_again", logs, [x, w, e, R], [n, i], [x, e]),
     stating("sum_of_logs", Sum(logsumexp(tanh(z[n, i, a] * chosen), over=a), k), [z, x, y], [n, i, j], [y]),
 ]
 
