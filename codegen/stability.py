@@ -187,7 +187,9 @@ def _sum(node: Any, known: Definitions) -> Expr | None:
     if moving == 0:
         return None if fixed == 0 else sympy.exp(fixed) * sympy.Sum(Mul(*brackets, *others), *node.limits)
     over = [limit[0] for limit in node.limits if limit[0] in free_indices(moving)]
-    condition = sympy.And(*(bracket.args[0] for bracket in brackets))
+    # What is true for some value of another summed index only is no condition of a scale that stands before that sum.
+    held = [bracket for bracket in brackets if free_indices(bracket) & bound <= set(over)]
+    condition = sympy.And(*(bracket.args[0] for bracket in held))
     if len(over) > 1 and brackets:
         return None
     inside = [factor for factor in others if bound & free_indices(factor)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sympy import Expr, Min, Rational, exp, tanh
+from sympy import Expr, Min, Rational, exp, log, tanh
 
 from codegen.checks import check_kernels
 from codegen.generate import render_all, write
@@ -64,6 +64,13 @@ PROGRAMS = [
     stating("sum_before_total", Sum(kept_shares * x[n, i], i, n), [x, R, keep, e], [], [x, R]),
     stating("log_of_a_share", logs, [x, w, e, R], [n, i], [x, w]),
     stating("log_of_a_share_again", logs, [x, w, e, R], [n, i], [x, e]),
+    stating(
+        "log_where",
+        where(x[n, i] > 0, log(Sum(exp(tanh(w[j] * y[i])) * iverson(j <= i), j) + 1), 0),
+        [x, w, y],
+        [n, i],
+        [w],
+    ),
     stating("sum_of_logs", Sum(logsumexp(tanh(z[n, i, a] * chosen), over=a), k), [z, x, y], [n, i, j], [y]),
 ]
 
