@@ -194,20 +194,23 @@ def _sum(node: Any, known: Definitions) -> Expr | None:
         return None
     inside = [factor for factor in others if bound & free_indices(factor)]
     outside = Mul(*(factor for factor in others if factor not in inside))
-    if not inside and len(over) == len(node.limits):
-        scale = _scale(moving, over, condition, known)
-        if condition != sympy.true and any(same(other, scale) for other in fixed.atoms(Defined)):
-            return None  # shares of an index set that may be empty: they add up to 1 or to 0
-        return outside * sympy.exp(_cancelled(fixed + scale))
     # Under the remaining sum the inner indices get names of their own: no index is bound inside its own scope.
-    taken = set(all_names(node))
+    is_whole, taken = not inside and len(over) == len(node.limits), set(all_names(node))
     apart: dict[Index, Index] = {}
-    for index in over:
+    for index in () if is_whole else over:
         apart[index] = fresh_index(index, taken)
         taken.add(apart[index].name)
-    scale = _scale(substitute(moving, apart), list(apart.values()), substitute(condition, apart), known)
-    weighted = Mul(*brackets, sympy.exp(moving - scale), *inside)
-    return outside * sympy.exp(_cancelled(fixed + scale)) * sympy.Sum(weighted, *node.limits)
+    renamed = [apart.get(index, index) for index in over]
+    scale = _scale(substitute(moving, apart), renamed, substitute(condition, apart), known)
+    cancels = any(same(other, scale) for other in fixed.atoms(Defined))
+    if not cancels and _is_bounded(exponent, known):
+        return None  # shares, of another sum: they have their scale
+    if not is_whole:
+        weighted = Mul(*brackets, sympy.exp(moving - scale), *inside)
+        return outside * sympy.exp(_cancelled(fixed + scale)) * sympy.Sum(weighted, *node.limits)
+    if condition != sympy.true and cancels:
+        return None  # shares of an index set that may be empty: they add up to 1 or to 0
+    return outside * sympy.exp(_cancelled(fixed + scale))
 
 
 def _scale(body: Expr, over: Sequence[Index], condition: Any, known: Definitions) -> Expr:

@@ -55,6 +55,7 @@ chosen = where(x[n, k] > 0, y[j], x[n, i])
 share = e * Sum(exp(tanh(w[k] * x[n, i])), k) / (Sum(exp(tanh(w[k] * x[n, i])), k) + 1)
 kept_shares = softmax(tanh(2 * e + R[n, i, i]), over=i, where=keep[n, i] > 0)
 logs = logsumexp(tanh((share + R[n, i, i]) * w[j]), over=j)
+chosen_by_mask = where(keep[n, i] > 0, x[n, i], s * R[n, i, i])
 PROGRAMS = [
     stating("own_share", exp(x[n, i]) / Sum(iverson(j <= i) * exp(x[n, j]), j), [x], [n, i], [x]),
     stating("of_larger", exp(x[n, i] - logsumexp(x[n, j], over=j, where=x[n, j] >= x[n, i])), [x], [n, i], [x]),
@@ -71,6 +72,7 @@ PROGRAMS = [
         [n, i],
         [w],
     ),
+    stating("share_of_a_choice", Sum(softmax(tanh(chosen_by_mask), over=i) * x[n, i], i), [x, s, keep, R], [n], [s]),
     stating("sum_of_logs", Sum(logsumexp(tanh(z[n, i, a] * chosen), over=a), k), [z, x, y], [n, i, j], [y]),
 ]
 
