@@ -93,7 +93,7 @@ def _scaled_sum(body: Expr, over: Sequence[Index], condition: Any, context: Cont
     partly = bool(context.domain or context.around)
     context = context.everywhere()
     value = lowering.lower(body, context)
-    if condition == sympy.true and not partly and not context.finite_tops:
+    if condition == sympy.true and not partly and not context.finite_tops and not _may_be_of_nothing(body):
         top: Node = Reduce("max", value, over)
         return _exp_and_sum(value, top, over, context)
     if condition != sympy.true:
@@ -101,6 +101,11 @@ def _scaled_sum(body: Expr, over: Sequence[Index], condition: Any, context: Cont
     top = Reduce("max", value, over)
     shifted, total = _exp_and_sum(value, Map("finite", (top,)), over, context)
     return shifted, Map("at_least_one", (total,))
+
+
+def _may_be_of_nothing(body: Expr) -> bool:
+    """Whether a logsumexp of an index set that may be empty is in an exponent, which may be -inf then."""
+    return any(scale.name == "logsumexp" and scale.args[4] != sympy.true for scale in body.atoms(Defined))
 
 
 def _exp_and_sum(value: Node, top: Node, over: tuple[Index, ...], context: Context) -> tuple[Node, Node]:

@@ -130,6 +130,8 @@ def _without(node: Node, gone: Collection[str]) -> Node:
     changed = with_children(node, [_without(child, gone) for child in node.children])
     if changed == node or not isinstance(changed, Map) or ZERO not in changed.operands:
         return changed
+    if changed.operation == "finite":
+        return ZERO
     if changed.operation == "add":
         return next((operand for operand in changed.operands if operand != ZERO), ZERO)
     if changed.operation in ("sub", "exp_difference") and changed.operands[1] == ZERO:
