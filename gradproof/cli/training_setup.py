@@ -55,11 +55,12 @@ def placed(output: Path | None, resume: str | None, no_save: bool) -> Place:
     """The folder that the options mean, not yet made, and the state in it when the run is to go on.
 
     Raises:
-        CheckpointError: The folder named with --resume has no checkpoint, or one without --resume has.
+        CheckpointError: The folder named with --resume has no checkpoint; or one without --resume has one, or files that
+            a run would write over.
     """
     from gradproof.training import CheckpointError
     from gradproof.training.checkpoint import checkpoint_in, load
-    from gradproof.training.folder import CHECKPOINT, newest_run
+    from gradproof.training.folder import CHECKPOINT, check_free, newest_run
 
     if no_save and (output is not None or resume is not None):
         raise click.UsageError("--no-save keeps nothing; leave out --output and --resume, or --no-save")
@@ -74,6 +75,8 @@ def placed(output: Path | None, resume: str | None, no_save: bool) -> Place:
         if resume is None:
             raise CheckpointError(f"{folder}: holds a run already; go on with it by --resume, or choose another folder")
         return Place(folder, state=load(folder))
+    if folder is not None:
+        check_free(folder)
     return Place(folder, numbered=folder is None and not no_save)
 
 

@@ -29,6 +29,7 @@ from gradproof.training.diagnosis import first_affected
 from gradproof.training.distributed import Group, process_group
 from gradproof.training.errors import CheckpointError, DivergenceError, Interrupted, LaneError
 from gradproof.training.floor import floor_of, loss_parts
+from gradproof.training.folder import check_free
 from gradproof.training.metrics import MetricsFile
 from gradproof.training.model import Model, create_model
 from gradproof.training.optimiser import AdamW, learning_rate_at
@@ -89,7 +90,8 @@ def train(
 
     Raises:
         DataError: The text is too short for the context.
-        CheckpointError: The state to go on from is of another text or another model.
+        CheckpointError: The state to go on from is of another text or another model, or the folder holds files that are
+            no run's.
         KernelMissingError: The kernels have not been generated.
         DivergenceError: The loss stopped being finite.
         Interrupted: A signal ended the run.
@@ -105,6 +107,7 @@ def train(
         group = stack.enter_context(process_group(config)) if group is None else group
         run = _Run(config, source, corpus, group, tell, resume)
         if folder is not None and group.is_first:
+            check_free(folder)
             folder.mkdir(parents=True, exist_ok=True)
             run.keep_in(folder, stack.enter_context(MetricsFile(folder, run.progress.step)), resume)
         run.take_steps(clock, stop)

@@ -163,6 +163,25 @@ def test_a_run_is_not_trained_over() -> None:
     assert Path("here", CHECKPOINT).read_bytes() == before
 
 
+def test_files_of_ones_own_are_left_alone() -> None:
+    """A run in a folder that is in use removes and writes over nothing that it did not write."""
+    Path("mine").mkdir()
+    kept = {"movie.mkv.part": "film", "step-my.safetensors": "weights", "chapter.part": TEXT}
+    for name, content in kept.items():
+        Path("mine", name).write_text(content)
+    Path("mine/folder.part").mkdir()
+    assert said("train", *NANO[:-1], "mine", *ALONE, "--steps", "2", "-o", "mine").exit_code == 0
+    assert said("train", "--resume", "mine", "--steps", "3").exit_code == 0
+    assert {name: Path("mine", name).read_text() for name in kept} == kept
+    Path("other").mkdir()
+    Path("other/metrics.jsonl").write_text("mine")
+    Path("other/report.json").write_text("mine")
+    outcome = said("train", *NANO, *ALONE, "--steps", "2", "-o", "other", "--resume")
+    assert outcome.exit_code == 2
+    assert "other: holds no checkpoint, but metrics.jsonl, report.json, which a run would write over" in outcome.stderr
+    assert {path.name for path in Path("other").iterdir()} == {"metrics.jsonl", "report.json"}
+
+
 def test_resume_in_every_way() -> None:
     """The same command begins a run and goes on with it; a folder can be named; the newest run is the default."""
     trained("-o", "here", "--resume", "--steps", "4")

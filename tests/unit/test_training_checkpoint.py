@@ -20,7 +20,7 @@ from gradproof.training import CheckpointError, Interrupted, TrainingConfig, tra
 from gradproof.training import checkpoint as checkpoints
 from gradproof.training.checkpoint import Checkpoint, checkpoint_in, load, save
 from gradproof.training.data import Vocabulary
-from gradproof.training.folder import CHECKPOINT, METRICS, locked, newest_run, next_run, write_whole
+from gradproof.training.folder import CHECKPOINT, METRICS, check_free, locked, newest_run, next_run, write_whole
 from gradproof.training.metrics import MetricsFile, read_metrics
 from gradproof.training.sampling import restored_model
 
@@ -297,6 +297,47 @@ def test_a_folder_is_for_one_process(tmp_path: Path) -> None:
         pass
     with locked(tmp_path):
         pass
+
+
+def test_only_what_a_run_has_written_is_removed(tmp_path: Path) -> None:
+    mine = ["movie.mkv.part", "step-my.safetensors", "step-1.safetensors", "step-00000003.safetensors.bak", "x.part"]
+    for name in [*mine, "step-00000003.safetensors", "step-00000007.safetensors.part", "metrics.jsonl.part"]:
+        (tmp_path / name).write_text("x")
+    (tmp_path / "folder.part").mkdir()
+    (tmp_path / "report.json.part").mkdir()
+    save(tmp_path, STATE)
+    left = {path.name for path in tmp_path.iterdir()} - {CHECKPOINT, "step-00000007.safetensors"}
+    assert left == {*mine, "folder.part", "report.json.part"}
+
+
+@pytest.mark.parametrize("name", [METRICS, "report.json", "loss.svg", "step-00000005.safetensors", CHECKPOINT])
+def test_a_run_begins_in_no_folder_with_files_of_somebody_else(name: str, tmp_path: Path) -> None:
+    if name == CHECKPOINT:  # one that leads nowhere
+        (tmp_path / name).symlink_to("nowhere")
+    else:
+        (tmp_path / name).write_text("mine")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(CheckpointError, match=rf"holds no checkpoint, but {name}, which a run would write over"):
+        train(NANO, TEXT, folder=tmp_path)
+    assert sorted(tmp_path.iterdir()) == before
+    assert name == CHECKPOINT or (tmp_path / name).read_text() == "mine"
+
+
+def test_what_a_run_leaves_before_its_first_checkpoint_is_no_obstacle(tmp_path: Path) -> None:
+    for name in (
+        METRICS,
+        ".lock",
+        "checkpoint.json.part",
+        "step-00000000.safetensors",
+        "step-00000000.safetensors.part",
+    ):
+        (tmp_path / name).write_text("" if name == METRICS else "cut off")
+    check_free(tmp_path)
+    check_free(tmp_path / "nowhere")
+    train(NANO, TEXT, folder=tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {METRICS, ".lock", CHECKPOINT, "step-00000003.safetensors"}
+    with locked(tmp_path):
+        assert (tmp_path / ".lock").read_text() == "cut off"
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
