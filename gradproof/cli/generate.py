@@ -63,7 +63,9 @@ def generate(
     """Generate forward and backward kernels from the derived programs.
 
     Without FILE.py, the kernels of the library go to generated/. With files of your own, the kernels of the programs
-    they state go to the folder that -o names.
+    they state go to the folder that -o names. A folder holds what one command gives: kernels that were generated
+    before and that no program asks for now are removed, so name all files at once. A file that was not generated is
+    never replaced or removed.
     """
     from codegen.generate import compare, default_folder, render_all
 

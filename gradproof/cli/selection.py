@@ -77,7 +77,7 @@ def programs_of(path: Path) -> list[Program]:
 
     try:
         return load_file(path)
-    except Exception as error:  # the user's file may fail in any way that Python knows
+    except (Exception, SystemExit) as error:  # the user's file may fail in any way that Python knows, or just leave
         raise InputError(_failure_in(path, error)) from error
 
 
@@ -93,7 +93,7 @@ def programs_in(name: str) -> list[Program]:
         origin = _origin_of(name)
         try:
             module: ModuleType = importlib.import_module(name)
-        except Exception as error:  # the user's module may fail in any way that Python knows
+        except (Exception, SystemExit) as error:  # the user's module may fail as a file may
             raise InputError(_failure_in(Path(origin), error)) from error
     found = programs_of_module(module)
     if not found:
@@ -121,7 +121,7 @@ def _working_folder_first() -> Iterator[None]:
         sys.path.remove(folder)
 
 
-def _failure_in(path: Path, error: Exception) -> str:
+def _failure_in(path: Path, error: Exception | SystemExit) -> str:
     """The error with the last line of the file that led to it."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}: SyntaxError: {error.msg}"
@@ -129,8 +129,11 @@ def _failure_in(path: Path, error: Exception) -> str:
     lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
     if not lines and hasattr(error, "exit_code"):  # about the file as a whole, which the message names
         return str(error)
+    where = f"{path}{f':{lines[-1]}' if lines else ''}"
+    if isinstance(error, SystemExit):
+        return f"{where}: expected a file that states programs, found one that ends Python (SystemExit); take that out"
     kind = "" if hasattr(error, "exit_code") else f"{type(error).__name__}: "
-    return f"{path}{f':{lines[-1]}' if lines else ''}: {kind}{error}"
+    return f"{where}: {kind}{error}"
 
 
 def _is_path(name: str) -> bool:

@@ -55,8 +55,8 @@ def placed(output: Path | None, resume: str | None, no_save: bool) -> Place:
     """The folder that the options mean, not yet made, and the state in it when the run is to go on.
 
     Raises:
-        CheckpointError: The folder named with --resume has no checkpoint; or one without --resume has one, or files that
-            a run would write over.
+        CheckpointError: The folder named with --resume has no checkpoint; or one without --resume has one, or has files
+            that a run would write over.
     """
     from gradproof.training import CheckpointError
     from gradproof.training.checkpoint import checkpoint_in, load

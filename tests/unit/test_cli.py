@@ -412,6 +412,7 @@ def test_claims_of_a_module_of_ones_own(stage: Stage, package: Path) -> None:
     ("text", "message"),
     [
         (STATEMENT + "own.claim(missing)\n", "own.py:8: NameError: name 'missing' is not defined"),
+        (f"{STATEMENT}exit()\n", "own.py:8: expected a file that states programs, found one that ends Python"),
         ("import gradproof\n", "users_package.own: expected at least one module-level Program in"),
     ],
 )
@@ -435,6 +436,8 @@ def test_a_module_that_is_not_there(stage: Stage, package: Path) -> None:
         ('own.claim("O1", total, x[j])', "own.py:8: x[j]: size mismatch on axis 0"),
         ("own.claim(missing)", "own.py:8: NameError: name 'missing' is not defined"),
         ("own.claim(", "own.py:8: SyntaxError: '(' was never closed"),
+        ("raise SystemExit", "own.py:8: expected a file that states programs, found one that ends Python (SystemExit)"),
+        ("import sys; sys.exit(0)", "own.py:8: expected a file that states programs"),
         ("", "there is no claim to prove"),
     ],
 )
