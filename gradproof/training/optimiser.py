@@ -56,11 +56,17 @@ class AdamW:
         library = model.arrays.library
         clip, adamw = plain_kernel("gradient_clipping", library), plain_kernel("adamw", library)
         weights, gradients = model.weights, model.slopes
-        clipped, norm = clip(gradients.flat, most=config.clip)
-        if not math.isfinite(float(norm)):
-            return float(norm)  # nothing is changed, so that where it began can still be found
-        if config.clip:
-            model.arrays.copy(gradients.flat, clipped)
+        norms: list[float] = []
+
+        def measure(_workspace: Any) -> None:
+            clipped, norm = clip(gradients.flat, most=config.clip)
+            norms.append(float(norm))
+            if config.clip and math.isfinite(norms[0]):
+                model.arrays.copy(gradients.flat, clipped)
+
+        model.for_each(measure, [()])  # as one piece of work, so that threads that are there do not change the sum
+        if not math.isfinite(norms[0]):
+            return norms[0]  # nothing is changed, so that where it began can still be found
 
         def move(block: slice, weight_decay: float, workspace: Any) -> None:
             state = [arrays.flat[block] for arrays in (weights, *self._moments)]
@@ -80,7 +86,7 @@ class AdamW:
                 model.arrays.copy(target, value)
 
         model.for_each(move, list(self._blocks(weights)))
-        return float(norm)
+        return norms[0]
 
     def state(self) -> dict[str, Array]:
         """Copies of the running means, `first_moment.<parameter>` and `second_moment.<parameter>`."""

@@ -83,6 +83,25 @@ def losses_of(model: Model, steps: int = 5) -> list[float]:
 
 
 @needs_torch
+def test_the_norm_does_not_depend_on_the_threads_that_pytorch_has() -> None:
+    """A vector that PyTorch would add up on all of them, by the number there are."""
+    config = replace(PLAIN, engine="torch", heads=2, width=128, dtype="float32", micro_batches=2, threads=2)
+    found = []
+    for threads in (1, 5):
+        torch.set_num_threads(threads)
+        try:
+            model = create_model(config, VOCABULARY)
+            values = np.random.default_rng(0).standard_normal(len(model.slopes.flat))
+            model.arrays.copy(model.slopes.flat, model.arrays.weights(values))
+            norm = AdamW(model).update(1, 0.1)
+            assert torch.get_num_threads() == threads
+        finally:
+            torch.set_num_threads(1)
+        found.append((norm, model.arrays.to_numpy(model.weights.flat).tobytes()))
+    assert found[0] == found[1]
+
+
+@needs_torch
 @BOTH
 def test_torch_trains_as_numpy_does(config: TrainingConfig) -> None:
     ours, theirs = create_model(config, VOCABULARY), create_model(replace(config, engine="torch"), VOCABULARY)

@@ -210,7 +210,7 @@ ALLOWED = {
     "optimiser.py": Allowed(
         arithmetic=frozenset(
             {
-                "math.isfinite(float(norm))",
+                "math.isfinite(norms[0])",
                 "min(first + size, stop)",
             }
         ),
