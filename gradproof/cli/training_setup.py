@@ -41,13 +41,11 @@ class Place:
     """Where a run leaves its files, and the state that it goes on from.
 
     Attributes:
-        folder: The folder, if it is known; it need not exist.
-        numbered: Whether it is to be the next number in `RUNS`.
+        folder: The folder, if it is known; it need not exist. Else it is to be the next number in `RUNS`.
         state: The checkpoint in it, when the run goes on.
     """
 
     folder: Path | None = None
-    numbered: bool = False
     state: Checkpoint | None = None
 
 
@@ -77,7 +75,7 @@ def placed(output: Path | None, resume: str | None, no_save: bool) -> Place:
         return Place(folder, state=load(folder))
     if folder is not None:
         check_free(folder)
-    return Place(folder, numbered=folder is None and not no_save)
+    return Place(folder)
 
 
 def check_untouched(place: Place, folder: Path) -> None:
@@ -93,18 +91,13 @@ def check_untouched(place: Place, folder: Path) -> None:
         raise CheckpointError(f"{folder}: another process has just trained in this folder; start the command again")
 
 
-def prepared(place: Place, source: Source, config: TrainingConfig) -> Path | None:
-    """The folder of the run, made once it is certain that the text can be trained on."""
-    from gradproof.training.data import corpus_from
+def prepared(place: Place) -> Path:
+    """The folder of the run, made if it is not there."""
     from gradproof.training.folder import next_run
 
-    if place.state is not None:
-        return place.folder
-    corpus_from(source, config.context)
-    if place.numbered:
+    if place.folder is None:
         return next_run(RUNS)
-    if place.folder is not None:
-        place.folder.mkdir(parents=True, exist_ok=True)
+    place.folder.mkdir(parents=True, exist_ok=True)
     return place.folder
 
 

@@ -25,7 +25,8 @@ except ImportError:  # not on Windows, where two processes in one folder go unno
 
 __all__ = [
     "CHECKPOINT", "METRICS", "PLOT", "REPORT",
-    "check_free", "is_own", "left_by_run", "locked", "newest_run", "next_run", "tensor_file", "write_whole", "writing",
+    "check_free", "damaged_metrics", "is_own", "left_by_run", "locked", "newest_run", "next_run", "tensor_file",
+    "write_whole", "writing",
 ]  # fmt: skip
 
 CHECKPOINT = "checkpoint.json"
@@ -33,8 +34,8 @@ METRICS = "metrics.jsonl"
 REPORT = "report.json"
 PLOT = "loss.svg"
 
-_TENSORS = re.compile(r"step-[0-9]{8,}\.safetensors")
-"""The name of a tensor file."""
+_NUMBERED = re.compile(r"step-[0-9]{8,}\.safetensors|metrics\.jsonl\.damaged-[0-9]+")
+"""The names of files of which a run may have several."""
 _UNFINISHED = ".part"
 """What the name of a file ends in as long as it is being written."""
 _LOCK = ".lock"
@@ -45,10 +46,15 @@ def tensor_file(step: int) -> str:
     return f"step-{step:08}.safetensors"
 
 
+def damaged_metrics(number: int) -> str:
+    """The name under which metrics are kept that were found damaged, the first, second, ... time."""
+    return f"{METRICS}.damaged-{number}"
+
+
 def is_own(name: str) -> bool:
     """Whether a run gives this name to a file in its folder, whole or unfinished; no other may be removed."""
     whole = name.removesuffix(_UNFINISHED)
-    return whole in (CHECKPOINT, METRICS, REPORT, PLOT) or _TENSORS.fullmatch(whole) is not None
+    return whole in (CHECKPOINT, METRICS, REPORT, PLOT) or _NUMBERED.fullmatch(whole) is not None
 
 
 def left_by_run(file: Path) -> bool:

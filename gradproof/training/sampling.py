@@ -10,7 +10,7 @@ probabilities are the same ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,10 +90,24 @@ def restored_model(state: Checkpoint) -> Model:
     return model
 
 
-def sample_text(model: Model, vocabulary: Vocabulary, length: int, generator: np.random.Generator) -> str:
-    """`length` tokens drawn from the model's own distribution, after a line break if the text has one."""
-    drawn = generate(model, [vocabulary.first], length, Sampling(), generator)
-    return vocabulary.decode(each.token for each in drawn)
+def sample_text(
+    model: Model,
+    vocabulary: Vocabulary,
+    length: int,
+    generator: np.random.Generator,
+    between: Callable[[], None] = lambda: None,
+) -> str:
+    """`length` tokens drawn from the model's own distribution, after a line break if the text has one.
+
+    `between` is called before each token is looked at; what it raises ends the sample.
+    """
+
+    def drawn() -> Iterator[int]:
+        for each in generate(model, [vocabulary.first], length, Sampling(), generator):
+            between()
+            yield each.token
+
+    return vocabulary.decode(drawn())
 
 
 def generate(

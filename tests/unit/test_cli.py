@@ -581,6 +581,15 @@ def test_run_uses_the_kernels_that_it_has_written(stage: Stage, tmp_path: Path) 
     assert Path(sys.modules["generated"].__file__ or "") == tmp_path / "there" / "__init__.py"
 
 
+def test_run_refuses_a_text_before_anything_else(stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "short.txt").write_text("short")
+    for name, message in (("none.txt", "there is no such file"), ("short.txt", "needs at least")):
+        outcome = said("run", "--data", str(tmp_path / name))
+        assert (outcome.exit_code, outcome.stdout) == (2, "")
+        assert message in outcome.stderr
+    assert not stage.written
+
+
 def test_run_does_not_hide_a_claim_that_is_not_proved(stage: Stage) -> None:
     stage.verdicts["S2"] = refuted
     outcome = said("run")

@@ -24,7 +24,7 @@ from derive.library import load as load_programs
 from gradproof.cli import training_setup
 from gradproof.cli.main import main
 from gradproof.cli.training_setup import table_of
-from gradproof.training import Interrupted, TrainingConfig, train
+from gradproof.training import Interrupted, KernelMissingError, TrainingConfig, loop, train
 from gradproof.training import plot as plotting
 from gradproof.training.checkpoint import checkpoint_in, load
 from gradproof.training.data import corpus_from
@@ -318,6 +318,74 @@ def test_assigned_values_are_toml_or_words() -> None:
     assert table_of('model.norm = "rms"') == {"model": {"norm": "rms"}}
     assert table_of("model.tied=true") == {"model": {"tied": True}}
     assert table_of("run.time_limit_s=inf") == {"run": {"time_limit_s": float("inf")}}
+
+
+def test_notes_are_told_beside_json_and_kept_in_the_report() -> None:
+    Path("texts").mkdir()
+    Path("texts/one.txt").write_text(TEXT)
+    Path("texts/two.bin").write_bytes(b"\0")
+    outcome = said("train", *NANO[:-1], "texts", *ALONE, "--steps", "2", "-o", "mine", "--json")
+    json.loads(outcome.stdout)
+    told = "1 text files read, 1 left out: empty or not UTF-8 text"
+    assert f"note: {told}\n" in outcome.stderr
+    assert "note: the run is in mine" in outcome.stderr
+    notes = json.loads(Path("mine/report.json").read_text())["notes"]
+    assert notes[0] == told
+    assert len(notes) >= 2, "how many held-out windows also stand in the training text"
+    metrics = Path("mine/metrics.jsonl")
+    metrics.write_bytes(metrics.read_bytes().replace(b"loss", b"l\xffss", 1))
+    outcome = said("train", "--resume", "mine", "--steps", "3")
+    assert "note: mine/metrics.jsonl: damaged in line 1, which is left out" in outcome.stdout
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_result_is_printed_though_its_files_cannot_be_left(
+    more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, *_: Any) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(plotting, "draw_losses", full)
+    outcome = said("train", *NANO, *ALONE, "--steps", "2", "-o", "mine", *more)
+    assert outcome.exit_code == 2
+    assert "gradproof: mine/loss.svg: No space left on device" in outcome.stderr
+    assert "heldout_loss" in outcome.stdout if more else "held-out loss" in outcome.stdout
+    assert json.loads(Path("mine/report.json").read_text())["steps"] == 2
+
+
+def test_a_picture_that_cannot_be_written_is_refused_before_training() -> None:
+    pytest.importorskip("matplotlib")
+    if not Path("/proc/self").exists():
+        pytest.skip("needs a folder in which nobody can write")
+    outcome = said("train", *NANO, *ALONE, "--steps", "2", "--plot", "/proc/loss.svg")
+    assert (outcome.exit_code, outcome.stdout, Path("runs").exists()) == (2, "", False)
+    assert "/proc/loss.svg: expected a folder that can be written to" in outcome.stderr
+
+
+def test_a_run_that_cannot_begin_leaves_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(*_: Any, **__: Any) -> None:
+        raise KernelMissingError("kernel adamw: none")
+
+    monkeypatch.setattr("gradproof.training.loop.check_kernels", without)
+    for place in ((), ("-o", "mine")):
+        assert said("train", *NANO, *ALONE, "--steps", "2", *place).exit_code == 2
+    assert not Path("runs").exists()
+    assert not Path("mine").exists()
+
+
+def test_a_signal_while_a_run_is_evaluated_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    genuine = loop.sample_text
+
+    def late(*arguments: Any) -> str:
+        text = genuine(*arguments)
+        signal.raise_signal(signal.SIGTERM)
+        return text
+
+    monkeypatch.setattr(loop, "sample_text", late)
+    outcome = said("train", *NANO, *ALONE, "--steps", "2", "-o", "mine")
+    assert (outcome.exit_code, outcome.stdout) == (143, "")
+    assert "interrupted after step 2 of 2; saved in mine" in outcome.stderr
+    assert "train: done in" in outcome.stderr, "the evaluation had begun"
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])

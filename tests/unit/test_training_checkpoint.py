@@ -372,6 +372,32 @@ def test_metrics_after_a_checkpoint_are_dropped_with_the_line_that_was_cut_off(t
     assert (tmp_path / METRICS).read_bytes() == b"".join(content.splitlines(keepends=True)[:4])
 
 
+def test_a_damaged_line_loses_itself_alone_and_the_file_is_kept(tmp_path: Path) -> None:
+    with MetricsFile(tmp_path, 0) as metrics:
+        assert metrics.note == ""
+        for step in range(1, 9):
+            metrics.add({"step": step, "loss": step / 3})
+    path, beside = tmp_path / METRICS, tmp_path / "metrics.jsonl.damaged-1"
+    content = path.read_bytes()
+    lines = content.splitlines(keepends=True)
+    path.write_bytes(content.replace(b'"step": 2', b'"step"\x80 2'))
+    found = path.read_bytes()
+    assert [line["step"] for line in read_metrics(tmp_path)] == [1, 3, 4, 5, 6, 7, 8]
+    with MetricsFile(tmp_path, 5) as metrics:
+        assert metrics.note == f"{path}: damaged in line 2, which is left out; as it was, the file is {beside}"
+    assert (path.read_bytes(), beside.read_bytes()) == (b"".join([lines[0], *lines[2:5]]), found)
+    with MetricsFile(tmp_path, 5) as metrics:
+        assert metrics.note == ""
+    # What lies after the checkpoint is dropped anyway; the last line before it is not.
+    path.write_bytes(content.replace(b'"step": 7', b"\0"))
+    with MetricsFile(tmp_path, 5) as metrics:
+        assert metrics.note == ""
+    path.write_bytes(b"".join(lines[:4]) + b'{"step": 5, "lo')
+    with MetricsFile(tmp_path, 5) as metrics:
+        assert "damaged in line 5" in metrics.note
+    assert {file.name for file in tmp_path.iterdir()} == {METRICS, beside.name, "metrics.jsonl.damaged-2"}
+
+
 @pytest.mark.parametrize(
     "content",
     [
