@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
+
+from gradproof.cli.render import working_folder
 
 if TYPE_CHECKING:
     from derive.program import Claim, Program
@@ -113,12 +116,15 @@ def _origin_of(name: str) -> str:
 @contextmanager
 def _working_folder_first() -> Iterator[None]:
     """Modules are looked for in the working folder, as `python -m` does."""
-    folder = str(Path.cwd())
-    sys.path.insert(0, folder)
+    folder = working_folder()
+    if folder is None:
+        yield
+        return
+    sys.path.insert(0, str(folder))
     try:
         yield
     finally:
-        sys.path.remove(folder)
+        sys.path.remove(str(folder))
 
 
 def _failure_in(path: Path, error: Exception | SystemExit) -> str:
@@ -126,7 +132,8 @@ def _failure_in(path: Path, error: Exception | SystemExit) -> str:
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}: SyntaxError: {error.msg}"
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
+    real = os.path.realpath if working_folder() is not None else os.path.normpath  # the first one asks where that is
+    lines = [frame.lineno for frame in frames if real(frame.filename) == real(path)]
     if not lines and hasattr(error, "exit_code"):  # about the file as a whole, which the message names
         return str(error)
     where = f"{path}{f':{lines[-1]}' if lines else ''}"

@@ -156,7 +156,7 @@ def table_of(assignment: str) -> dict[str, dict[str, Any]]:
         raise click.UsageError(f"--set {assignment}: expected TABLE.NAME=VALUE, such as model.norm=rms")
     try:
         value = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no TOML, or a number of more digits than Python reads
         value = {"value": text.strip()}
     if set(value) != {"value"}:
         raise click.UsageError(f"--set {assignment}: expected one value")

@@ -452,6 +452,20 @@ def test_fault_in_a_file_of_ones_own_is_told_with_its_line(
     assert "Traceback" not in outcome.stderr
 
 
+def test_without_a_working_folder(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert said("prove", "S1").exit_code == 0
+    assert said("prove", "os.path").exit_code == 2
+    (tmp_path / "own.py").write_text(STATEMENT + "own.claim(missing)\n")
+    outcome = said("prove", str(tmp_path / "own.py"))
+    assert (outcome.exit_code, "own.py:8: NameError" in outcome.stderr) == (2, True)
+    outcome = said("train", "--steps", "1", "--data", "text.txt")
+    assert (outcome.exit_code, "Traceback" in outcome.stderr) == (2, False)
+
+
 def test_file_that_is_not_there(stage: Stage, tmp_path: Path) -> None:
     outcome = said("prove", str(tmp_path / "none.py"))
     assert outcome.exit_code == 2

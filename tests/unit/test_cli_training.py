@@ -230,10 +230,15 @@ def test_runs_in_the_folder_that_is_trained_on_do_not_change_its_text() -> None:
         assert outcome.exit_code == 0, outcome.output
 
 
-def test_too_large_a_model_is_bad_input() -> None:
-    outcome = said("train", *NANO, *ALONE, "--no-save", "--width", "100000000")
+@pytest.mark.parametrize("engine", ["numpy", "torch"])
+@pytest.mark.parametrize("width", ["100000000", "1000000000"])
+def test_too_large_a_model_is_bad_input(width: str, engine: str) -> None:
+    if engine == "torch":
+        pytest.importorskip("torch")
+    outcome = said("train", *NANO, *ALONE, "--width", width, "--engine", engine)
     assert outcome.exit_code == 2
     assert re.fullmatch(r"gradproof: not enough memory: .*; choose smaller sizes\n", outcome.stderr)
+    assert not Path("runs").exists()
 
 
 def test_output_that_cannot_be_written_is_told_in_one_line() -> None:
@@ -281,6 +286,11 @@ def test_resume_begins_a_run_where_there_is_none_yet() -> None:
         (("--set", "model.depth=3"), "[model] has no setting depth"),
         (("--set", "layers=3"), "expected TABLE.NAME=VALUE"),
         (("--set", "model.layers=2\nmodel.heads=3"), "expected one value"),
+        (("--set", f"optimiser.eps={'9' * 400}"), "eps must be a number, found 9999"),
+        (("--set", f"optimiser.eps={'9' * 5000}"), "eps must be a number, found '9999"),
+        (("--set", f"model.expansion={10**20}"), "expansion must be at most 1,000,000,000"),
+        (("--width", "99999999999998"), "width must be at most 1,000,000,000"),
+        (("--batch", f"{10**20}"), "batch must be at most 1,000,000,000"),
         (("--dtype", "bfloat16"), "dtype = 'bfloat16' needs engine = 'torch'"),
     ],
 )

@@ -189,6 +189,12 @@ ALLOWED = {
                 "torch.nn",
             }
         ),
+        names=frozenset(
+            {
+                "MemoryError",
+                "RuntimeError",
+            }
+        ),
         attributes=frozenset(
             {
                 "backward",  # autograd's, through the kernels
@@ -199,6 +205,7 @@ ALLOWED = {
                 "float",
                 "grad",
                 "numpy",
+                "partition",  # of a message
                 "to",
                 "type",
                 "values",
@@ -267,6 +274,7 @@ ALLOWED = {
         arithmetic=frozenset(
             {
                 "(2 * config.layers) ** (-0.5)",
+                "2 ** 56",
                 "config.feed_forward_width ** (-0.5) * into_stream",
                 "config.width ** (-0.5)",
                 "config.width ** (-0.5) * into_stream",
@@ -283,6 +291,7 @@ ALLOWED = {
         ),
         names=frozenset(
             {
+                "MemoryError",
                 "map",
             }
         ),
