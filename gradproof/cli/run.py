@@ -19,6 +19,7 @@ from gradproof.cli import render
 from gradproof.cli.check import NO_TORCH, examine, failure, installed_among, largest_error
 from gradproof.cli.generate import TARGETS, regenerate
 from gradproof.cli.meter import Meter, meter
+from gradproof.cli.paths import Named
 from gradproof.cli.prove import decide, grounds, tally, title_of
 from gradproof.cli.selection import chosen_claims, chosen_programs
 from gradproof.cli.train import STAGES as TRAINING_STAGES
@@ -67,13 +68,11 @@ Exit codes:
 )
 @click.option("--steps", type=click.IntRange(min=1), help="Training steps; by default about a minute's worth.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Makes the run repeatable.")
-@click.option(
-    "--data", type=click.Path(path_type=Path), metavar="FILE", help="Text instead of Python's reference topics."
-)
+@click.option("--data", type=Named(), metavar="FILE", help="Text instead of Python's reference topics.")
 @click.option(
     "-o",
     "--output",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=Named(file_okay=False),
     metavar="DIR",
     help="Folder for the kernels instead of generated/; the run checks and trains with them.",
 )

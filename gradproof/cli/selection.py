@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from derive.program import Claim, Program
 
 
+MOST_LISTED = 12
+"""Most names that a message lists."""
+
+
 class InputError(ValueError):
     """What the user named cannot be used; the message says what was expected and what was found."""
 
@@ -78,6 +82,8 @@ def programs_of(path: Path) -> list[Program]:
     """
     from derive.library import load_file
 
+    if path.is_dir():
+        raise InputError(f"{path}: expected a Python file with programs, found a folder; name the files in it")
     try:
         return load_file(path)
     except (Exception, SystemExit) as error:  # the user's file may fail in any way that Python knows, or just leave
@@ -172,11 +178,19 @@ def _sources(names: Sequence[str]) -> tuple[list[Program], list[Program], list[s
     return (load() if rest or not names else []), found, rest
 
 
+def some_of(names: Iterable[str]) -> str:
+    """The names, or the first of them and how many more there are."""
+    listed = sorted(names)
+    more = len(listed) - MOST_LISTED
+    shown = ", ".join(listed[:MOST_LISTED]) or "none"
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
 def _check_known(wanted: Iterable[str], known: set[str], what: str) -> None:
     for name in wanted:
         if name in known:
             continue
         folded = {candidate.casefold(): candidate for candidate in sorted(known)}
         near = [folded[match] for match in difflib.get_close_matches(name.casefold(), sorted(folded), cutoff=0.5)]
-        hint = f"nearest are {', '.join(near)}" if near else f"known are {', '.join(sorted(known)) or 'none'}"
+        hint = f"nearest are {', '.join(near)}" if near else f"known are {some_of(known)}"
         raise InputError(f"{name!r}: expected {what}, a module (package.module), or a path to a .py file; {hint}")

@@ -14,8 +14,17 @@ import click
 
 from gradproof.cli import render
 from gradproof.cli.meter import Meter, meter
+from gradproof.cli.paths import Named
 from gradproof.cli.training_report import conclude
-from gradproof.cli.training_setup import check_untouched, chosen_config, chosen_source, placed, prepared
+from gradproof.cli.training_setup import (
+    NEWEST,
+    check_not_read,
+    check_untouched,
+    chosen_config,
+    chosen_source,
+    placed,
+    prepared,
+)
 
 if TYPE_CHECKING:
     from gradproof.training import Source, TrainingConfig, TrainingResult
@@ -58,7 +67,7 @@ Exit codes:
 )
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=Named(),
     metavar="PATH",
     help="Text file or folder, not Python's reference topics.",
 )
@@ -69,11 +78,15 @@ Exit codes:
 )
 @click.option("--unit", type=click.Choice(["characters", "bytes"]), help="What a token is (characters).")
 @click.option("--preset", metavar="NAME", help="Settings by name: nano, tiny or small.")
-@click.option("--config", "file", type=click.Path(path_type=Path), metavar="FILE", help="Settings from a TOML file.")
+@click.option("--config", "file", type=Named(), metavar="FILE", help="Settings from a TOML file.")
 @click.option(
     "--set", "assignments", multiple=True, metavar="TABLE.NAME=VALUE", help="One setting, such as model.norm=rms."
 )
-@click.option("--steps", type=COUNT, help="Steps to train, however long they take; by default about a minute's worth.")
+@click.option(
+    "--steps",
+    type=COUNT,
+    help="Steps to train, however long they take (unless --set run.time_limit_s); by default about a minute's worth.",
+)
 @click.option("--seed", type=FROM_NOTHING, help="Makes the run repeatable (0).")
 @click.option("--layers", type=COUNT, help="Blocks of attention and feed-forward (2).")
 @click.option("--heads", type=COUNT, help="Attention heads (2).")
@@ -87,14 +100,14 @@ Exit codes:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=Named(file_okay=False),
     metavar="DIR",
     help="Folder of the run; by default the next number in runs/.",
 )
 @click.option(
     "--resume",
     is_flag=False,
-    flag_value="",
+    flag_value=NEWEST,
     metavar="[DIR]",
     help="Go on with the run in DIR. Without DIR: with the one in --output, or the newest in runs/; "
     "if there is none yet, begin it.",
@@ -107,7 +120,7 @@ Exit codes:
 @click.option("--sample-every", type=FROM_NOTHING, metavar="STEPS", help="Steps between samples; 0: none.")
 @click.option(
     "--plot",
-    type=click.Path(path_type=Path),
+    type=Named(),
     metavar="FILE",
     help="Where to draw the losses, as .svg or .png (loss.svg in the folder).",
 )
@@ -136,7 +149,7 @@ def train(
     """
     from gradproof.training import Interrupted
     from gradproof.training.distributed import process_group
-    from gradproof.training.folder import locked
+    from gradproof.training.folder import locked, resumption
     from gradproof.training.interruption import interruptions
     from gradproof.training.plot import check_plot, check_writable
 
@@ -148,6 +161,8 @@ def train(
     place = placed(output, resume, no_save)
     config = chosen_config(place, preset, file, assignments, given)
     source = chosen_source(place, data, process, unit)
+    if plot is not None:
+        check_not_read(plot, place, source)
     folder: Path | None = None
     notes: list[str] = []
 
@@ -167,7 +182,7 @@ def train(
                 result = follow(config, source, progress, notes, **options)
         # From here on a signal ends the process at once; one that came before is not forgotten.
         if (asked := stop()) is not None:
-            kept_in = "" if folder is None else f"; saved in {folder}, go on with `gradproof train --resume {folder}`"
+            kept_in = "" if folder is None else f"; saved in {folder}, go on with `{resumption(folder)}`"
             raise Interrupted(f"interrupted after the last step{kept_in}", asked)
         if is_first:
             conclude(config, source, result, folder, plot, profiled, as_json, notes)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,8 +26,8 @@ except ImportError:  # not on Windows, where two processes in one folder go unno
 
 __all__ = [
     "CHECKPOINT", "METRICS", "PLOT", "REPORT",
-    "check_free", "damaged_metrics", "is_own", "left_by_run", "locked", "newest_run", "next_run", "tensor_file",
-    "write_whole", "writing",
+    "check_free", "damaged_metrics", "is_own", "left_by_run", "locked", "newest_run", "next_run", "resumption",
+    "tensor_file", "write_whole", "writing",
 ]  # fmt: skip
 
 CHECKPOINT = "checkpoint.json"
@@ -109,6 +110,11 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def resumption(folder: Path) -> str:
+    """The command that goes on with the run in the folder, as a shell takes it."""
+    return f"gradproof train --resume {shlex.quote(str(folder))}"
 
 
 def next_run(parent: Path) -> Path:

@@ -28,7 +28,7 @@ from gradproof.training.diagnosis import affected_weight, first_affected
 from gradproof.training.distributed import Group, process_group
 from gradproof.training.errors import CheckpointError, DivergenceError, Interrupted, LaneError
 from gradproof.training.floor import floor_of, loss_parts
-from gradproof.training.folder import check_free
+from gradproof.training.folder import check_free, resumption
 from gradproof.training.metrics import MetricsFile
 from gradproof.training.model import create_model
 from gradproof.training.optimiser import AdamW
@@ -233,7 +233,7 @@ class _Run:
     def _left(self) -> str:
         """What is left of a run that ends before its time, for whoever reads a message."""
         if self.folder is not None:
-            return f"saved in {self.folder}; go on with `gradproof train --resume {self.folder}`"
+            return f"saved in {self.folder}; go on with `{resumption(self.folder)}`"
         if self.group.is_first:
             return "nothing was kept, since no folder was given"
         return "the first process says where it was saved"

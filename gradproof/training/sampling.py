@@ -41,7 +41,7 @@ class Sampling:
     """How the next token is drawn.
 
     Attributes:
-        temperature: What the logits are divided by; 0 always takes the likeliest token.
+        temperature: What the logits are divided by; 0 always takes the likeliest token, the first of several.
         top_k: Only so many of the likeliest tokens are drawn from; 0 for all.
         top_p: Only the likeliest tokens that together weigh so much are drawn from; 1 for all.
     """
@@ -151,7 +151,10 @@ def generate(
             most=1 if greedy else sampling.top_k or math.inf,
             mass=math.inf if sampling.top_p == 1 else sampling.top_p,
         )
-        token = int(generator.choice(len(weights[0]), p=weights[0]))
+        if greedy:  # the first of the likeliest, whatever the seed
+            token = next(place for place, weight in enumerate(weights[0]) if weight)
+        else:
+            token = int(generator.choice(len(weights[0]), p=weights[0]))
         text.append(token)
         yield Drawn(token, float(conditionals[0, token]))
 

@@ -19,12 +19,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 import gradproof
+from codegen.errors import KernelError
 from derive.errors import AlarmError, StatementError
 from derive.language import Sum, dims, index, tensors
 from derive.program import Program
 from gradproof.cli import render
 from gradproof.cli.main import main
 from gradproof.cli.meter import LineMeter, meter
+from gradproof.cli.selection import some_of
 from gradproof.training import Source, StepReport, TrainingConfig, TrainingResult
 from gradproof.training.floor import Floor
 from gradproof.training.reports import Event
@@ -307,6 +309,14 @@ def test_unknown_name_gives_the_nearest(stage: Stage, name: str, nearest: str) -
         assert match in outcome.stderr.split("nearest are")[1]
 
 
+def test_an_unknown_name_lists_a_few_of_many(stage: Stage, tmp_path: Path) -> None:
+    assert some_of([]) == "none"
+    assert some_of(map(str, range(12))) == "0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9"
+    assert some_of(f"{name:02}" for name in range(99)).endswith("10, 11 and 87 more")
+    outcome = said("prove", f"{tmp_path}/")
+    assert (outcome.exit_code, "expected a Python file with programs, found a folder" in outcome.stderr) == (2, True)
+
+
 def test_json_has_exactly_the_agreed_shape(stage: Stage) -> None:
     stage.verdicts.update({"S2": refuted, "I1": undecided})
     outcome = said("prove", "--format", "json")
@@ -516,6 +526,20 @@ def test_generate_check_prints_the_difference_and_writes_nothing(stage: Stage) -
     assert outcome.stdout == stage.difference
     assert "run `gradproof generate`" in outcome.stderr
     assert stage.written == []
+
+
+def test_advice_names_the_folder_and_the_files(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.difference = "--- a\n"
+    outcome = said("generate", "--check", "-o", "my kernels")
+    assert outcome.stderr.endswith("; run `gradproof generate -o 'my kernels'`\n")
+
+    def missing(*_: Any, **__: Any) -> Any:
+        raise KernelError("kernel square: none; run `gradproof generate`")
+
+    monkeypatch.setattr(sys.modules["codegen.checks"], "check_kernels", missing)
+    outcome = said("check", "--target", "numpy", "--generated", str(tmp_path), "square")
+    assert outcome.exit_code == 2
+    assert outcome.stderr.endswith(f"run `gradproof generate -o {tmp_path}`\n")
 
 
 def test_generate_check_when_all_is_current(stage: Stage) -> None:

@@ -30,7 +30,7 @@ from gradproof.training.checkpoint import checkpoint_in, load
 from gradproof.training.data import corpus_from
 from gradproof.training.folder import CHECKPOINT
 from gradproof.training.metrics import read_metrics
-from gradproof.training.model import create_model
+from gradproof.training.model import Model, create_model
 
 TEXT = "the quick brown fox jumps over the lazy dog\n" * 20
 NANO = ("--layers", "1", "--heads", "1", "--width", "8", "--context", "6", "--batch", "2", "--data", "text.txt")
@@ -198,6 +198,24 @@ def test_resume_in_every_way() -> None:
     assert "7 steps" in again.stdout
 
 
+def test_one_folder_by_two_names_and_a_text_that_moved() -> None:
+    trained("--steps", "2", "-o", "a run", "--plot", "text.png")
+    moved = Path("text.txt").rename("moved.txt")
+    outcome = said("train", "--resume", "a run", "--steps", "3")
+    assert outcome.exit_code == 2
+    assert "text.txt: expected the text that the run began with, found nothing there; name the place" in outcome.stderr
+    outcome = said("train", "--resume", f"{Path.cwd()}/a run", "-o", "a run", "--data", str(moved), "--steps", "3")
+    assert outcome.exit_code == 0, outcome.output
+    assert f"`gradproof sample '{Path.cwd()}/a run'` lets it write" in outcome.stdout
+
+
+def test_a_number_of_steps_lifts_the_limit_unless_there_is_one_beside_it() -> None:
+    trained("--steps", "2", "-o", "one")
+    assert load(Path("one")).config.time_limit_s == float("inf")
+    trained("--steps", "2", "-o", "two", "--set", "run.time_limit_s=7")
+    assert load(Path("two")).config.time_limit_s == 7
+
+
 def test_resume_takes_the_file_as_sample_does() -> None:
     trained("--steps", "2", "-o", "mine")
     assert said("train", "--resume", f"mine/{CHECKPOINT}", "--steps", "4").exit_code == 0
@@ -261,6 +279,16 @@ def test_resume_begins_a_run_where_there_is_none_yet() -> None:
     [
         (("--resume", "nowhere"), "nowhere: there is no checkpoint here"),
         (("--resume", "run", "-o", "other"), "name two folders"),
+        (("--resume", ""), "--resume: expected a folder, found an empty text"),
+        (("-o", ""), "expected a path, found an empty text; name one, or leave the option out"),
+        (("--data", ""), "expected a path, found an empty text"),
+        (("--plot", ""), "expected a path, found an empty text"),
+        (("--config", ""), "expected a path, found an empty text"),
+        (
+            ("--data", "texts", "--plot", "texts/two.svg"),
+            "texts, whose text it would be part of when the run goes on; choose another, or draw a .png",
+        ),
+        (("--data", "bin", "--unit", "bytes"), "or name a single file, which --unit bytes takes whatever it is"),
         (("--resume", "run", "--width", "16"), "run: width: the run was begun with 8, found 16"),
         (("--resume", "run", "--steps", "9"), "run: steps: the run has done 30 steps, found 9"),
         (("--resume", "run", "--seed", "9"), "run: seed: the run was begun with 0, found 9"),
@@ -298,6 +326,9 @@ def test_bad_input_is_refused_and_leaves_nothing(
     words: tuple[str, ...], message: str, workplace: Path, made_before: Path
 ) -> None:
     Path("other.txt").write_text("abc" * 200)
+    for name, content in (("bin", "\0"), ("texts", TEXT)):
+        Path(name).mkdir()
+        Path(name, "file").write_text(content)
     for name in ("run", "damaged"):
         shutil.copytree(made_before, name)
     Path("damaged", "step-00000030.safetensors").write_bytes(b"")
@@ -526,6 +557,14 @@ def test_a_sample_as_json_and_its_probability_in_two_ways(model: str) -> None:
 def test_check_fails_if_the_two_ways_disagree(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradproof.training.sampling.conditionals_of", lambda *_: [0.5] * 20)
     assert said("sample", model, "--length", "20", "--check").exit_code == 1
+
+
+def test_the_likeliest_token_does_not_depend_on_the_seed(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where several are the likeliest."""
+    genuine = Model.logits
+    monkeypatch.setattr(Model, "logits", lambda *words: np.round(genuine(*words) / 4))
+    words = ("sample", model, "--temperature", "0", "--length", "30", "--seed")
+    assert said(*words, "1").stdout == said(*words, "2").stdout != ""
 
 
 def test_a_model_of_bytes_writes_bytes() -> None:
