@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gradproof.cli import render
-from gradproof.cli.generate import TARGETS, targets_of
+from gradproof.cli.generate import TARGETS, generation, targets_of
 from gradproof.cli.meter import Meter, meter
+from gradproof.cli.paths import Named
 from gradproof.cli.selection import InputError, chosen_programs
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ Exit codes:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random inputs.")
 @click.option(
     "--generated",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=Named(exists=True, file_okay=False),
     metavar="DIR",
     help="Folder with the kernels instead of generated/.",
 )
@@ -62,14 +63,21 @@ def check(
     random upstream gradients, over several shapes. NAME is the name of a program, or the path of a .py file whose
     kernels lie in the folder that --generated names.
     """
+    from codegen.errors import KernelError
     from codegen.generate import default_folder
 
     if target == "torch" and not torch_is_installed():
         raise InputError(NO_TORCH)
     programs = chosen_programs(names)
     targets = installed_among(targets_of(target))
-    with meter(["check"], lines=False) as progress:
-        results = examine(programs, targets, generated or default_folder(), seed=seed, progress=progress)
+    try:
+        with meter(["check"], lines=False) as progress:
+            results = examine(programs, targets, generated or default_folder(), seed=seed, progress=progress)
+    except KernelError as error:
+        if generated is None:
+            raise
+        advice = generation(generated, [name for name in names if name.endswith(".py")])
+        raise KernelError(str(error).replace("`gradproof generate`", f"`{advice}`")) from error
     skipped = [name for name in targets_of(target) if name not in targets]
     if form == "json":
         render.show_json(as_json(results, skipped))

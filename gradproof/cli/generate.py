@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gradproof.cli import render
-from gradproof.cli.selection import InputError, chosen_programs
+from gradproof.cli.paths import Named
+from gradproof.cli.selection import InputError, chosen_programs, some_of
 
 if TYPE_CHECKING:
     from derive.program import Program
@@ -41,7 +43,7 @@ Exit codes:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=Named(file_okay=False),
     metavar="DIR",
     help="Folder instead of generated/.",
 )
@@ -63,7 +65,9 @@ def generate(
     """Generate forward and backward kernels from the derived programs.
 
     Without FILE.py, the kernels of the library go to generated/. With files of your own, the kernels of the programs
-    they state go to the folder that -o names.
+    they state go to the folder that -o names. A folder holds what one command gives: kernels that were generated
+    before and that no program asks for now are removed, so name all files at once. A file that was not generated is
+    never replaced or removed.
     """
     from codegen.generate import compare, default_folder, render_all
 
@@ -87,9 +91,15 @@ def generate(
     difference = compare(render_all(chosen_programs(files), targets), folder, targets)
     if difference:
         click.echo(difference, nl=not difference.endswith("\n"))
-        click.echo(f"gradproof: {folder} differs from what the derivations give; run `gradproof generate`", err=True)
+        advice = generation(output, files)
+        click.echo(f"gradproof: {folder} differs from what the derivations give; run `{advice}`", err=True)
         ctx.exit(1)
     render.show_line(f"{folder} is current")
+
+
+def generation(folder: Path | None, files: Sequence[str]) -> str:
+    """The command that writes the kernels of the files, or of the library, to the folder, as a shell takes it."""
+    return shlex.join(["gradproof", "generate", *(["-o", str(folder)] if folder is not None else []), *files])
 
 
 def regenerate(programs: Sequence[Program], targets: Sequence[str], folder: Path) -> tuple[int, list[str]]:
@@ -114,7 +124,7 @@ def show_explanation(name: str, programs: Sequence[Program]) -> None:
     asking = {program.name: program for program in programs if program.request is not None}
     if name not in asking:
         near = difflib.get_close_matches(name, asking, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(asking))}"
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {some_of(asking)}"
         raise InputError(f"--explain {name}: no program of this name asks for a kernel; {hint}")
     for line in (*explained(traced(asking[name])), *overview(plan(asking[name]))):
         render.show_line(line)

@@ -20,6 +20,7 @@ from gradproof import symbolic_cache
 from gradproof.cli.check import check
 from gradproof.cli.generate import generate
 from gradproof.cli.prove import prove
+from gradproof.cli.render import working_folder
 from gradproof.cli.run import run
 from gradproof.cli.sample import sample
 from gradproof.cli.train import train
@@ -69,6 +70,9 @@ def report(error: Exception) -> int:
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         click.echo(f"gradproof: the output cannot be written: {error.strerror}", err=True)
         _leave_stdout()
+        return BAD_INPUT
+    if isinstance(error, FileNotFoundError) and working_folder() is None:
+        click.echo("gradproof: the working folder does not exist any more; change to another", err=True)
         return BAD_INPUT
     if isinstance(error, MemoryError):
         said = f": {error}" if str(error) else ""

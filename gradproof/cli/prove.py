@@ -69,7 +69,7 @@ def claims_of(model: str) -> list[Claim]:
 
     Raises:
         ConfigurationError: there is no such preset, or the file cannot be used.
-        KernelMissingError: the generated kernels are not those of the statements that the claims are about.
+        KernelMissingError: the kernels are not what is generated from the statements that the claims are about.
     """
     from gradproof.training.config import PRESETS, preset, read_config
     from gradproof.training.proof import check_generated, claims_of_model

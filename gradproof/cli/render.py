@@ -125,10 +125,19 @@ def show_text(title: str, text: str) -> None:
 def place(source: str) -> str:
     """A file with a line as short as it can be followed from the working folder, or from the folder of the library."""
     name, _, line = source.rpartition(":")
-    for folder in (Path.cwd(), Path(__file__).parents[2]):
+    working = working_folder()
+    for folder in (*([] if working is None else [working]), Path(__file__).parents[2]):
         if Path(name).is_relative_to(folder):
             return f"{Path(name).relative_to(folder).as_posix()}:{line}"
     return source
+
+
+def working_folder() -> Path | None:
+    """The folder that relative paths begin in; none if it was removed meanwhile."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
 
 
 def show_json(payload: Mapping[str, Any], *, indent: int | None = 2) -> None:

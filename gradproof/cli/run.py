@@ -19,12 +19,17 @@ from gradproof.cli import render
 from gradproof.cli.check import NO_TORCH, examine, failure, installed_among, largest_error
 from gradproof.cli.generate import TARGETS, regenerate
 from gradproof.cli.meter import Meter, meter
+from gradproof.cli.paths import Named
 from gradproof.cli.prove import decide, grounds, tally, title_of
 from gradproof.cli.selection import chosen_claims, chosen_programs
+from gradproof.cli.train import STAGES as TRAINING_STAGES
 from gradproof.cli.train import fit
 
 if TYPE_CHECKING:
-    from gradproof.training import TrainingConfig, TrainingResult
+    from gradproof.training import Source, TrainingConfig, TrainingResult
+
+AFTERWARDS = TRAINING_STAGES[1:]
+"""What the meter shows beside the stages below: training has two parts."""
 
 COLUMNS = (
     render.Column("stage"), render.Column("what"), render.Column("result", fold=True), render.Column("outcome"),
@@ -46,8 +51,8 @@ class Options:
     """What the user chose for the run."""
 
     folder: Path
-    data: Path | None
-    steps: int | None
+    source: Source
+    config: TrainingConfig
     seed: int
 
 
@@ -63,13 +68,11 @@ Exit codes:
 )
 @click.option("--steps", type=click.IntRange(min=1), help="Training steps; by default about a minute's worth.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Makes the run repeatable.")
-@click.option(
-    "--data", type=click.Path(path_type=Path), metavar="FILE", help="Text instead of Python's reference topics."
-)
+@click.option("--data", type=Named(), metavar="FILE", help="Text instead of Python's reference topics.")
 @click.option(
     "-o",
     "--output",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=Named(file_okay=False),
     metavar="DIR",
     help="Folder for the kernels instead of generated/; the run checks and trains with them.",
 )
@@ -77,12 +80,17 @@ Exit codes:
 def run(ctx: click.Context, steps: int | None, seed: int, data: Path | None, output: Path | None) -> None:
     """Prove, generate, check, train and sample: the whole of gradproof on its own library."""
     from codegen.generate import default_folder
+    from gradproof.training import TrainingConfig, open_source
+    from gradproof.training.data import corpus_from
 
-    options = Options(output if output is not None else default_folder(), data, steps, seed)
+    config = TrainingConfig(seed=seed) if steps is None else TrainingConfig(seed=seed, steps=steps)
+    source = open_source(data)
+    corpus_from(source, config.context)  # a text that cannot be trained on is told now, not after the other stages
+    options = Options(output if output is not None else default_folder(), source, config, seed)
     outcomes: dict[str, Outcome] = {}
     began = time.perf_counter()
     try:
-        with meter(list(STAGES), keep=True) as progress:
+        with meter([*STAGES, *AFTERWARDS], keep=True) as progress:
             for name, stage in STAGES.items():
                 outcomes[name] = stage(options, progress)
     finally:
@@ -132,9 +140,8 @@ def train_model(options: Options, progress: Meter) -> Outcome:
     """Train with the kernels that were just generated, and sample."""
     from gradproof.training import TrainingConfig
 
-    default = TrainingConfig(seed=options.seed)
-    config = default if options.steps is None else TrainingConfig(seed=options.seed, steps=options.steps)
-    result = fit(config, options.data, progress)
+    default, config = TrainingConfig(seed=options.seed), options.config
+    result = fit(config, options.source, progress)
     rows = (
         ("loss before -> after", f"{result.first_loss:.3f} -> {result.train_loss:.3f} in {result.steps} steps"),
         (

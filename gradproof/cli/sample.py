@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gradproof.cli import render
+from gradproof.cli.paths import Named
 
 if TYPE_CHECKING:
     from gradproof.training.sampling import Drawn
@@ -27,7 +28,7 @@ Exit codes:
   2    bad input: no checkpoint, a damaged one, a prompt with characters that the model has never seen
   130  interrupted""",
 )
-@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.argument("checkpoint", type=Named())
 @click.option("--prompt", default="", help="Text to go on from; without one, from a line break.")
 @click.option("--length", type=click.IntRange(min=1), default=500, show_default=True, help="Tokens to draw.")
 @click.option(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,8 +19,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from gradproof.cli.render import working_folder
+
 if TYPE_CHECKING:
     from derive.program import Claim, Program
+
+
+MOST_LISTED = 12
+"""Most names that a message lists."""
 
 
 class InputError(ValueError):
@@ -75,9 +82,11 @@ def programs_of(path: Path) -> list[Program]:
     """
     from derive.library import load_file
 
+    if path.is_dir():
+        raise InputError(f"{path}: expected a Python file with programs, found a folder; name the files in it")
     try:
         return load_file(path)
-    except Exception as error:  # the user's file may fail in any way that Python knows
+    except (Exception, SystemExit) as error:  # the user's file may fail in any way that Python knows, or just leave
         raise InputError(_failure_in(path, error)) from error
 
 
@@ -93,7 +102,7 @@ def programs_in(name: str) -> list[Program]:
         origin = _origin_of(name)
         try:
             module: ModuleType = importlib.import_module(name)
-        except Exception as error:  # the user's module may fail in any way that Python knows
+        except (Exception, SystemExit) as error:  # the user's module may fail as a file may
             raise InputError(_failure_in(Path(origin), error)) from error
     found = programs_of_module(module)
     if not found:
@@ -113,24 +122,31 @@ def _origin_of(name: str) -> str:
 @contextmanager
 def _working_folder_first() -> Iterator[None]:
     """Modules are looked for in the working folder, as `python -m` does."""
-    folder = str(Path.cwd())
-    sys.path.insert(0, folder)
+    folder = working_folder()
+    if folder is None:
+        yield
+        return
+    sys.path.insert(0, str(folder))
     try:
         yield
     finally:
-        sys.path.remove(folder)
+        sys.path.remove(str(folder))
 
 
-def _failure_in(path: Path, error: Exception) -> str:
+def _failure_in(path: Path, error: Exception | SystemExit) -> str:
     """The error with the last line of the file that led to it."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}: SyntaxError: {error.msg}"
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
+    real = os.path.realpath if working_folder() is not None else os.path.normpath  # the first one asks where that is
+    lines = [frame.lineno for frame in frames if real(frame.filename) == real(path)]
     if not lines and hasattr(error, "exit_code"):  # about the file as a whole, which the message names
         return str(error)
+    where = f"{path}{f':{lines[-1]}' if lines else ''}"
+    if isinstance(error, SystemExit):
+        return f"{where}: expected a file that states programs, found one that ends Python (SystemExit); take that out"
     kind = "" if hasattr(error, "exit_code") else f"{type(error).__name__}: "
-    return f"{path}{f':{lines[-1]}' if lines else ''}: {kind}{error}"
+    return f"{where}: {kind}{error}"
 
 
 def _is_path(name: str) -> bool:
@@ -162,11 +178,19 @@ def _sources(names: Sequence[str]) -> tuple[list[Program], list[Program], list[s
     return (load() if rest or not names else []), found, rest
 
 
+def some_of(names: Iterable[str]) -> str:
+    """The names, or the first of them and how many more there are."""
+    listed = sorted(names)
+    more = len(listed) - MOST_LISTED
+    shown = ", ".join(listed[:MOST_LISTED]) or "none"
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
 def _check_known(wanted: Iterable[str], known: set[str], what: str) -> None:
     for name in wanted:
         if name in known:
             continue
         folded = {candidate.casefold(): candidate for candidate in sorted(known)}
         near = [folded[match] for match in difflib.get_close_matches(name.casefold(), sorted(folded), cutoff=0.5)]
-        hint = f"nearest are {', '.join(near)}" if near else f"known are {', '.join(sorted(known)) or 'none'}"
+        hint = f"nearest are {', '.join(near)}" if near else f"known are {some_of(known)}"
         raise InputError(f"{name!r}: expected {what}, a module (package.module), or a path to a .py file; {hint}")

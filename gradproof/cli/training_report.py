@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
+
+import click
 
 from gradproof.cli import render
 
@@ -27,17 +31,30 @@ def conclude(
     plot: Path | None,
     profiled: bool,
     as_json: bool,
+    found: Sequence[str] = (),
 ) -> None:
-    """Leave the report and the picture in the folder, and print what was asked for."""
-    notes = [source.note] if source.note else []
+    """Leave the report and the picture in the folder, and print what was asked for.
+
+    What cannot be left is told when all is printed: a result that took hours to find is not lost with it. `found` are
+    notes that came up on the way.
+    """
+    notes = [*([source.note] if source.note else []), *found]
     if result.floor.repeated:
         notes.append(
             f"{result.floor.repeated:.1%} of the held-out windows also stand in the training text, word for word; on "
             "them a low loss shows memory, not prediction"
         )
+    failure: Exception | None = None
     if folder is not None:
-        notes += leave(result, folder, plot)
-    if not as_json:
+        try:
+            leave(result, folder, plot, notes)
+        except Exception as error:  # told below, whatever it is
+            failure = error
+        notes.append(f"the run is in {folder}; `gradproof sample {quote(str(folder))}` lets it write")
+    if as_json:
+        for note in notes:
+            click.echo(render.visible(f"note: {note}"), err=True)
+    else:
         show(result, notes, kept=folder is not None)
     if profiled:
         show_profile(config, source)
@@ -54,23 +71,25 @@ def conclude(
             },
             indent=None,
         )
+    if failure is not None:
+        raise failure
 
 
-def leave(result: TrainingResult, folder: Path, plot: Path | None) -> list[str]:
-    """Write the report and draw the losses; what a reader should know about it."""
+def leave(result: TrainingResult, folder: Path, plot: Path | None, notes: list[str]) -> None:
+    """Draw the losses and write the report with its notes; what comes up meanwhile joins them."""
     from gradproof.training import PlotError
     from gradproof.training.folder import PLOT, REPORT, write_whole
     from gradproof.training.metrics import read_metrics
     from gradproof.training.plot import draw_losses
 
-    write_whole(folder / REPORT, render.json_text(asdict(result), indent=1).encode() + b"\n")
-    notes = [f"the run is in {folder}; `gradproof sample {folder}` lets it write"]
     lines = {label: height for label, height in yardsticks(result) if height is not None}
     try:
         draw_losses(plot or folder / PLOT, read_metrics(folder), lines)
     except PlotError as error:
         notes.append(str(error))
-    return notes
+    finally:
+        report = {**asdict(result), "notes": notes}
+        write_whole(folder / REPORT, render.json_text(report, indent=1).encode() + b"\n")
 
 
 def yardsticks(result: TrainingResult) -> list[tuple[str, float | None]]:

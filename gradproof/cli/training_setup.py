@@ -7,6 +7,7 @@ or a step is taken; a run that goes on keeps every setting that makes it that ru
 from __future__ import annotations
 
 import math
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from gradproof.training.checkpoint import Checkpoint
 
 RUNS = Path("runs")
+NEWEST = "\0"
+"""What `--resume` without a folder stands for; no folder is called so."""
 
 CHANGEABLE = frozenset(
     {
@@ -41,13 +44,11 @@ class Place:
     """Where a run leaves its files, and the state that it goes on from.
 
     Attributes:
-        folder: The folder, if it is known; it need not exist.
-        numbered: Whether it is to be the next number in `RUNS`.
+        folder: The folder, if it is known; it need not exist. Else it is to be the next number in `RUNS`.
         state: The checkpoint in it, when the run goes on.
     """
 
     folder: Path | None = None
-    numbered: bool = False
     state: Checkpoint | None = None
 
 
@@ -55,18 +56,21 @@ def placed(output: Path | None, resume: str | None, no_save: bool) -> Place:
     """The folder that the options mean, not yet made, and the state in it when the run is to go on.
 
     Raises:
-        CheckpointError: The folder named with --resume has no checkpoint, or one without --resume has.
+        CheckpointError: The folder named with --resume has no checkpoint; or one without --resume has one, or has files
+            that a run would write over.
     """
     from gradproof.training import CheckpointError
     from gradproof.training.checkpoint import checkpoint_in, load
-    from gradproof.training.folder import CHECKPOINT, newest_run
+    from gradproof.training.folder import CHECKPOINT, check_free, newest_run
 
     if no_save and (output is not None or resume is not None):
         raise click.UsageError("--no-save keeps nothing; leave out --output and --resume, or --no-save")
-    if resume:
+    if resume == "":
+        raise click.UsageError("--resume: expected a folder, found an empty text; name one, or leave the text out")
+    if resume is not None and resume != NEWEST:
         named = Path(resume)
         named = named.parent if named.name == CHECKPOINT else named
-        if output is not None and output != named:
+        if output is not None and os.path.realpath(output) != os.path.realpath(named):
             raise click.UsageError(f"--resume {resume} and --output {output} name two folders; leave one of them out")
         return Place(named, state=load(named))
     folder = newest_run(RUNS) if resume is not None and output is None else output
@@ -74,7 +78,9 @@ def placed(output: Path | None, resume: str | None, no_save: bool) -> Place:
         if resume is None:
             raise CheckpointError(f"{folder}: holds a run already; go on with it by --resume, or choose another folder")
         return Place(folder, state=load(folder))
-    return Place(folder, numbered=folder is None and not no_save)
+    if folder is not None:
+        check_free(folder)
+    return Place(folder)
 
 
 def check_untouched(place: Place, folder: Path) -> None:
@@ -90,19 +96,41 @@ def check_untouched(place: Place, folder: Path) -> None:
         raise CheckpointError(f"{folder}: another process has just trained in this folder; start the command again")
 
 
-def prepared(place: Place, source: Source, config: TrainingConfig) -> Path | None:
-    """The folder of the run, made once it is certain that the text can be trained on."""
-    from gradproof.training.data import corpus_from
+def prepared(place: Place) -> Path:
+    """The folder of the run, made if it is not there."""
     from gradproof.training.folder import next_run
 
-    if place.state is not None:
-        return place.folder
-    corpus_from(source, config.context)
-    if place.numbered:
+    if place.folder is None:
         return next_run(RUNS)
-    if place.folder is not None:
-        place.folder.mkdir(parents=True, exist_ok=True)
+    place.folder.mkdir(parents=True, exist_ok=True)
     return place.folder
+
+
+def check_not_read(plot: Path, place: Place, source: Source) -> None:
+    """Refuse a picture that would be part of the text when the run goes on: one in the folder that is trained on.
+
+    Raises:
+        PlotError: It would be.
+    """
+    from gradproof.training import PlotError
+    from gradproof.training.folder import is_own
+
+    texts = Path(source.origin.get("path", ""))
+    where, name = Path(os.path.realpath(plot.parent)), plot.name
+    beside = place.folder is not None and where == Path(os.path.realpath(place.folder)) and is_own(name)
+    if (
+        "path" not in source.origin
+        or not texts.is_dir()
+        or beside
+        or name.startswith(".")
+        or plot.suffix.lower() == ".png"
+    ):
+        return
+    if where.is_relative_to(os.path.realpath(texts)):
+        raise PlotError(
+            f"{plot}: expected a place outside of {texts}, whose text it would be part of when the run goes on; choose "
+            "another, or draw a .png"
+        )
 
 
 def chosen_config(
@@ -127,9 +155,6 @@ def chosen_config(
     elif file is not None:
         base = read_config(file)
     named: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    # Who names a number of steps wants that number, however long it takes.
-    if "steps" in named:
-        named["time_limit_s"] = math.inf
     # All at once, since one setting may only be possible together with another.
     tables: dict[str, dict[str, Any]] = {}
     for assignment in assignments:
@@ -137,6 +162,9 @@ def chosen_config(
             tables.setdefault(table, {}).update(values)
     for table, names in SECTIONS.items():
         tables.setdefault(table, {}).update({name: named[name] for name in names if name in named})
+    # Who names a number of steps wants that number, however long it takes, and who names a limit as well wants both.
+    if "steps" in named:
+        tables["run"].setdefault("time_limit_s", math.inf)
     config: TrainingConfig = TrainingConfig.from_dict(tables, base)
     for name in sorted(asdict(config)):
         before, after = getattr(begun or config, name), getattr(config, name)
@@ -160,7 +188,7 @@ def table_of(assignment: str) -> dict[str, dict[str, Any]]:
         raise click.UsageError(f"--set {assignment}: expected TABLE.NAME=VALUE, such as model.norm=rms")
     try:
         value = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no TOML, or a number of more digits than Python reads
         value = {"value": text.strip()}
     if set(value) != {"value"}:
         raise click.UsageError(f"--set {assignment}: expected one value")

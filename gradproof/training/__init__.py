@@ -16,11 +16,20 @@ from gradproof.training.errors import (
     Interrupted,
     KernelMissingError,
     LaneError,
+    PeerError,
     PlotError,
     SamplingError,
 )
 from gradproof.training.loop import train
-from gradproof.training.reports import HeldOutReport, SampleReport, SavedReport, StepReport, TrainingResult
+from gradproof.training.reports import (
+    FinalReport,
+    HeldOutReport,
+    NoteReport,
+    SampleReport,
+    SavedReport,
+    StepReport,
+    TrainingResult,
+)
 from gradproof.training.text import Source, default_text, open_source, read_text
 
 __all__ = [
@@ -28,10 +37,13 @@ __all__ = [
     "ConfigurationError",
     "DataError",
     "DivergenceError",
+    "FinalReport",
     "HeldOutReport",
     "Interrupted",
     "KernelMissingError",
     "LaneError",
+    "NoteReport",
+    "PeerError",
     "PlotError",
     "SampleReport",
     "SamplingError",

@@ -23,7 +23,7 @@ from safetensors.numpy import save as save_tensors
 from gradproof.training.config import TrainingConfig
 from gradproof.training.data import Vocabulary
 from gradproof.training.errors import CheckpointError, ConfigurationError
-from gradproof.training.folder import CHECKPOINT, TENSORS, UNFINISHED, write_whole
+from gradproof.training.folder import CHECKPOINT, is_own, tensor_file, write_whole
 
 __all__ = ["Checkpoint", "checkpoint_in", "load", "save", "saved_step", "tidy"]
 
@@ -89,7 +89,7 @@ def save(folder: Path, state: Checkpoint) -> None:
     tensors = {f"{_WEIGHTS}{name}": values for name, values in state.weights.items()}
     tensors |= {f"{_OPTIMISER}{name}": values for name, values in state.optimiser.items()}
     content = save_tensors(tensors)
-    file = folder / _tensor_file(state.step)
+    file = folder / tensor_file(state.step)
     write_whole(file, content)
     document = {
         "format": _FORMAT,
@@ -110,9 +110,9 @@ def save(folder: Path, state: Checkpoint) -> None:
 
 
 def tidy(folder: Path, step: int) -> None:
-    """Remove what the checkpoint of `step` has replaced, and parts of files that a kill left."""
-    for file in sorted([*folder.glob(f"step-*{TENSORS}"), *folder.glob(f"*{UNFINISHED}")]):
-        if file.name != _tensor_file(step):
+    """Remove what the checkpoint of `step` has replaced, and parts of files that a kill left; nothing else."""
+    for file in sorted([*folder.glob("step-*"), *folder.glob("*.part")]):
+        if is_own(file.name) and file.name != tensor_file(step) and file.is_file():
             file.unlink(missing_ok=True)
 
 
@@ -195,10 +195,6 @@ _FIELDS: tuple[tuple[str, _Holds, str], ...] = (
 """What each entry must be, by itself or beside the others, and the same in words; the step is looked at first."""
 
 
-def _tensor_file(step: int) -> str:
-    return f"step-{step:08}{TENSORS}"
-
-
 def _document(path: Path) -> dict[str, Any]:
     """The JSON, with its version, its own checksum and what stands in it checked; not the settings, not the tensors."""
     try:
@@ -227,7 +223,7 @@ def _document(path: Path) -> dict[str, Any]:
 def _tensors(path: Path, document: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     """The tensors that the JSON names, if their file is what it says."""
     entry = _field(path, document, "tensors", dict)
-    name, expected = _field(path, entry, "file", str), _tensor_file(document["step"])
+    name, expected = _field(path, entry, "file", str), tensor_file(document["step"])
     if name != expected:
         raise CheckpointError(f"{path}: expected the tensor file {expected} beside it, found the path {name!r:.80}")
     file = path.with_name(name)

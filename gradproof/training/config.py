@@ -114,7 +114,7 @@ class TrainingConfig:
             for name in names.split():
                 value = getattr(self, name)
                 if not holds(value):
-                    raise ConfigurationError(f"{name} must be {expected}, found {value!r}; change {name}")
+                    raise ConfigurationError(f"{name} must be {expected}, found {_shown(value)}; change {name}")
         self._check_divides("heads", "width")
         self._check_divides("groups", "heads", "key_value_heads")
         self._check_divides("parts", "batch", "micro_batches")
@@ -204,7 +204,7 @@ class TrainingConfig:
             for name, value in table.items():
                 if name not in SECTIONS[section]:
                     raise ConfigurationError(_unknown(section, name))
-                chosen[name] = float(value) if _is_whole(value) and _KINDS.get(name) is float else value
+                chosen[name] = _as_float(value) if _is_whole(value) and _KINDS.get(name) is float else value
         return replace(base or cls(), **chosen)
 
 
@@ -221,6 +221,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Which table of a configuration file each setting stands in."""
 
+_MOST_SHOWN = 60
+"""Most characters of a value that a message shows."""
 _KINDS = {field.name: type(field.default) for field in fields(TrainingConfig)}
 
 _WORDS: Mapping[str, tuple[str, ...]] = {
@@ -232,8 +234,26 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     "device": ("cpu", "cuda"),
 }
 
+# What no machine has room or time for; within these bounds every size is a number that NumPy and PyTorch can hold.
+_MOST_PARTS = 10_000
+_LARGEST_SIZE = 1_000_000_000
+_LARGEST_COUNT = 10**15
+_SEEDS = 2**128
+
 _Test = Callable[[Any], bool]
 _RANGES: tuple[tuple[str, _Test, str], ...] = (
+    ("layers threads", lambda x: x <= _MOST_PARTS, f"at most {_MOST_PARTS:,}"),
+    (
+        "heads key_value_heads width context expansion batch micro_batches",
+        lambda x: x <= _LARGEST_SIZE,
+        f"at most {_LARGEST_SIZE:,}",
+    ),
+    (
+        "warm_up steps evaluation_windows checkpoint_every evaluate_every sample_every sample_length",
+        lambda x: x <= _LARGEST_COUNT,
+        f"at most {_LARGEST_COUNT:,}",
+    ),
+    ("seed", lambda x: x < _SEEDS, "below 2^128"),
     ("layers heads width context expansion", lambda x: x >= 1, "at least 1"),
     ("batch threads steps evaluation_windows checkpoint_every", lambda x: x >= 1, "at least 1"),
     (
@@ -276,7 +296,7 @@ def read_config(path: Path) -> TrainingConfig:
     except OSError as error:
         found = f"{path}: expected a readable TOML file, found: {error.strerror}"
         raise ConfigurationError(f"{found}; check the path") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or a number of more digits than Python reads
         raise ConfigurationError(f"{path}: expected a TOML file, found: {error}; correct it") from error
     try:
         return TrainingConfig.from_dict(tables)
@@ -286,9 +306,27 @@ def read_config(path: Path) -> TrainingConfig:
 
 def _check_type(name: str, value: Any) -> None:
     kind = _KINDS[name]
-    if type(value) is not kind and not (kind is float and _is_whole(value)):
+    fits = type(value) is kind or (kind is float and _is_whole(value) and isinstance(_as_float(value), float))
+    if not fits:
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "a word in quotes"}[kind]
-        raise ConfigurationError(f"{name} must be {words}, found {value!r}; change {name}")
+        raise ConfigurationError(f"{name} must be {words}, found {_shown(value)}; change {name}")
+
+
+def _as_float(value: int) -> float | int:
+    """The whole number as a float, or itself where it is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return value
+
+
+def _shown(value: Any) -> str:
+    """A value as a message shows it; Python does not write a number of thousands of digits."""
+    try:
+        written = repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
+    return written if len(written) <= _MOST_SHOWN else f"{written[:_MOST_SHOWN]}..."
 
 
 def _is_whole(value: Any) -> bool:

@@ -7,7 +7,7 @@ pass, last the length of the gradient. Of an evaluation there is only the forwar
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from gradproof.training.execution import run_backward, run_forward
 from gradproof.training.kernels import plain_kernel
 from gradproof.training.model import Ids, Model
 
-__all__ = ["Affected", "first_affected"]
+__all__ = ["Affected", "affected_weight", "first_affected"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,12 @@ def first_affected(model: Model, tokens: Ids, targets: Ids, step: int | None = N
             return _affected_length(model) if training else None
     except _FoundError as error:
         return error.affected
+
+
+def affected_weight(weights: Mapping[str, Any]) -> str:
+    """The first weight that is not finite, with what it holds; empty where all are."""
+    found = ((name, _not_finite(values)) for name, values in weights.items())
+    return next((f"{name} with {kind}" for name, kind in found if kind), "")
 
 
 def _affected_length(model: Model) -> Affected | None:

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, TypeVar
 
 from gradproof.training.config import TrainingConfig
-from gradproof.training.errors import ConfigurationError
-from gradproof.training.model import Ids, Model
+from gradproof.training.errors import ConfigurationError, LaneError, PeerError
+from gradproof.training.model import Ids, Model, model_class
 
 if TYPE_CHECKING:
     from gradproof.training.engine_torch import TorchModel
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["Group", "process_group"]
 
 AnyModel = TypeVar("AnyModel", bound=Model)
+
+_DIGITS = 9
+"""Most digits of a number of processes, or of a port."""
+_START = "start the processes by torchrun, or take WORLD_SIZE out of the environment"
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,29 @@ class Group:
         from torch import distributed
 
         losses: list[float] = [0.0] * self.size
-        distributed.all_gather_object(losses, loss)
+        try:
+            distributed.all_gather_object(losses, loss)
+        except RuntimeError as error:
+            raise LaneError(
+                f"the other processes of this run cannot be reached; they may have ended: {error}"
+            ) from error
         return fmean(losses)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What one of the processes may be refused; the others, which would wait for it, end with it.
+
+        Raises:
+            PeerError: Another process was refused.
+        """
+        try:
+            yield
+        except BaseException:
+            with suppress(LaneError):
+                self.mean(1.0)
+            raise
+        if self.mean(0.0):
+            raise PeerError("another process of this run was refused; its own message says why")
 
 
 @contextmanager
@@ -81,9 +106,10 @@ def process_group(config: TrainingConfig) -> Iterator[Group]:
     """The processes that torchrun started this one with, or this one alone.
 
     Raises:
-        ConfigurationError: There are several, and the engine is NumPy, or they cannot share the batch evenly.
+        ConfigurationError: There are several, and the engine is NumPy, or they cannot share the batch evenly; or the
+            environment does not say how they find each other.
     """
-    size = int(os.environ.get("WORLD_SIZE", "1"))
+    size = _number("WORLD_SIZE", 1, "1")
     if size == 1:
         yield Group(0, 1, config.batch)
         return
@@ -94,16 +120,39 @@ def process_group(config: TrainingConfig) -> Iterator[Group]:
             f"the number of processes must divide batch, but batch is {config.batch} and there are {size} processes; "
             f"choose a batch that is a multiple of {size}"
         )
+    if _number("RANK", 0) >= size:
+        raise ConfigurationError(
+            f"RANK: expected a number below WORLD_SIZE, {size}, found {_number('RANK', 0)}; {_START}"
+        )
+    _number("MASTER_PORT", 1)
+    if not os.environ.get("MASTER_ADDR"):
+        raise ConfigurationError(
+            f"MASTER_ADDR: expected the first process's address beside WORLD_SIZE, found none; {_START}"
+        )
+    model_class(config)  # an engine that is not installed is an error of its own
     import torch
     from torch import distributed
 
-    if config.device == "cuda":
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    distributed.init_process_group("nccl" if config.device == "cuda" else "gloo")
+    if config.device == "cuda" and torch.cuda.is_available():  # without one, the engine says so
+        torch.cuda.set_device(_number("LOCAL_RANK", 0, "0"))
+    try:
+        distributed.init_process_group("nccl" if config.device == "cuda" else "gloo")
+    except (RuntimeError, ValueError) as error:
+        raise ConfigurationError(
+            f"the {size} processes of this run do not find each other: {error}; {_START}"
+        ) from error
     try:
         yield Group(distributed.get_rank(), size, config.batch)
     finally:
         distributed.destroy_process_group()
+
+
+def _number(name: str, least: int, otherwise: str = "") -> int:
+    """The whole number that torchrun puts in the environment under this name; `otherwise` is what none stands for."""
+    text = os.environ.get(name, otherwise)
+    if not text.isdecimal() or len(text) > _DIGITS or int(text) < least:
+        raise ConfigurationError(f"{name}: expected a whole number, at least {least}, found {text!r}; {_START}")
+    return int(text)
 
 
 def _parallel(model: Model, first_row: int) -> None:

@@ -58,7 +58,10 @@ class TorchArrays:
 
     def zeros(self, shape: int | tuple[int, ...], *, weights: bool = False) -> Tensor:
         """Zeros in the type of the weights or of the activations."""
-        return torch.zeros(shape, dtype=self.weight_dtype if weights else self.dtype, device=self.device)
+        try:
+            return torch.zeros(shape, dtype=self.weight_dtype if weights else self.dtype, device=self.device)
+        except RuntimeError as error:  # how PyTorch says it
+            raise MemoryError(str(error).partition("\n")[0]) from error
 
     def copy(self, target: Tensor, source: Tensor) -> None:
         """Write the values of `source` to `target`."""

@@ -56,6 +56,12 @@ class LaneError(RuntimeError):
     exit_code = 1
 
 
+class PeerError(RuntimeError):
+    """Another of the processes that train together was refused; its own message says why."""
+
+    exit_code = 2
+
+
 class Interrupted(Exception):  # noqa: N818, since it is no error
     """A signal asked the run to end; what it had learned is saved. The message says where, and how to go on.
 

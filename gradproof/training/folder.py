@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,8 +25,9 @@ except ImportError:  # not on Windows, where two processes in one folder go unno
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
-    "CHECKPOINT", "METRICS", "PLOT", "REPORT", "TENSORS", "UNFINISHED",
-    "left_by_run", "locked", "newest_run", "next_run", "write_whole", "writing",
+    "CHECKPOINT", "METRICS", "PLOT", "REPORT",
+    "check_free", "damaged_metrics", "is_own", "left_by_run", "locked", "newest_run", "next_run", "resumption",
+    "tensor_file", "write_whole", "writing",
 ]  # fmt: skip
 
 CHECKPOINT = "checkpoint.json"
@@ -32,23 +35,65 @@ METRICS = "metrics.jsonl"
 REPORT = "report.json"
 PLOT = "loss.svg"
 
-TENSORS = ".safetensors"
-"""What the name of a tensor file ends in."""
-UNFINISHED = ".part"
+_NUMBERED = re.compile(r"step-[0-9]{8,}\.safetensors|metrics\.jsonl\.damaged-[0-9]+")
+"""The names of files of which a run may have several."""
+_UNFINISHED = ".part"
 """What the name of a file ends in as long as it is being written."""
 _LOCK = ".lock"
 
 
+def tensor_file(step: int) -> str:
+    """The name of the file with the tensors of the checkpoint of a step."""
+    return f"step-{step:08}.safetensors"
+
+
+def damaged_metrics(number: int) -> str:
+    """The name under which metrics are kept that were found damaged, the first, second, ... time."""
+    return f"{METRICS}.damaged-{number}"
+
+
+def is_own(name: str) -> bool:
+    """Whether a run gives this name to a file in its folder, whole or unfinished; no other may be removed."""
+    whole = name.removesuffix(_UNFINISHED)
+    return whole in (CHECKPOINT, METRICS, REPORT, PLOT) or _NUMBERED.fullmatch(whole) is not None
+
+
 def left_by_run(file: Path) -> bool:
     """Whether the file is one that a run leaves in its folder."""
-    if not (file.parent / CHECKPOINT).exists():
+    return is_own(file.name) and (file.parent / CHECKPOINT).exists()
+
+
+def check_free(folder: Path) -> None:
+    """See to it that a run which begins in the folder writes over nothing that somebody else wants to keep.
+
+    A run that died before its first checkpoint is no obstacle: it leaves parts of files, metrics without a line and the
+    tensors of step 0.
+
+    Raises:
+        CheckpointError: The folder holds no checkpoint, but files of the names that a run writes.
+    """
+    if (folder / CHECKPOINT).exists() or not folder.is_dir():
+        return
+    taken = [path.name for path in sorted(folder.iterdir()) if is_own(path.name) and not _is_beginning(path)]
+    if taken:
+        raise CheckpointError(
+            f"{folder}: holds no checkpoint, but {', '.join(taken)}, which a run would write over; move what is there "
+            "away, or choose another folder"
+        )
+
+
+def _is_beginning(path: Path) -> bool:
+    """Whether a run leaves this before its first checkpoint."""
+    if not path.is_file():
         return False
-    return file.name in (CHECKPOINT, METRICS, REPORT, PLOT) or file.suffix in (TENSORS, UNFINISHED)
+    if path.name == METRICS:
+        return path.stat().st_size == 0
+    return path.name == tensor_file(0) or path.name.endswith(_UNFINISHED)
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write the file so that it holds its old content until it holds all of the new, on the disk."""
-    unfinished = path.with_name(path.name + UNFINISHED)
+    unfinished = path.with_name(path.name + _UNFINISHED)
     with writing(path):
         with unfinished.open("wb") as file:
             file.write(content)
@@ -65,6 +110,11 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def resumption(folder: Path) -> str:
+    """The command that goes on with the run in the folder, as a shell takes it."""
+    return f"gradproof train --resume {shlex.quote(str(folder))}"
 
 
 def next_run(parent: Path) -> Path:
@@ -95,7 +145,7 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
         CheckpointError: Another process is at work in the folder.
     """
-    with (folder / _LOCK).open("w") as file:
+    with (folder / _LOCK).open("a") as file:
         if fcntl is not None:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
 """The training run: batches to the model, gradients to the optimiser, what happens to whoever listens and to the disk.
 
-Draws the data flow of training together. `training_steps` is the bare loop, a generator of one report per step; `train`
-is the whole run, from a text to a result. With a folder, a run leaves metrics and checkpoints there, and one that was
+Draws the data flow of training together: `train` is the whole run, from a text to a result, by the steps and the
+evaluations of `gradproof.training.steps`. With a folder, a run leaves metrics and checkpoints there, and one that was
 stopped goes on as if it had not been: everything that is drawn is drawn for the seed and the step. The only arithmetic
 here is on step counts and seconds.
 """
@@ -12,9 +12,8 @@ import math
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGTERM
 from statistics import fmean
@@ -24,40 +23,35 @@ from threadpoolctl import threadpool_limits
 
 from gradproof.training.checkpoint import Checkpoint, save, saved_step, tidy
 from gradproof.training.config import TrainingConfig
-from gradproof.training.data import Batch, Corpus, batch_at, corpus_from, evaluation_batches
-from gradproof.training.diagnosis import first_affected
+from gradproof.training.data import Corpus, corpus_from
+from gradproof.training.diagnosis import affected_weight, first_affected
 from gradproof.training.distributed import Group, process_group
 from gradproof.training.errors import CheckpointError, DivergenceError, Interrupted, LaneError
 from gradproof.training.floor import floor_of, loss_parts
+from gradproof.training.folder import check_free, resumption
 from gradproof.training.metrics import MetricsFile
-from gradproof.training.model import Model, create_model
-from gradproof.training.optimiser import AdamW, learning_rate_at
-from gradproof.training.reports import Event, HeldOutReport, SampleReport, SavedReport, StepReport, TrainingResult
+from gradproof.training.model import create_model
+from gradproof.training.optimiser import AdamW
+from gradproof.training.parameters import Array
+from gradproof.training.presence import check_kernels
+from gradproof.training.reports import (
+    Event,
+    FinalReport,
+    HeldOutReport,
+    NoteReport,
+    SampleReport,
+    SavedReport,
+    StepReport,
+    TrainingResult,
+)
 from gradproof.training.sampling import sample_text
+from gradproof.training.steps import LAST_STEPS, Progress, held_out_batches, held_out_loss, training_steps
 from gradproof.training.text import Source, source_of
 
-__all__ = ["Progress", "held_out_loss", "train", "training_steps"]
+__all__ = ["train"]
 
-_LAST_STEPS = 50
-"""The training loss of a run is the mean over so many of its last steps."""
 _GLANCE = 64
 """Most windows of an evaluation on the way; the final one takes all that the settings say."""
-
-
-@dataclass
-class Progress:
-    """How far a run is: what changes from step to step beside the model and the optimiser."""
-
-    step: int = 0
-    first_loss: float | None = None
-    losses: deque[float] = field(default_factory=lambda: deque(maxlen=_LAST_STEPS))
-    trained_s: float = 0.0
-
-    def note(self, report: StepReport) -> None:
-        """Take a step into account."""
-        self.step, self.trained_s = report.step, report.elapsed_s
-        self.first_loss = report.loss if self.first_loss is None else self.first_loss
-        self.losses.append(report.loss)
 
 
 def train(
@@ -66,7 +60,7 @@ def train(
     *,
     tell: Callable[[Event], None] = lambda event: None,
     clock: Callable[[], float] = time.perf_counter,
-    folder: Path | None = None,
+    folder: Path | Callable[[], Path] | None = None,
     resume: Checkpoint | None = None,
     stop: Callable[[], int | None] = lambda: None,
     group: Group | None = None,
@@ -82,17 +76,21 @@ def train(
         tell: Called with every event.
         clock: Seconds from any fixed moment.
         folder: Where metrics and checkpoints go, made if need be; without one nothing is written, and nothing but steps
-            is told.
+            is told, and their end. A function that gives it is called when the run is certain to begin: the model and
+            all kernels are there.
         resume: The state to go on from.
-        stop: Called after every step; a signal number ends the run, saved.
+        stop: Called after every step, and between the parts of the final evaluation; a signal number ends the run,
+            saved.
         group: The processes that train together; by default those that torchrun has started, or this one alone.
 
     Raises:
         DataError: The text is too short for the context.
-        CheckpointError: The state to go on from is of another text or another model.
+        CheckpointError: The state to go on from is of another text or another model, or the folder holds files that are
+            no run's.
         KernelMissingError: The kernels have not been generated.
         DivergenceError: The loss stopped being finite.
         Interrupted: A signal ended the run.
+        PeerError: Another of the processes that train together was refused.
     """
     source = source_of(source) if isinstance(source, str) else source
     corpus = corpus_from(source, config.context)
@@ -103,11 +101,16 @@ def train(
             # Products this small are quicker on one thread, and two that wait for each other are much slower.
             stack.enter_context(threadpool_limits(limits=1, user_api="blas"))
         group = stack.enter_context(process_group(config)) if group is None else group
-        run = _Run(config, source, corpus, group, tell, resume)
-        if folder is not None and group.is_first:
-            folder.mkdir(parents=True, exist_ok=True)
-            run.keep_in(folder, stack.enter_context(MetricsFile(folder, run.progress.step)), resume)
-        run.take_steps(clock, stop)
+        with group.together():
+            check_kernels(config, process=source.process is not None)
+            run = _Run(config, source, corpus, group, tell, resume, stop)
+            if folder is not None and group.is_first:
+                folder = folder if isinstance(folder, Path) else folder()
+                check_free(folder)
+                folder.mkdir(parents=True, exist_ok=True)
+                run.keep_in(folder, stack.enter_context(MetricsFile(folder, run.progress.step)), resume)
+        group.wrap(run.model)
+        run.take_steps(clock)
         return run.result()
 
 
@@ -122,13 +125,15 @@ class _Run:
         group: Group,
         tell: Callable[[Event], None],
         resume: Checkpoint | None,
+        stop: Callable[[], int | None],
     ) -> None:
         self.config, self.source, self.corpus, self.group, self.tell = config, source, corpus, group, tell
+        self.stop = stop
         self.folder: Path | None = None
         self.metrics: MetricsFile | None = None
         self.saved_step: int | None = None
         weights_seed = np.random.SeedSequence(config.seed, spawn_key=(0,))
-        self.model = group.wrap(create_model(config, corpus.vocabulary.size, weights_seed))
+        self.model = create_model(config, corpus.vocabulary.size, weights_seed)
         self.optimiser = AdamW(self.model)
         self.progress = Progress()
         if resume is not None:
@@ -137,14 +142,16 @@ class _Run:
     def keep_in(self, folder: Path, metrics: MetricsFile, resume: Checkpoint | None) -> None:
         """Leave metrics and checkpoints in the folder from now on, the first checkpoint at once."""
         self.folder, self.metrics = folder, metrics
+        if metrics.note:
+            self.tell(NoteReport(metrics.note))
         if resume is not None and resume.config == self.config and saved_step(folder) == resume.step:
             self.saved_step = resume.step
             tidy(folder, resume.step)
         self._save()
 
-    def take_steps(self, clock: Callable[[], float], stop: Callable[[], int | None]) -> None:
+    def take_steps(self, clock: Callable[[], float]) -> None:
         """Take the steps that are left."""
-        self._end_if_asked(stop)
+        self._end_if_asked()
         steps = training_steps(self.model, self.optimiser, self.corpus, self.config, self.progress, self.group, clock)
         try:
             for report in steps:
@@ -152,7 +159,7 @@ class _Run:
                 self.tell(report)
                 if self.metrics is not None:
                     self._record(report, self.metrics)
-                self._end_if_asked(stop)
+                self._end_if_asked()
         except LaneError as error:
             self._save()  # nothing of the step that failed is in the weights
             raise LaneError(
@@ -161,18 +168,26 @@ class _Run:
         self._save()
 
     def result(self) -> TrainingResult:
-        """What the run has come to."""
-        done = self.progress
+        """What the run has come to; everything is saved, so that a signal may end it between any two parts."""
+        done, asked = self.progress, self._end_if_asked
         process = self.source.process
+        self.tell(FinalReport(done.step))
+        held_out = self._held_out(self.config.evaluation_windows, asked)
+        asked()
+        floor = floor_of(self.source, self.corpus, self.config)
+        asked()
+        parts = None if process is None else loss_parts(self.model, process, self.corpus)
+        sample = self._sample(done.step, asked)
+        asked()
         return TrainingResult(
             train_loss=fmean(done.losses),
-            heldout_loss=self._held_out(self.config.evaluation_windows),
-            floor=floor_of(self.source, self.corpus, self.config),
-            parts=None if process is None else loss_parts(self.model, process, self.corpus),
+            heldout_loss=held_out,
+            floor=floor,
+            parts=parts,
             tokens_per_s=done.step * self.config.tokens_per_step / done.trained_s if done.trained_s > 0 else 0.0,
             steps=done.step,
             first_loss=done.losses[0] if done.first_loss is None else done.first_loss,
-            sample=self._sample(done.step),
+            sample=sample,
             stopped_early=done.step < self.config.steps,
         )
 
@@ -191,12 +206,12 @@ class _Run:
         if _due(step, self.config.checkpoint_every):
             self._save()
 
-    def _held_out(self, most: int) -> float:
+    def _held_out(self, most: int, between: Callable[[], None] = lambda: None) -> float:
         """The held-out loss over at most so many windows; one that is not finite ends the run."""
-        loss = held_out_loss(self.model, self.corpus, most)
+        loss = held_out_loss(self.model, self.corpus, most, between)
         if not math.isfinite(loss):
             looked_at = (
-                first_affected(self.model, *batch) for batch in _held_out_batches(self.model, self.corpus, most)
+                first_affected(self.model, *batch) for batch in held_out_batches(self.model, self.corpus, most)
             )
             affected = next((found for found in looked_at if found is not None), None)
             raise DivergenceError(
@@ -206,9 +221,9 @@ class _Run:
             )
         return loss
 
-    def _end_if_asked(self, stop: Callable[[], int | None]) -> None:
+    def _end_if_asked(self) -> None:
         """End the run, saved, if a signal asked any of the processes for it."""
-        signal_number = stop()
+        signal_number = self.stop()
         if not self.group.mean(0.0 if signal_number is None else 1.0):
             return
         self._save()
@@ -218,21 +233,38 @@ class _Run:
     def _left(self) -> str:
         """What is left of a run that ends before its time, for whoever reads a message."""
         if self.folder is not None:
-            return f"saved in {self.folder}; go on with `gradproof train --resume {self.folder}`"
+            return f"saved in {self.folder}; go on with `{resumption(self.folder)}`"
         if self.group.is_first:
             return "nothing was kept, since no folder was given"
         return "the first process says where it was saved"
 
-    def _sample(self, step: int) -> str:
+    def _sample(self, step: int, between: Callable[[], None] = lambda: None) -> str:
         generator = np.random.default_rng(np.random.SeedSequence(self.config.seed, spawn_key=(2, step)))
-        return sample_text(self.model, self.corpus.vocabulary, self.config.sample_length, generator)
+        return sample_text(self.model, self.corpus.vocabulary, self.config.sample_length, generator, between)
 
     def _save(self) -> None:
-        """Make this state the checkpoint, unless it is; the metrics are on the disk before it counts."""
+        """Make this state the checkpoint, unless it is; the metrics are on the disk before it counts.
+
+        A state whose weights are not finite ends the run, and leaves the checkpoint as it is. All processes have the
+        same weights, so that all end.
+        """
         done = self.progress
-        if self.folder is None or self.metrics is None or self.saved_step == done.step:
+        if self.saved_step == done.step:
             return
-        self.metrics.sync()
+        weights = self.model.state()
+        affected = "" if math.isfinite(self.optimiser.weight_norm()) else affected_weight(weights)
+        if affected:
+            raise DivergenceError(
+                f"after step {done.step} of {self.config.steps}: expected finite weights, found {affected}; the last "
+                f"checkpoint stays; lower the largest learning rate, {self.config.learning_rate:g}"
+            )
+        if self.folder is not None and self.metrics is not None:
+            self._write(self.folder, self.metrics, weights)
+        self.saved_step = done.step
+
+    def _write(self, folder: Path, metrics: MetricsFile, weights: dict[str, Array]) -> None:
+        done = self.progress
+        metrics.sync()
         state = Checkpoint(
             step=done.step,
             config=self.config,
@@ -242,12 +274,11 @@ class _Run:
             first_loss=done.first_loss,
             losses=tuple(done.losses),
             trained_s=done.trained_s,
-            weights=self.model.state(),
+            weights=weights,
             optimiser=self.optimiser.state(),
         )
-        save(self.folder, state)
-        self.saved_step = done.step
-        self.tell(SavedReport(done.step, self.folder))
+        save(folder, state)
+        self.tell(SavedReport(done.step, folder))
 
     def _continue_from(self, state: Checkpoint) -> None:
         if state.fingerprint != self.source.fingerprint:
@@ -265,72 +296,7 @@ class _Run:
             raise CheckpointError(
                 f"{state.name}: does not fit the model that its settings describe: {error}"
             ) from error
-        self.progress = Progress(state.step, state.first_loss, deque(state.losses, maxlen=_LAST_STEPS), state.trained_s)
-
-
-def training_steps(
-    model: Model,
-    optimiser: AdamW,
-    corpus: Corpus,
-    config: TrainingConfig,
-    done: Progress,
-    group: Group,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Iterator[StepReport]:
-    """Change the weights step by step; ends after `config.steps` steps, or at the first past the time limit.
-
-    Args:
-        model: The model; its weights are updated in place.
-        optimiser: Of that model.
-        corpus: What the batches are cut from.
-        config: The settings.
-        done: What came before.
-        group: The processes that train together.
-        clock: Seconds from any fixed moment.
-
-    Raises:
-        DivergenceError: The loss or the gradient stopped being finite; the message names the step, and the kernel and
-            the tensor where that began.
-    """
-    before, before_s = done.step, done.trained_s
-    began = clock()
-    for step in range(before + 1, config.steps + 1):
-        batch = batch_at(corpus.train, config.context, config.batch, config.seed, step)
-        tokens, targets = (group.share(part) for part in batch)
-        loss = group.mean(model.loss_and_gradients(tokens, targets, step))
-        rate = learning_rate_at(step, config)
-        norm = optimiser.update(step, rate) if math.isfinite(loss) else math.nan
-        if not (math.isfinite(loss) and math.isfinite(norm)):
-            affected = first_affected(model, tokens, targets, step)
-            raise DivergenceError(
-                f"step {step} of {config.steps}: expected a finite loss and gradient, found a loss of {loss} and a "
-                f"gradient of length {norm} at a learning rate of {rate:.3g}; "
-                f"{affected or 'every array is finite when the step is repeated'}; lower the largest learning rate, "
-                f"{config.learning_rate:g}"
-            )
-        elapsed = clock() - began
-        pace = elapsed / (step - before)
-        yield StepReport(
-            step=step,
-            steps=config.steps,
-            loss=loss,
-            learning_rate=rate,
-            gradient_norm=norm,
-            elapsed_s=before_s + elapsed,
-            seconds_left=max(0.0, min(pace * (config.steps - step), config.time_limit_s - elapsed)),
-            tokens_per_s=config.tokens_per_step / pace if pace > 0 else 0.0,
-        )
-        if group.mean(1.0 if elapsed >= config.time_limit_s else 0.0):
-            return
-
-
-def held_out_loss(model: Model, corpus: Corpus, most: int) -> float:
-    """Mean loss over at most `most` windows spread over the held-out text, in nats per token."""
-    return fmean(model.loss(*batch) for batch in _held_out_batches(model, corpus, most))
-
-
-def _held_out_batches(model: Model, corpus: Corpus, most: int) -> Iterator[Batch]:
-    return evaluation_batches(corpus.held_out, model.config.context, model.config.batch, most)
+        self.progress = Progress(state.step, state.first_loss, deque(state.losses, maxlen=LAST_STEPS), state.trained_s)
 
 
 def _due(step: int, every: int) -> bool:

@@ -4,11 +4,12 @@ Between the loop and whoever plots or reads the run. A line holds what was measu
 times come last, since they are all that differs between two runs of one seed. The file grows line by line and is
 brought to the disk before a checkpoint counts, so that it never ends before the checkpoint; what lies after the
 checkpoint, a line cut off by a kill included, is dropped when the run goes on, and written again by the steps that are
-taken again.
+taken again. A damaged line before it loses itself alone, and the file as it was found is kept beside the new one.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gradproof.training.folder import METRICS, write_whole, writing
+from gradproof.training.folder import METRICS, damaged_metrics, write_whole, writing
 
 __all__ = ["MetricsFile", "read_metrics"]
 
@@ -24,13 +25,23 @@ _LOSSES = ("loss", "heldout_loss")
 
 
 class MetricsFile:
-    """The metrics of the run in `folder`, open to be added to, from `step` on."""
+    """The metrics of the run in `folder`, open to be added to, from `step` on.
+
+    Attributes:
+        note: What a reader should know about the file that was found; empty where nothing is wrong with it.
+    """
 
     def __init__(self, folder: Path, step: int) -> None:
         """Drop the lines of later steps and open the file."""
         self._path = folder / METRICS
-        kept = "".join(f"{json.dumps(line)}\n" for line in read_metrics(folder) if line["step"] <= step and step > 0)
-        write_whole(self._path, kept.encode())
+        self.note = ""
+        content = self._path.read_bytes() if step > 0 and self._path.exists() else b""
+        kept, damaged = _lines_up_to(step, content)
+        if damaged:
+            beside = _keep_beside(self._path, content)
+            numbers = ", ".join(map(str, damaged))
+            self.note = f"{self._path}: damaged in line {numbers}, which is left out; as it was, the file is {beside}"
+        write_whole(self._path, b"".join(line + b"\n" for line in kept))
         self._file = self._path.open("a", encoding="utf-8")
 
     def __enter__(self) -> Self:
@@ -57,17 +68,54 @@ class MetricsFile:
 
 
 def read_metrics(folder: Path) -> Iterator[dict[str, Any]]:
-    """The lines of the run in `folder`, up to the first that is not whole."""
+    """The lines of the run in `folder` that are whole."""
     path = folder / METRICS
     if not path.exists():
         return
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            measured = json.loads(line)
-        except (ValueError, RecursionError):
-            return
-        if not isinstance(measured, dict) or not isinstance(measured.get("step"), int):
-            return
-        if not all(isinstance(measured[name], float) for name in _LOSSES if name in measured):
-            return
-        yield measured
+    for line in path.read_bytes().split(b"\n"):
+        measured = _measured(line)
+        if measured is not None:
+            yield measured
+
+
+def _lines_up_to(step: int, content: bytes) -> tuple[list[bytes], list[int]]:
+    """The whole lines up to that step, and the numbers of those that are damaged and may belong to them.
+
+    A line after one of a later step does not, nor one at the end that was cut off.
+    """
+    kept: list[bytes] = []
+    damaged: list[int] = []
+    reached, beyond = 0, False
+    lines = content.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        measured = _measured(line)
+        if measured is not None and measured["step"] <= step:
+            kept.append(line)
+            reached = measured["step"]
+        elif measured is not None:
+            beyond = True
+        elif line and not beyond and not (number == len(lines) and reached == step):
+            damaged.append(number)
+    return kept, damaged
+
+
+def _measured(line: bytes) -> dict[str, Any] | None:
+    """What a line holds, or nothing if it is none of metrics."""
+    try:
+        measured = json.loads(line.decode("ascii"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(measured, dict) or type(measured.get("step")) is not int:
+        return None
+    return measured if all(isinstance(measured[name], float) for name in _LOSSES if name in measured) else None
+
+
+def _keep_beside(path: Path, content: bytes) -> Path:
+    """The file under another name that nothing else has."""
+    for number in itertools.count(1):
+        beside = path.with_name(damaged_metrics(number))
+        if not beside.exists():
+            write_whole(beside, content)
+        if beside.read_bytes() == content:
+            return beside
+    raise AssertionError("there is always a next number")

@@ -54,11 +54,11 @@ class AdamW:
         """
         model, config = self._model, self._model.config
         library = model.arrays.library
-        clip, adamw = plain_kernel("gradient_clipping", library), plain_kernel("adamw", library)
+        adamw = plain_kernel("adamw", library)
         weights, gradients = model.weights, model.slopes
-        clipped, norm = clip(gradients.flat, most=config.clip)
-        if not math.isfinite(float(norm)):
-            return float(norm)  # nothing is changed, so that where it began can still be found
+        clipped, norm = _clipped(model, gradients.flat, config.clip)
+        if not math.isfinite(norm):
+            return norm  # nothing is changed, so that where it began can still be found
         if config.clip:
             model.arrays.copy(gradients.flat, clipped)
 
@@ -80,7 +80,11 @@ class AdamW:
                 model.arrays.copy(target, value)
 
         model.for_each(move, list(self._blocks(weights)))
-        return float(norm)
+        return norm
+
+    def weight_norm(self) -> float:
+        """The length of all weights together; not finite if one of them is not, or if it is too long to be measured."""
+        return _clipped(self._model, self._model.weights.flat, 0.0)[1]
 
     def state(self) -> dict[str, Array]:
         """Copies of the running means, `first_moment.<parameter>` and `second_moment.<parameter>`."""
@@ -112,3 +116,15 @@ class AdamW:
         for start, stop, weight_decay in groups:
             for first in range(start, stop, size):
                 yield slice(first, min(first + size, stop)), weight_decay
+
+
+def _clipped(model: Model, vector: Any, most: float) -> tuple[Any, float]:
+    """The vector, no longer than `most`, and how long it was.
+
+    It is one piece of work for one thread, so that the threads there are do not change the order of additions.
+    """
+    clip = plain_kernel("gradient_clipping", model.arrays.library)
+    found: list[Any] = []
+    model.for_each(lambda _workspace: found.extend(clip(vector, most=most)), [()])
+    clipped, norm = found
+    return clipped, float(norm)

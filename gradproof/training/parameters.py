@@ -25,6 +25,8 @@ Array = NDArray[Any]
 
 _EMBEDDING_SPREAD = 0.1
 """Small against 1, so that steps of the size AdamW takes change an embedding within tens of steps, not thousands."""
+_MOST_ENTRIES = 2**56
+"""More are no array in any library, whatever the memory."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,15 @@ def _shapes(config: TrainingConfig, vocabulary: int) -> dict[str, tuple[int, ...
 
 
 def allocate(specs: tuple[ParameterSpec, ...], zeros: Callable[[int], Any]) -> FlatArrays:
-    """A flat array of zeros with a view for every specification, those that are decayed first."""
-    flat = zeros(sum(math.prod(spec.shape) for spec in specs))
+    """A flat array of zeros with a view for every specification, those that are decayed first.
+
+    Raises:
+        MemoryError: There are more values than a machine can address.
+    """
+    size = sum(math.prod(spec.shape) for spec in specs)
+    if size > _MOST_ENTRIES:
+        raise MemoryError(f"the model has {size:,} weights")
+    flat = zeros(size)
     views: dict[str, Any] = {}
     start = 0
     decayed_size = 0

@@ -7,6 +7,8 @@ the rest of gradproof needs, and therefore optional; the same metrics give the s
 from __future__ import annotations
 
 import io
+import os
+import tempfile
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import Any
 from gradproof.training.errors import PlotError
 from gradproof.training.folder import write_whole
 
-__all__ = ["FORMATS", "check_plot", "draw_losses"]
+__all__ = ["FORMATS", "check_plot", "check_writable", "draw_losses"]
 
 FORMATS = (".png", ".svg")
 
@@ -24,7 +26,7 @@ _STYLE: Any = {"svg.hashsalt": "gradproof", "svg.fonttype": "none"}
 
 
 def check_plot(path: Path) -> None:
-    """See to it, before anything is trained, that a picture can be drawn under this name.
+    """See to it that a picture can be drawn under this name, as far as that can be told without drawing it.
 
     Raises:
         PlotError: matplotlib is not installed, there is no such folder, or the name is that of one or ends in neither
@@ -40,6 +42,22 @@ def check_plot(path: Path) -> None:
         raise PlotError(
             "the loss is not drawn, since matplotlib is not installed; `pip install 'gradproof[plot]'` installs it"
         )
+
+
+def check_writable(path: Path) -> None:
+    """See to it, before anything is trained, that a file can be written where the picture is to be.
+
+    Raises:
+        PlotError: The system refuses it.
+    """
+    try:
+        handle, unfinished = tempfile.mkstemp(prefix=f".{path.name}", dir=path.parent)
+        os.close(handle)
+        os.unlink(unfinished)
+    except OSError as error:
+        raise PlotError(
+            f"{path}: expected a folder that can be written to, found: {error.strerror}; choose another place"
+        ) from error
 
 
 def draw_losses(path: Path, metrics: Iterable[Mapping[str, Any]], lines: Mapping[str, float]) -> None:

@@ -19,11 +19,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from importlib import import_module
 
 from sympy import Add, Expr
 
-from codegen.emission import statement_digest
+from codegen.generate import MANIFEST, render_all
 from derive.binders import substitute
 from derive.composition import Application
 from derive.errors import StatementError
@@ -34,16 +33,17 @@ from derive.program import Claim, Definition, Name, Program
 from gradproof.training.chain import ADDITION, LOSS, TOKENS, Pull, Step, backward_steps, cotangent, forward_steps
 from gradproof.training.config import TrainingConfig
 from gradproof.training.errors import KernelMissingError
-from gradproof.training.kernels import kernel
+from gradproof.training.kernels import kernel, kernel_folder
 
 __all__ = ["COVERAGE", "check_generated", "claims_of_model", "program_of_model"]
 
 COVERAGE = (
     "Proved together: every array that the backward pass of this model computes is part of the gradient of the loss, "
-    "for all sizes; and each backward kernel is the transpose of its kernel's derivative. The kernels at hand are "
-    "generated from the statements used here. Not covered: rounding, and that generated code computes its statement, "
-    "which `gradproof check` tests in numbers. The parts of a batch and the update have claims of their own: "
-    "`gradproof prove micro_batches gradient_clipping step_size adamw`."
+    "for all sizes; and each backward kernel is the transpose of its kernel's derivative. The files of these kernels, "
+    "and of what they share, are byte for byte what is generated from the statements used here. Not covered: rounding, "
+    "and that generated code computes its statement, which `gradproof check` tests in numbers. The parts of a batch "
+    "and the update have claims of their own, `gradproof prove micro_batches gradient_clipping step_size adamw`, and "
+    "files of their own, which `gradproof generate --check` compares."
 )
 """What a proof of all claims of a model means, for whoever reads the verdicts."""
 
@@ -101,17 +101,20 @@ def claims_of_model(config: TrainingConfig) -> list[Claim]:
 
 
 def check_generated(config: TrainingConfig) -> None:
-    """Refuse kernels that were generated from other statements than those that the claims are about.
+    """Refuse kernels that are not, byte for byte, what is generated from the statements that the claims are about.
 
     Raises:
-        KernelMissingError: A kernel that training with these settings calls is missing, or of another statement.
+        KernelMissingError: A kernel that both passes of training with these settings call is missing, or another one.
     """
-    for program in _whole(config).kernels:
-        module = import_module(kernel(program.name, f"{program.name}_forward", config.engine).__module__)
-        if f"Statement {statement_digest(program)}." not in (module.__doc__ or ""):
+    programs = _whole(config).kernels
+    for program in programs:
+        kernel(program.name, f"{program.name}_forward", config.engine)
+    for name, text in render_all(programs, [config.engine]).items():
+        file = kernel_folder() / name
+        if name != MANIFEST and not (file.is_file() and file.read_bytes() == text.encode()):
             raise KernelMissingError(
-                f"kernel {program.name}: expected one generated from its statement as it is now, found another; run "
-                "`gradproof generate`"
+                f"{file}: expected what is generated from the statements as they are now, found something else; "
+                "`gradproof generate --check` shows the difference, `gradproof generate` writes it anew"
             )
 
 

@@ -10,7 +10,16 @@ from pathlib import Path
 
 from gradproof.training.floor import Floor, LossParts
 
-__all__ = ["Event", "HeldOutReport", "SampleReport", "SavedReport", "StepReport", "TrainingResult"]
+__all__ = [
+    "Event",
+    "FinalReport",
+    "HeldOutReport",
+    "NoteReport",
+    "SampleReport",
+    "SavedReport",
+    "StepReport",
+    "TrainingResult",
+]
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,21 @@ class SavedReport:
     folder: Path
 
 
-Event = StepReport | HeldOutReport | SampleReport | SavedReport
+@dataclass(frozen=True)
+class FinalReport:
+    """The last step is taken and saved, and the final evaluation begins."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class NoteReport:
+    """What whoever reads the result should know, in words."""
+
+    text: str
+
+
+Event = StepReport | HeldOutReport | SampleReport | SavedReport | FinalReport | NoteReport
 
 
 @dataclass(frozen=True)

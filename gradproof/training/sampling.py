@@ -10,7 +10,7 @@ probabilities are the same ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,7 +41,7 @@ class Sampling:
     """How the next token is drawn.
 
     Attributes:
-        temperature: What the logits are divided by; 0 always takes the likeliest token.
+        temperature: What the logits are divided by; 0 always takes the likeliest token, the first of several.
         top_k: Only so many of the likeliest tokens are drawn from; 0 for all.
         top_p: Only the likeliest tokens that together weigh so much are drawn from; 1 for all.
     """
@@ -90,10 +90,24 @@ def restored_model(state: Checkpoint) -> Model:
     return model
 
 
-def sample_text(model: Model, vocabulary: Vocabulary, length: int, generator: np.random.Generator) -> str:
-    """`length` tokens drawn from the model's own distribution, after a line break if the text has one."""
-    drawn = generate(model, [vocabulary.first], length, Sampling(), generator)
-    return vocabulary.decode(each.token for each in drawn)
+def sample_text(
+    model: Model,
+    vocabulary: Vocabulary,
+    length: int,
+    generator: np.random.Generator,
+    between: Callable[[], None] = lambda: None,
+) -> str:
+    """`length` tokens drawn from the model's own distribution, after a line break if the text has one.
+
+    `between` is called before each token is looked at; what it raises ends the sample.
+    """
+
+    def drawn() -> Iterator[int]:
+        for each in generate(model, [vocabulary.first], length, Sampling(), generator):
+            between()
+            yield each.token
+
+    return vocabulary.decode(drawn())
 
 
 def generate(
@@ -137,7 +151,10 @@ def generate(
             most=1 if greedy else sampling.top_k or math.inf,
             mass=math.inf if sampling.top_p == 1 else sampling.top_p,
         )
-        token = int(generator.choice(len(weights[0]), p=weights[0]))
+        if greedy:  # the first of the likeliest, whatever the seed
+            token = next(place for place, weight in enumerate(weights[0]) if weight)
+        else:
+            token = int(generator.choice(len(weights[0]), p=weights[0]))
         text.append(token)
         yield Drawn(token, float(conditionals[0, token]))
 

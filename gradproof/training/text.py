@@ -97,6 +97,11 @@ def reopen(origin: Mapping[str, str], unit: Unit) -> Source:
         DataError: It cannot be read any more.
     """
     path = origin.get("path")
+    if path is not None and not Path(path).exists():
+        raise DataError(
+            f"{path}: expected the text that the run began with, found nothing there; name the place where it is now "
+            "by --data"
+        )
     return open_source(None if path is None else Path(path), origin.get("process"), unit)
 
 
@@ -164,7 +169,8 @@ def _read_folder(folder: Path) -> tuple[bytes, str]:
     texts = [content.removeprefix(b"\xef\xbb\xbf") for content in contents.values() if _is_text(content)]
     if not texts:
         raise DataError(
-            f"{folder}: expected a folder with text files, found {len(files)} of which none is UTF-8 text; check --data"
+            f"{folder}: expected a folder with text files, found {len(files)} of which none is UTF-8 text; check "
+            "--data, or name a single file, which --unit bytes takes whatever it is"
         )
     left_out = len(files) - len(texts)
     note = f"{len(texts)} text files read" + (f", {left_out} left out: empty or not UTF-8 text" if left_out else "")

@@ -17,9 +17,9 @@ import pytest
 from gradproof.training.chain import forward_steps
 from gradproof.training.config import TrainingConfig
 from gradproof.training.diagnosis import first_affected
-from gradproof.training.distributed import process_group
+from gradproof.training.distributed import Group, process_group
 from gradproof.training.engine_numpy import NumpyArrays
-from gradproof.training.errors import ConfigurationError
+from gradproof.training.errors import ConfigurationError, PeerError
 from gradproof.training.model import Model, create_model
 from gradproof.training.optimiser import AdamW, learning_rate_at
 from gradproof.training.profile import profile
@@ -80,6 +80,25 @@ def losses_of(model: Model, steps: int = 5) -> list[float]:
 
 
 # The torch engine. ----------------------------------------------------------------------------------------------------
+
+
+@needs_torch
+def test_the_norm_does_not_depend_on_the_threads_that_pytorch_has() -> None:
+    """A vector that PyTorch would add up on all of them, by the number there are."""
+    config = replace(PLAIN, engine="torch", heads=2, width=128, dtype="float32", micro_batches=2, threads=2)
+    found = []
+    for threads in (1, 5):
+        torch.set_num_threads(threads)
+        try:
+            model = create_model(config, VOCABULARY)
+            values = np.random.default_rng(0).standard_normal(len(model.slopes.flat))
+            model.arrays.copy(model.slopes.flat, model.arrays.weights(values))
+            norm = AdamW(model).update(1, 0.1)
+            assert torch.get_num_threads() == threads
+        finally:
+            torch.set_num_threads(1)
+        found.append((norm, model.arrays.to_numpy(model.weights.flat).tobytes()))
+    assert found[0] == found[1]
 
 
 @needs_torch
@@ -201,6 +220,43 @@ def test_two_processes_get_the_losses_of_one_with_the_doubled_batch(tmp_path: Pa
     assert done.returncode == 0, done.stderr
     model = create_model(config, VOCABULARY)
     np.testing.assert_allclose(json.loads(done.stdout), losses_of(model, 12), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"WORLD_SIZE": "abc"}, "WORLD_SIZE: expected a whole number, at least 1, found 'abc'; start"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE: expected a whole number, at least 1, found '0'"),
+        ({"WORLD_SIZE": "2"}, "RANK: expected a whole number, at least 0, found ''"),
+        ({"WORLD_SIZE": "2", "RANK": "2"}, "RANK: expected a number below WORLD_SIZE, 2, found 2"),
+        ({"WORLD_SIZE": "2", "RANK": "1"}, "MASTER_PORT: expected a whole number, at least 1, found ''"),
+        ({"WORLD_SIZE": "2", "RANK": "1", "MASTER_PORT": "9"}, "MASTER_ADDR: expected the first process's address"),
+    ],
+)
+def test_an_environment_that_is_not_torchruns_is_refused(
+    environment: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WORLD_SIZE", "RANK", "MASTER_PORT", "MASTER_ADDR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError, match=message), process_group(replace(PLAIN, engine="torch")):
+        pass
+
+
+def test_what_one_process_is_refused_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[float] = []
+
+    def mean(_: Group, value: float) -> float:
+        told.append(value)
+        return 0.5  # one of two was refused
+
+    monkeypatch.setattr(Group, "mean", mean)
+    with pytest.raises(PeerError, match="another process of this run was refused"), Group(1, 2, 4).together():
+        pass
+    with pytest.raises(ConfigurationError, match="mine"), Group(0, 2, 4).together():
+        raise ConfigurationError("mine")
+    assert told == [0.0, 1.0]
 
 
 def test_processes_that_cannot_share_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

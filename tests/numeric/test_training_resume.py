@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradproof.training import Interrupted, StepReport, TrainingConfig, TrainingResult, train
+from gradproof.training import Interrupted, StepReport, TrainingConfig, TrainingResult, loop, sampling, train
 from gradproof.training.checkpoint import checkpoint_in, load
 from gradproof.training.folder import CHECKPOINT, METRICS
 from gradproof.training.interruption import interruptions
@@ -144,6 +144,35 @@ def test_signal_saves_and_ends(
     begin_or_resume(tmp_path)
     assert weights_in(tmp_path) == weights_in(whole[0])
     assert metrics_in(tmp_path) == metrics_in(whole[0])
+
+
+@pytest.mark.parametrize("moment", ["FinalReport", "floor_of", "generate"])
+def test_a_signal_during_the_final_evaluation_ends_the_run(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything is saved by then: what has begun is not awaited, and the run reports when it is asked to go on."""
+
+    def tell(event: Event) -> None:
+        if type(event).__name__ == moment:
+            signal.raise_signal(signal.SIGTERM)
+
+    def signalled(genuine: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            signal.raise_signal(signal.SIGTERM)
+            return genuine(*arguments, **keywords)
+
+        return call
+
+    short = replace(NANO, steps=3)
+    with monkeypatch.context() as patch:
+        if moment == "floor_of":
+            patch.setattr(loop, "floor_of", signalled(loop.floor_of))
+        if moment == "generate":
+            patch.setattr(sampling, "generate", signalled(sampling.generate))
+        with interruptions() as stop, pytest.raises(Interrupted, match="interrupted after step 3 of 3") as caught:
+            train(short, TEXT, folder=tmp_path, tell=tell, stop=stop)
+    assert caught.value.exit_code == 143
+    assert repeatable(begin_or_resume(tmp_path, short)) == repeatable(train(short, TEXT))
 
 
 @pytest.fixture

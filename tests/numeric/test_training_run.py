@@ -26,21 +26,28 @@ from gradproof.training import (
     StepReport,
     TrainingConfig,
     TrainingResult,
+    cache,
     default_text,
     engine_numpy,
     kernels,
     loop,
+    model,
+    open_source,
+    presence,
+    sampling,
     train,
 )
+from gradproof.training.checkpoint import load
 from gradproof.training.data import batch_at, corpus_from
 from gradproof.training.distributed import Group
 from gradproof.training.entropy import bigram_entropy, unigram_entropy
-from gradproof.training.loop import Progress, held_out_loss, training_steps
 from gradproof.training.metrics import read_metrics
 from gradproof.training.model import Model, create_model
 from gradproof.training.optimiser import AdamW
 from gradproof.training.parameters import Array
-from gradproof.training.reports import Event
+from gradproof.training.presence import check_kernels
+from gradproof.training.reports import Event, FinalReport
+from gradproof.training.steps import Progress, held_out_loss, training_steps
 
 TEXT = "the quick brown fox jumps over the lazy dog\n" * 12
 TINY = TrainingConfig(
@@ -67,7 +74,7 @@ def test_a_run_reports_every_step() -> None:
     events: list[Event] = []
     result = train(TINY, TEXT, tell=events.append, clock=ticking(0.5))
     reports = steps_of(events)
-    assert reports == events, "without a folder nothing else happens"
+    assert events == [*reports, FinalReport(3)], "without a folder nothing else happens"
     assert [report.step for report in reports] == [1, 2, 3]
     assert {report.steps for report in reports} == {3}
     assert [report.elapsed_s for report in reports] == [0.5, 1.0, 1.5]
@@ -145,7 +152,7 @@ def test_the_first_loss_is_near_that_of_a_guess() -> None:
 def test_a_run_stops_at_its_time_limit_and_says_so() -> None:
     events: list[Event] = []
     result = train(replace(TINY, steps=100, time_limit_s=10.0), TEXT, tell=events.append, clock=ticking(2.5))
-    assert (result.steps, result.stopped_early, len(events)) == (4, True, 4)
+    assert (result.steps, result.stopped_early, len(events)) == (4, True, 5)
     assert [report.seconds_left for report in steps_of(events)] == [7.5, 5.0, 2.5, 0.0]
 
 
@@ -179,6 +186,15 @@ def test_a_weight_that_is_not_finite_is_named(monkeypatch: pytest.MonkeyPatch) -
         DivergenceError, match=r"step 1 of 3: .*the weight layers.0.attention.W_K of kernel .* holds NaN"
     ):
         train(TINY, TEXT)
+
+
+def test_weights_that_are_not_finite_do_not_replace_the_last_good_state(tmp_path: Path) -> None:
+    config = replace(TINY, steps=9, learning_rate=1e308, checkpoint_every=1)
+    with pytest.raises(DivergenceError, match=r"after step 1 of 9: expected finite weights, found \S+ with (NaN|inf)"):
+        train(config, TEXT, folder=tmp_path)
+    state = load(tmp_path)
+    assert state.step == 0
+    assert all(np.isfinite(values).all() for values in state.weights.values())
 
 
 @pytest.mark.parametrize("steps", [1, 5])
@@ -244,6 +260,41 @@ def test_the_default_shape_learns_english() -> None:
 def test_a_kernel_that_was_not_generated() -> None:
     with pytest.raises(KernelMissingError, match=r"kernel attention_of_none: .*run `gradproof generate`"):
         kernels.forward_kernel("attention_of_none")
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"positions": "rotary", "norm": "rms", "dropout": 0.1, "activation": "swiglu"}]
+)
+@pytest.mark.parametrize("process", [None, "markov:order=1,symbols=3,length=900"])
+def test_kernels_are_looked_for_before_a_run_and_no_others(
+    options: dict[str, Any], process: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: set[tuple[str, ...]] = set()
+    genuine = kernels.kernel
+
+    def listened(*words: str) -> Any:
+        asked.add(words[:2])
+        return genuine(*words)
+
+    for module in (kernels, cache, model, presence, sampling):
+        monkeypatch.setattr(module, "kernel", listened)
+    config, source = replace(TINY, **options), open_source(process=process) if process else TEXT
+    check_kernels(config, process=process is not None)
+    looked_for = set(asked)
+    asked.clear()
+    monkeypatch.setattr(loop, "check_kernels", lambda *_, **__: None)
+    train(config, source)
+    assert asked == looked_for
+
+
+def test_a_run_without_its_kernels_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: str) -> Any:
+        raise KernelMissingError("kernel adamw: none")
+
+    monkeypatch.setattr(presence, "plain_kernel", missing)
+    with pytest.raises(KernelMissingError):
+        train(TINY, TEXT, folder=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_kernel_without_the_function_asked_for() -> None:

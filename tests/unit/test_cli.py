@@ -19,12 +19,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 import gradproof
+from codegen.errors import KernelError
 from derive.errors import AlarmError, StatementError
 from derive.language import Sum, dims, index, tensors
 from derive.program import Program
 from gradproof.cli import render
 from gradproof.cli.main import main
 from gradproof.cli.meter import LineMeter, meter
+from gradproof.cli.selection import some_of
 from gradproof.training import Source, StepReport, TrainingConfig, TrainingResult
 from gradproof.training.floor import Floor
 from gradproof.training.reports import Event
@@ -307,6 +309,14 @@ def test_unknown_name_gives_the_nearest(stage: Stage, name: str, nearest: str) -
         assert match in outcome.stderr.split("nearest are")[1]
 
 
+def test_an_unknown_name_lists_a_few_of_many(stage: Stage, tmp_path: Path) -> None:
+    assert some_of([]) == "none"
+    assert some_of(map(str, range(12))) == "0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9"
+    assert some_of(f"{name:02}" for name in range(99)).endswith("10, 11 and 87 more")
+    outcome = said("prove", f"{tmp_path}/")
+    assert (outcome.exit_code, "expected a Python file with programs, found a folder" in outcome.stderr) == (2, True)
+
+
 def test_json_has_exactly_the_agreed_shape(stage: Stage) -> None:
     stage.verdicts.update({"S2": refuted, "I1": undecided})
     outcome = said("prove", "--format", "json")
@@ -412,6 +422,7 @@ def test_claims_of_a_module_of_ones_own(stage: Stage, package: Path) -> None:
     ("text", "message"),
     [
         (STATEMENT + "own.claim(missing)\n", "own.py:8: NameError: name 'missing' is not defined"),
+        (f"{STATEMENT}exit()\n", "own.py:8: expected a file that states programs, found one that ends Python"),
         ("import gradproof\n", "users_package.own: expected at least one module-level Program in"),
     ],
 )
@@ -435,6 +446,8 @@ def test_a_module_that_is_not_there(stage: Stage, package: Path) -> None:
         ('own.claim("O1", total, x[j])', "own.py:8: x[j]: size mismatch on axis 0"),
         ("own.claim(missing)", "own.py:8: NameError: name 'missing' is not defined"),
         ("own.claim(", "own.py:8: SyntaxError: '(' was never closed"),
+        ("raise SystemExit", "own.py:8: expected a file that states programs, found one that ends Python (SystemExit)"),
+        ("import sys; sys.exit(0)", "own.py:8: expected a file that states programs"),
         ("", "there is no claim to prove"),
     ],
 )
@@ -447,6 +460,20 @@ def test_fault_in_a_file_of_ones_own_is_told_with_its_line(
     assert outcome.exit_code == 2
     assert message in outcome.stderr
     assert "Traceback" not in outcome.stderr
+
+
+def test_without_a_working_folder(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert said("prove", "S1").exit_code == 0
+    assert said("prove", "os.path").exit_code == 2
+    (tmp_path / "own.py").write_text(STATEMENT + "own.claim(missing)\n")
+    outcome = said("prove", str(tmp_path / "own.py"))
+    assert (outcome.exit_code, "own.py:8: NameError" in outcome.stderr) == (2, True)
+    outcome = said("train", "--steps", "1", "--data", "text.txt")
+    assert (outcome.exit_code, "Traceback" in outcome.stderr) == (2, False)
 
 
 def test_file_that_is_not_there(stage: Stage, tmp_path: Path) -> None:
@@ -499,6 +526,20 @@ def test_generate_check_prints_the_difference_and_writes_nothing(stage: Stage) -
     assert outcome.stdout == stage.difference
     assert "run `gradproof generate`" in outcome.stderr
     assert stage.written == []
+
+
+def test_advice_names_the_folder_and_the_files(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.difference = "--- a\n"
+    outcome = said("generate", "--check", "-o", "my kernels")
+    assert outcome.stderr.endswith("; run `gradproof generate -o 'my kernels'`\n")
+
+    def missing(*_: Any, **__: Any) -> Any:
+        raise KernelError("kernel square: none; run `gradproof generate`")
+
+    monkeypatch.setattr(sys.modules["codegen.checks"], "check_kernels", missing)
+    outcome = said("check", "--target", "numpy", "--generated", str(tmp_path), "square")
+    assert outcome.exit_code == 2
+    assert outcome.stderr.endswith(f"run `gradproof generate -o {tmp_path}`\n")
 
 
 def test_generate_check_when_all_is_current(stage: Stage) -> None:
@@ -576,6 +617,15 @@ def test_run_sums_up_every_stage(stage: Stage) -> None:
 def test_run_uses_the_kernels_that_it_has_written(stage: Stage, tmp_path: Path) -> None:
     assert said("run", "--steps", "1", "-o", str(tmp_path / "there")).exit_code == 0
     assert Path(sys.modules["generated"].__file__ or "") == tmp_path / "there" / "__init__.py"
+
+
+def test_run_refuses_a_text_before_anything_else(stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "short.txt").write_text("short")
+    for name, message in (("none.txt", "there is no such file"), ("short.txt", "needs at least")):
+        outcome = said("run", "--data", str(tmp_path / name))
+        assert (outcome.exit_code, outcome.stdout) == (2, "")
+        assert message in outcome.stderr
+    assert not stage.written
 
 
 def test_run_does_not_hide_a_claim_that_is_not_proved(stage: Stage) -> None:

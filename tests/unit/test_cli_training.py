@@ -24,13 +24,13 @@ from derive.library import load as load_programs
 from gradproof.cli import training_setup
 from gradproof.cli.main import main
 from gradproof.cli.training_setup import table_of
-from gradproof.training import Interrupted, TrainingConfig, train
+from gradproof.training import Interrupted, KernelMissingError, TrainingConfig, loop, train
 from gradproof.training import plot as plotting
 from gradproof.training.checkpoint import checkpoint_in, load
 from gradproof.training.data import corpus_from
 from gradproof.training.folder import CHECKPOINT
 from gradproof.training.metrics import read_metrics
-from gradproof.training.model import create_model
+from gradproof.training.model import Model, create_model
 
 TEXT = "the quick brown fox jumps over the lazy dog\n" * 20
 NANO = ("--layers", "1", "--heads", "1", "--width", "8", "--context", "6", "--batch", "2", "--data", "text.txt")
@@ -163,6 +163,25 @@ def test_a_run_is_not_trained_over() -> None:
     assert Path("here", CHECKPOINT).read_bytes() == before
 
 
+def test_files_of_ones_own_are_left_alone() -> None:
+    """A run in a folder that is in use removes and writes over nothing that it did not write."""
+    Path("mine").mkdir()
+    kept = {"movie.mkv.part": "film", "step-my.safetensors": "weights", "chapter.part": TEXT}
+    for name, content in kept.items():
+        Path("mine", name).write_text(content)
+    Path("mine/folder.part").mkdir()
+    assert said("train", *NANO[:-1], "mine", *ALONE, "--steps", "2", "-o", "mine").exit_code == 0
+    assert said("train", "--resume", "mine", "--steps", "3").exit_code == 0
+    assert {name: Path("mine", name).read_text() for name in kept} == kept
+    Path("other").mkdir()
+    Path("other/metrics.jsonl").write_text("mine")
+    Path("other/report.json").write_text("mine")
+    outcome = said("train", *NANO, *ALONE, "--steps", "2", "-o", "other", "--resume")
+    assert outcome.exit_code == 2
+    assert "other: holds no checkpoint, but metrics.jsonl, report.json, which a run would write over" in outcome.stderr
+    assert {path.name for path in Path("other").iterdir()} == {"metrics.jsonl", "report.json"}
+
+
 def test_resume_in_every_way() -> None:
     """The same command begins a run and goes on with it; a folder can be named; the newest run is the default."""
     trained("-o", "here", "--resume", "--steps", "4")
@@ -177,6 +196,24 @@ def test_resume_in_every_way() -> None:
     again = said("train", "--resume")
     assert again.exit_code == 0, "a run that is complete reports again"
     assert "7 steps" in again.stdout
+
+
+def test_one_folder_by_two_names_and_a_text_that_moved() -> None:
+    trained("--steps", "2", "-o", "a run", "--plot", "text.png")
+    moved = Path("text.txt").rename("moved.txt")
+    outcome = said("train", "--resume", "a run", "--steps", "3")
+    assert outcome.exit_code == 2
+    assert "text.txt: expected the text that the run began with, found nothing there; name the place" in outcome.stderr
+    outcome = said("train", "--resume", f"{Path.cwd()}/a run", "-o", "a run", "--data", str(moved), "--steps", "3")
+    assert outcome.exit_code == 0, outcome.output
+    assert f"`gradproof sample '{Path.cwd()}/a run'` lets it write" in outcome.stdout
+
+
+def test_a_number_of_steps_lifts_the_limit_unless_there_is_one_beside_it() -> None:
+    trained("--steps", "2", "-o", "one")
+    assert load(Path("one")).config.time_limit_s == float("inf")
+    trained("--steps", "2", "-o", "two", "--set", "run.time_limit_s=7")
+    assert load(Path("two")).config.time_limit_s == 7
 
 
 def test_resume_takes_the_file_as_sample_does() -> None:
@@ -211,10 +248,15 @@ def test_runs_in_the_folder_that_is_trained_on_do_not_change_its_text() -> None:
         assert outcome.exit_code == 0, outcome.output
 
 
-def test_too_large_a_model_is_bad_input() -> None:
-    outcome = said("train", *NANO, *ALONE, "--no-save", "--width", "100000000")
+@pytest.mark.parametrize("engine", ["numpy", "torch"])
+@pytest.mark.parametrize("width", ["100000000", "1000000000"])
+def test_too_large_a_model_is_bad_input(width: str, engine: str) -> None:
+    if engine == "torch":
+        pytest.importorskip("torch")
+    outcome = said("train", *NANO, *ALONE, "--width", width, "--engine", engine)
     assert outcome.exit_code == 2
     assert re.fullmatch(r"gradproof: not enough memory: .*; choose smaller sizes\n", outcome.stderr)
+    assert not Path("runs").exists()
 
 
 def test_output_that_cannot_be_written_is_told_in_one_line() -> None:
@@ -237,6 +279,16 @@ def test_resume_begins_a_run_where_there_is_none_yet() -> None:
     [
         (("--resume", "nowhere"), "nowhere: there is no checkpoint here"),
         (("--resume", "run", "-o", "other"), "name two folders"),
+        (("--resume", ""), "--resume: expected a folder, found an empty text"),
+        (("-o", ""), "expected a path, found an empty text; name one, or leave the option out"),
+        (("--data", ""), "expected a path, found an empty text"),
+        (("--plot", ""), "expected a path, found an empty text"),
+        (("--config", ""), "expected a path, found an empty text"),
+        (
+            ("--data", "texts", "--plot", "texts/two.svg"),
+            "texts, whose text it would be part of when the run goes on; choose another, or draw a .png",
+        ),
+        (("--data", "bin", "--unit", "bytes"), "or name a single file, which --unit bytes takes whatever it is"),
         (("--resume", "run", "--width", "16"), "run: width: the run was begun with 8, found 16"),
         (("--resume", "run", "--steps", "9"), "run: steps: the run has done 30 steps, found 9"),
         (("--resume", "run", "--seed", "9"), "run: seed: the run was begun with 0, found 9"),
@@ -262,6 +314,11 @@ def test_resume_begins_a_run_where_there_is_none_yet() -> None:
         (("--set", "model.depth=3"), "[model] has no setting depth"),
         (("--set", "layers=3"), "expected TABLE.NAME=VALUE"),
         (("--set", "model.layers=2\nmodel.heads=3"), "expected one value"),
+        (("--set", f"optimiser.eps={'9' * 400}"), "eps must be a number, found 9999"),
+        (("--set", f"optimiser.eps={'9' * 5000}"), "eps must be a number, found '9999"),
+        (("--set", f"model.expansion={10**20}"), "expansion must be at most 1,000,000,000"),
+        (("--width", "99999999999998"), "width must be at most 1,000,000,000"),
+        (("--batch", f"{10**20}"), "batch must be at most 1,000,000,000"),
         (("--dtype", "bfloat16"), "dtype = 'bfloat16' needs engine = 'torch'"),
     ],
 )
@@ -269,6 +326,9 @@ def test_bad_input_is_refused_and_leaves_nothing(
     words: tuple[str, ...], message: str, workplace: Path, made_before: Path
 ) -> None:
     Path("other.txt").write_text("abc" * 200)
+    for name, content in (("bin", "\0"), ("texts", TEXT)):
+        Path(name).mkdir()
+        Path(name, "file").write_text(content)
     for name in ("run", "damaged"):
         shutil.copytree(made_before, name)
     Path("damaged", "step-00000030.safetensors").write_bytes(b"")
@@ -299,6 +359,74 @@ def test_assigned_values_are_toml_or_words() -> None:
     assert table_of('model.norm = "rms"') == {"model": {"norm": "rms"}}
     assert table_of("model.tied=true") == {"model": {"tied": True}}
     assert table_of("run.time_limit_s=inf") == {"run": {"time_limit_s": float("inf")}}
+
+
+def test_notes_are_told_beside_json_and_kept_in_the_report() -> None:
+    Path("texts").mkdir()
+    Path("texts/one.txt").write_text(TEXT)
+    Path("texts/two.bin").write_bytes(b"\0")
+    outcome = said("train", *NANO[:-1], "texts", *ALONE, "--steps", "2", "-o", "mine", "--json")
+    json.loads(outcome.stdout)
+    told = "1 text files read, 1 left out: empty or not UTF-8 text"
+    assert f"note: {told}\n" in outcome.stderr
+    assert "note: the run is in mine" in outcome.stderr
+    notes = json.loads(Path("mine/report.json").read_text())["notes"]
+    assert notes[0] == told
+    assert len(notes) >= 2, "how many held-out windows also stand in the training text"
+    metrics = Path("mine/metrics.jsonl")
+    metrics.write_bytes(metrics.read_bytes().replace(b"loss", b"l\xffss", 1))
+    outcome = said("train", "--resume", "mine", "--steps", "3")
+    assert "note: mine/metrics.jsonl: damaged in line 1, which is left out" in outcome.stdout
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_result_is_printed_though_its_files_cannot_be_left(
+    more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, *_: Any) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(plotting, "draw_losses", full)
+    outcome = said("train", *NANO, *ALONE, "--steps", "2", "-o", "mine", *more)
+    assert outcome.exit_code == 2
+    assert "gradproof: mine/loss.svg: No space left on device" in outcome.stderr
+    assert "heldout_loss" in outcome.stdout if more else "held-out loss" in outcome.stdout
+    assert json.loads(Path("mine/report.json").read_text())["steps"] == 2
+
+
+def test_a_picture_that_cannot_be_written_is_refused_before_training() -> None:
+    pytest.importorskip("matplotlib")
+    if not Path("/proc/self").exists():
+        pytest.skip("needs a folder in which nobody can write")
+    outcome = said("train", *NANO, *ALONE, "--steps", "2", "--plot", "/proc/loss.svg")
+    assert (outcome.exit_code, outcome.stdout, Path("runs").exists()) == (2, "", False)
+    assert "/proc/loss.svg: expected a folder that can be written to" in outcome.stderr
+
+
+def test_a_run_that_cannot_begin_leaves_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(*_: Any, **__: Any) -> None:
+        raise KernelMissingError("kernel adamw: none")
+
+    monkeypatch.setattr("gradproof.training.loop.check_kernels", without)
+    for place in ((), ("-o", "mine")):
+        assert said("train", *NANO, *ALONE, "--steps", "2", *place).exit_code == 2
+    assert not Path("runs").exists()
+    assert not Path("mine").exists()
+
+
+def test_a_signal_while_a_run_is_evaluated_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    genuine = loop.sample_text
+
+    def late(*arguments: Any) -> str:
+        text = genuine(*arguments)
+        signal.raise_signal(signal.SIGTERM)
+        return text
+
+    monkeypatch.setattr(loop, "sample_text", late)
+    outcome = said("train", *NANO, *ALONE, "--steps", "2", "-o", "mine")
+    assert (outcome.exit_code, outcome.stdout) == (143, "")
+    assert "interrupted after step 2 of 2; saved in mine" in outcome.stderr
+    assert "train: done in" in outcome.stderr, "the evaluation had begun"
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
@@ -429,6 +557,14 @@ def test_a_sample_as_json_and_its_probability_in_two_ways(model: str) -> None:
 def test_check_fails_if_the_two_ways_disagree(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradproof.training.sampling.conditionals_of", lambda *_: [0.5] * 20)
     assert said("sample", model, "--length", "20", "--check").exit_code == 1
+
+
+def test_the_likeliest_token_does_not_depend_on_the_seed(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where several are the likeliest."""
+    genuine = Model.logits
+    monkeypatch.setattr(Model, "logits", lambda *words: np.round(genuine(*words) / 4))
+    words = ("sample", model, "--temperature", "0", "--length", "30", "--seed")
+    assert said(*words, "1").stdout == said(*words, "2").stdout != ""
 
 
 def test_a_model_of_bytes_writes_bytes() -> None:

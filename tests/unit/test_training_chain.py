@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,10 +124,15 @@ def test_gradients_handed_to_the_wrong_weights_are_refuted(monkeypatch: pytest.M
     assert [prove(claim).status for claim in claims] == ["Refuted", "Refuted"]
 
 
-def test_a_kernel_of_another_statement_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["rms_norm", "runtime"])
+def test_a_kernel_that_was_changed_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that carries the digest of its statement still, and what kernels share."""
     proof.check_generated(MODERN)
-    monkeypatch.setattr(proof, "statement_digest", lambda program: "0123456789abcdef")
-    with pytest.raises(KernelMissingError, match="expected one generated from its statement as it is now"):
+    shutil.copytree(proof.kernel_folder(), tmp_path / "generated")
+    file = tmp_path / "generated" / "numpy" / f"{name}.py"
+    file.write_text(file.read_text().replace("return ", "return 2 * ", 1))
+    monkeypatch.setattr(proof, "kernel_folder", lambda: tmp_path / "generated")
+    with pytest.raises(KernelMissingError, match=rf"{name}\.py: expected what is generated from the statements"):
         proof.check_generated(MODERN)
 
 

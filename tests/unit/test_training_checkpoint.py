@@ -20,7 +20,7 @@ from gradproof.training import CheckpointError, Interrupted, TrainingConfig, tra
 from gradproof.training import checkpoint as checkpoints
 from gradproof.training.checkpoint import Checkpoint, checkpoint_in, load, save
 from gradproof.training.data import Vocabulary
-from gradproof.training.folder import CHECKPOINT, METRICS, locked, newest_run, next_run, write_whole
+from gradproof.training.folder import CHECKPOINT, METRICS, check_free, locked, newest_run, next_run, write_whole
 from gradproof.training.metrics import MetricsFile, read_metrics
 from gradproof.training.sampling import restored_model
 
@@ -299,6 +299,47 @@ def test_a_folder_is_for_one_process(tmp_path: Path) -> None:
         pass
 
 
+def test_only_what_a_run_has_written_is_removed(tmp_path: Path) -> None:
+    mine = ["movie.mkv.part", "step-my.safetensors", "step-1.safetensors", "step-00000003.safetensors.bak", "x.part"]
+    for name in [*mine, "step-00000003.safetensors", "step-00000007.safetensors.part", "metrics.jsonl.part"]:
+        (tmp_path / name).write_text("x")
+    (tmp_path / "folder.part").mkdir()
+    (tmp_path / "report.json.part").mkdir()
+    save(tmp_path, STATE)
+    left = {path.name for path in tmp_path.iterdir()} - {CHECKPOINT, "step-00000007.safetensors"}
+    assert left == {*mine, "folder.part", "report.json.part"}
+
+
+@pytest.mark.parametrize("name", [METRICS, "report.json", "loss.svg", "step-00000005.safetensors", CHECKPOINT])
+def test_a_run_begins_in_no_folder_with_files_of_somebody_else(name: str, tmp_path: Path) -> None:
+    if name == CHECKPOINT:  # one that leads nowhere
+        (tmp_path / name).symlink_to("nowhere")
+    else:
+        (tmp_path / name).write_text("mine")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(CheckpointError, match=rf"holds no checkpoint, but {name}, which a run would write over"):
+        train(NANO, TEXT, folder=tmp_path)
+    assert sorted(tmp_path.iterdir()) == before
+    assert name == CHECKPOINT or (tmp_path / name).read_text() == "mine"
+
+
+def test_what_a_run_leaves_before_its_first_checkpoint_is_no_obstacle(tmp_path: Path) -> None:
+    for name in (
+        METRICS,
+        ".lock",
+        "checkpoint.json.part",
+        "step-00000000.safetensors",
+        "step-00000000.safetensors.part",
+    ):
+        (tmp_path / name).write_text("" if name == METRICS else "cut off")
+    check_free(tmp_path)
+    check_free(tmp_path / "nowhere")
+    train(NANO, TEXT, folder=tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {METRICS, ".lock", CHECKPOINT, "step-00000003.safetensors"}
+    with locked(tmp_path):
+        assert (tmp_path / ".lock").read_text() == "cut off"
+
+
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     write_whole(path, b"old")
@@ -329,6 +370,32 @@ def test_metrics_after_a_checkpoint_are_dropped_with_the_line_that_was_cut_off(t
     with MetricsFile(tmp_path, 3) as metrics:
         metrics.add({"step": 4, "loss": 4 / 3})
     assert (tmp_path / METRICS).read_bytes() == b"".join(content.splitlines(keepends=True)[:4])
+
+
+def test_a_damaged_line_loses_itself_alone_and_the_file_is_kept(tmp_path: Path) -> None:
+    with MetricsFile(tmp_path, 0) as metrics:
+        assert metrics.note == ""
+        for step in range(1, 9):
+            metrics.add({"step": step, "loss": step / 3})
+    path, beside = tmp_path / METRICS, tmp_path / "metrics.jsonl.damaged-1"
+    content = path.read_bytes()
+    lines = content.splitlines(keepends=True)
+    path.write_bytes(content.replace(b'"step": 2', b'"step"\x80 2'))
+    found = path.read_bytes()
+    assert [line["step"] for line in read_metrics(tmp_path)] == [1, 3, 4, 5, 6, 7, 8]
+    with MetricsFile(tmp_path, 5) as metrics:
+        assert metrics.note == f"{path}: damaged in line 2, which is left out; as it was, the file is {beside}"
+    assert (path.read_bytes(), beside.read_bytes()) == (b"".join([lines[0], *lines[2:5]]), found)
+    with MetricsFile(tmp_path, 5) as metrics:
+        assert metrics.note == ""
+    # What lies after the checkpoint is dropped anyway; the last line before it is not.
+    path.write_bytes(content.replace(b'"step": 7', b"\0"))
+    with MetricsFile(tmp_path, 5) as metrics:
+        assert metrics.note == ""
+    path.write_bytes(b"".join(lines[:4]) + b'{"step": 5, "lo')
+    with MetricsFile(tmp_path, 5) as metrics:
+        assert "damaged in line 5" in metrics.note
+    assert {file.name for file in tmp_path.iterdir()} == {METRICS, beside.name, "metrics.jsonl.damaged-2"}
 
 
 @pytest.mark.parametrize(

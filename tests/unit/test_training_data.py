@@ -104,7 +104,7 @@ def test_what_runs_have_left_in_a_folder_is_no_text(tmp_path: Path) -> None:
             "report.json",
             "loss.svg",
             "step-00000001.safetensors",
-            "x.part",
+            "metrics.jsonl.part",
         ):
             (folder / name).write_text("not this")
     (tmp_path / "runs" / "001" / "notes.txt").write_text("notes")

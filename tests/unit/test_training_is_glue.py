@@ -189,6 +189,12 @@ ALLOWED = {
                 "torch.nn",
             }
         ),
+        names=frozenset(
+            {
+                "MemoryError",
+                "RuntimeError",
+            }
+        ),
         attributes=frozenset(
             {
                 "backward",  # autograd's, through the kernels
@@ -199,6 +205,7 @@ ALLOWED = {
                 "float",
                 "grad",
                 "numpy",
+                "partition",  # of a message
                 "to",
                 "type",
                 "values",
@@ -207,10 +214,11 @@ ALLOWED = {
         ),
     ),
     "execution.py": Allowed(),
+    "presence.py": Allowed(),
     "optimiser.py": Allowed(
         arithmetic=frozenset(
             {
-                "math.isfinite(float(norm))",
+                "math.isfinite(norm)",
                 "min(first + size, stop)",
             }
         ),
@@ -266,6 +274,7 @@ ALLOWED = {
         arithmetic=frozenset(
             {
                 "(2 * config.layers) ** (-0.5)",
+                "2 ** 56",
                 "config.feed_forward_width ** (-0.5) * into_stream",
                 "config.width ** (-0.5)",
                 "config.width ** (-0.5) * into_stream",
@@ -282,6 +291,7 @@ ALLOWED = {
         ),
         names=frozenset(
             {
+                "MemoryError",
                 "map",
             }
         ),
@@ -299,21 +309,30 @@ ALLOWED = {
         ),
         torch=frozenset(
             {
+                "cuda.is_available",
                 "cuda.set_device",
             }
         ),
         imports=frozenset(
             {
                 "contextlib.contextmanager",
+                "contextlib.suppress",
                 "os",
                 "torch",
                 "torch.distributed",
                 "torch.nn.parallel.DistributedDataParallel",
             }
         ),
+        names=frozenset(
+            {
+                "BaseException",
+                "RuntimeError",
+            }
+        ),
         attributes=frozenset(
             {
                 "device",
+                "mean",  # of a number of each process
                 "size",
             }
         ),
@@ -437,7 +456,7 @@ ALLOWED = {
             }
         ),
     ),
-    "loop.py": Allowed(
+    "steps.py": Allowed(
         arithmetic=frozenset(
             {
                 "before + 1",
@@ -445,13 +464,32 @@ ALLOWED = {
                 "clock() - began",
                 "config.steps + 1",
                 "config.tokens_per_step / pace",
-                "done.step * self.config.tokens_per_step / done.trained_s",
                 "elapsed / (step - before)",
-                "fmean((model.loss(*batch) for batch in _held_out_batches(model, corpus, most)))",
-                "fmean(done.losses)",
+                "fmean((model.loss(*batch) for batch in held_out_batches(model, corpus, most, between)))",
                 "math.isfinite(loss)",
                 "math.isfinite(norm)",
                 "max(0.0, min(pace * (config.steps - step), config.time_limit_s - elapsed))",
+            }
+        ),
+        imports=frozenset(
+            {
+                "collections.deque",
+                "dataclasses.field",
+            }
+        ),
+        attributes=frozenset(
+            {
+                "mean",
+            }
+        ),
+    ),
+    "loop.py": Allowed(
+        arithmetic=frozenset(
+            {
+                "done.step * self.config.tokens_per_step / done.trained_s",
+                "fmean(done.losses)",
+                "math.isfinite(loss)",
+                "math.isfinite(self.optimiser.weight_norm())",
                 "min(_GLANCE, self.config.evaluation_windows)",
                 "step % every",
             }
@@ -466,7 +504,6 @@ ALLOWED = {
             {
                 "collections.deque",
                 "contextlib.ExitStack",
-                "dataclasses.field",
                 "signal.SIGTERM",
                 "threadpoolctl.threadpool_limits",
                 "warnings",

@@ -20,6 +20,12 @@ from gradproof.training.parameters import allocate, first_values, parameter_spec
     ("setting", "message"),
     [
         ({"layers": 0}, "layers must be at least 1, found 0"),
+        ({"layers": 10_001}, "layers must be at most 10,000, found 10001"),
+        ({"width": 10**14}, "width must be at most 1,000,000,000, found 100000000000000"),
+        ({"batch": 10**5000}, "batch must be at most 1,000,000,000, found a number of thousands of digits"),
+        ({"steps": 10**16}, "steps must be at most 1,000,000,000,000,000"),
+        ({"seed": 2**128}, r"seed must be below 2\^128"),
+        ({"eps": 10**400}, r"eps must be a number, found 1000+\.\.\.; change eps"),
         ({"steps": -1}, "steps must be at least 1, found -1"),
         ({"seed": -1}, "seed must be at least 0, found -1"),
         ({"learning_rate": math.nan}, "learning_rate must be positive and finite, found nan"),
