@@ -12,7 +12,7 @@ what is not finite has no bound, and takes the first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from codegen.context import MINUS_INFINITY, ZERO
@@ -23,9 +23,14 @@ from codegen.sharing import Statement, read_later, reads
 Bodies = Mapping[str, Statement]
 
 
-def unshifted(loop: Loop) -> tuple[Loop, Node] | None:
-    """The loop without its row maxima, and a bound of every argument of an exponential; None where there is none."""
+def unshifted(loop: Loop, scaled: Collection[str] = ()) -> tuple[Loop, Node] | None:
+    """The loop without its row maxima, and a bound of every argument of an exponential; None where there is none.
+
+    Nor where it reads what is `scaled`, sums of exponentials that were computed before with their maximum taken out.
+    """
     bodies = {s.name: s for s in loop.body}
+    if any(reads(statement.node) & (set(scaled) - bodies.keys()) for statement in loop.body):
+        return None
     bounds: dict[Node, Node] = {}
     freed: set[Node] = set()
 
@@ -65,37 +70,57 @@ def _hangs_together(loop: Loop, top: Node) -> bool:
     """Whether what the loop leaves fits what is computed from it elsewhere, with this maximum taken out or not.
 
     It does if the maximum is left as well, 0 in its place, or the exponentials themselves. A sum of them alone meets
-    exponentials that are computed anew, with the maximum taken out; so do shares, of a sum that was computed before.
+    exponentials that are computed anew, with the maximum taken out.
     """
     bodies = {s.name: s for s in loop.body}
     names = {s.name for s in loop.body if s.node == top}
     kept = {*loop.stored, *loop.accumulated}
-    degrees: dict[str, int | None] = {}
-    for statement in loop.body:
-        degrees[statement.name] = _degree(statement.node, Scale(top, names, degrees, bodies))
+    degrees = _degrees(loop.body, top, names)
     scaled = {name: degrees[name] for name in kept - names if degrees[name] != 0}
     are_there = any(_is_scaled(bodies[name].node, top, bodies) for name in scaled)
     return not scaled or names & kept != set() or (are_there and set(scaled.values()) == {1})
 
 
+def scaled_names(statements: Sequence[Statement]) -> set[str]:
+    """The values of which the exponential of a maximum is a factor, by these statements."""
+    tops = {s.name for s in statements if any(isinstance(n, Reduce) and n.operation == "max" for n in walk(s.node))}
+    tops = {s.name for s in statements if s.name in tops and not any(_is_exponential(n) for n in walk(s.node))}
+    return {name for name, degree in _degrees(statements, None, tops).items() if degree != 0}
+
+
+def _is_exponential(node: Node) -> bool:
+    return isinstance(node, Map) and node.operation == "exp"
+
+
+def _degrees(statements: Sequence[Statement], top: Node | None, names: Collection[str]) -> dict[str, int | None]:
+    bodies = {s.name: s for s in statements}
+    degrees: dict[str, int | None] = {}
+    for statement in statements:
+        degrees[statement.name] = _degree(statement.node, Scale(top, names, degrees, bodies))
+    return degrees
+
+
 @dataclass(frozen=True)
 class Scale:
-    """A maximum that is subtracted in exponents, its names, and how often the exponential of it is in each value."""
+    """A maximum that is subtracted in exponents, its names, and how often the exponential of it is in each value.
 
-    top: Node
+    Without one, any.
+    """
+
+    top: Node | None
     names: Collection[str]
     degrees: Mapping[str, int | None]
     bodies: Bodies
 
 
-def _is_scaled(node: Node, top: Node, bodies: Bodies) -> bool:
+def _is_scaled(node: Node, top: Node | None, bodies: Bodies) -> bool:
     """Whether the node is an exponential with this maximum taken out."""
     found = shifted(node, bodies)
-    return found is not None and found[2] == top
+    return found is not None and top in (None, found[2])
 
 
 def _degree(node: Node, scale: Scale) -> int | None:
-    """How often exp(-maximum) is a factor of the node, made in the loop alone; None where it is something else."""
+    """How often exp(-maximum) is a factor of the node; None where it is something else."""
     if _is_scaled(node, scale.top, scale.bodies):
         return 1
     if isinstance(node, Read):
@@ -112,8 +137,7 @@ def _degree(node: Node, scale: Scale) -> int | None:
     if not any(known):
         return 0
     if operation == "div":
-        is_from_elsewhere = isinstance(node.children[1], Read) and node.children[1].name not in scale.bodies
-        return None if is_from_elsewhere else known[0] - known[1]
+        return known[0] - known[1]
     if operation == "mul" or isinstance(node, Contract):
         return sum(known)
     if operation in ("sum", "neg", "at_least_one", "positive"):

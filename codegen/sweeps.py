@@ -19,7 +19,7 @@ from codegen.loops import Loop, looped
 from codegen.nodes import Axes, Map, Node, Option, indices_of, walk, with_children
 from codegen.printer import Printer
 from codegen.routines import Kernel
-from codegen.scales import unshifted
+from codegen.scales import scaled_names, unshifted
 from codegen.sharing import Statement, fresh_name, reads
 from codegen.supports import End, Supports, ranges, supports_of
 from derive.language import Dim, Index
@@ -78,14 +78,15 @@ def steps(kernel: Kernel, library: Library) -> tuple[list[Step], list[Step]]:
     sizes = typical_sizes(kernel.program)
     names = _words(kernel)
     planned = functools.partial(looped, sizes=sizes)
-    first = _sweeps(planned(forward.statements, [*returned, *kernel.saved]), {}, names, sizes)
+    scaled = scaled_names([*forward.statements, *(backward.statements if backward is not None else ())])
+    first = _sweeps(planned(forward.statements, [*returned, *kernel.saved]), {}, names, sizes, scaled)
     first, loose = _with_any_sums(first, set())
     if backward is None:
         return first, []
     of_saved = supports_of([s for step in first for s in (step.loop.body if isinstance(step, Sweep) else [step])], {})
     known = {name: of_saved[name] for name in kernel.saved if name in of_saved}
     wanted = [parameter.name for parameter in backward.returns]
-    second, _ = _with_any_sums(_sweeps(planned(backward.statements, wanted), known, names, sizes), loose)
+    second, _ = _with_any_sums(_sweeps(planned(backward.statements, wanted), known, names, sizes, scaled), loose)
     return matched(first, second, returned, names)
 
 
@@ -97,7 +98,9 @@ def _words(kernel: Kernel) -> set[str]:
     return named | {name for r in routines for s in r.statements for name in (s.name, *reads(s.node))}
 
 
-def _sweeps(made: Sequence[Statement | Loop], known: Supports, names: set[str], sizes: Sizes) -> list[Step]:
+def _sweeps(
+    made: Sequence[Statement | Loop], known: Supports, names: set[str], sizes: Sizes, scaled: Set[str]
+) -> list[Step]:
     """The steps with the ranges of every loop restricted as far as the supports of its values allow."""
     rows, parts = (fresh_name(stem, set(names)) for stem in ("rows", "parts"))
     found: list[Step] = []
@@ -105,7 +108,7 @@ def _sweeps(made: Sequence[Statement | Loop], known: Supports, names: set[str], 
         if isinstance(step, Statement):
             found.append(step)
             continue
-        restricted, light = ranges(step.body, step.row, step.stored, known), unshifted(step)
+        restricted, light = ranges(step.body, step.row, step.stored, known), unshifted(step, scaled)
         same = light is not None and ranges(light[0].body, step.row, step.stored, known) == restricted
         tile = _long(step, sizes)
         found.append(Sweep(step, restricted, rows, parts, light=light if same else None, tile=tile))
