@@ -16,7 +16,7 @@ from codegen.backends import LIBRARIES
 from codegen.errors import KernelError
 from codegen.registration import differentiated_numbers, registration, result_type, summary, version_of
 from codegen.routines import Kernel, Parameter, Routine
-from derive.language import Flag, Tensor
+from derive.language import Flag, Scalar, Tensor
 
 WIDTH = 116
 
@@ -213,9 +213,12 @@ def _signature(name: str, arrays: Sequence[str], options: Sequence[str], array: 
 
 
 def _options(kernel: Kernel) -> list[str]:
-    """The options in the order of the signature: those without a default first."""
-    backward_options = kernel.backward.options if kernel.backward is not None else ()
-    named = dict.fromkeys([*kernel.forward.options, *backward_options])
+    """The options in the order of the signature: those without a default first.
+
+    They are all numbers and flags of the statement, as the arrays are all of its arrays: what cancels out is an input.
+    """
+    inputs = kernel.program.all_inputs()
+    named = [str(symbol.name) for symbol in inputs if isinstance(symbol, (Scalar, Flag))]
     return sorted(named, key=lambda name: name in kernel.defaults)
 
 
