@@ -30,6 +30,7 @@ from codegen.functions import (
     registered_function,
     used,
 )
+from codegen.numbers import with_numbers
 from codegen.printer import Printer
 from codegen.products import copied
 from codegen.registration import as_forward
@@ -116,6 +117,7 @@ def _schedule(kernel: Kernel, target: str, printer: Printer) -> tuple[list[Funct
     """The functions of one schedule, and the names of what the first hands to the second."""
     if printer.library.plain_summands:
         kernel = with_plain_summands(kernel)
+    kernel = with_numbers(kernel)
     forward_steps, backward_steps = steps(kernel, printer.library)
     forward_lines = _lines(printer, kernel.forward, forward_steps)
     if kernel.backward is None:

@@ -73,7 +73,7 @@ NUMPY = Library(
     zeros="np.zeros(({shape}), dtype)",
     eye="np.eye({size}, dtype=dtype)",
     clone=".copy()",
-    expand="np.broadcast_to({value}, ({shape})).copy()",
+    spread="np.broadcast_to({value}, ({shape}))",
     full="np.full(({shape}), {value}, dtype)",
     as_number=".astype(dtype)",
     positions="{0}",

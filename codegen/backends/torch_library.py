@@ -84,7 +84,7 @@ TORCH = Library(
     zeros="torch.zeros(({shape}), dtype=dtype, device=device)",
     eye="torch.eye({size}, dtype=dtype, device=device)",
     clone=".clone()",
-    expand="torch.broadcast_to({value}, ({shape})).clone()",
+    spread="torch.broadcast_to({value}, ({shape}))",
     full="torch.full(({shape}), {value}, dtype=dtype, device=device)",
     as_number=".to(dtype)",
     positions="{0}.long()",  # bytes would be a mask
