@@ -15,6 +15,7 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, Rational, S
 from sympy.core.relational import Relational
+from sympy.logic.boolalg import BooleanAtom
 
 from codegen import contractions, exponentials
 from codegen.centring import Whole
@@ -43,11 +44,13 @@ from derive.normal.signs import reasons_positive
 
 
 def lower(node: Any, context: Context) -> Node:
-    """The node for an expression.
+    """The node for an expression; 0 where its value is wanted nowhere.
 
     Raises:
         KernelError: the expression has no array form (a ragged range, a product over a range, an unknown function).
     """
+    if context.nowhere:
+        return ZERO
     for kind, rule in RULES:
         if isinstance(node, kind):
             return rule(node, context)
@@ -168,6 +171,8 @@ def _mul(node: Any, context: Context) -> Node:
     factors = node.args
     brackets = [factor for factor in factors if is_bracket(factor)]
     context = context.within(sympy.And(*(bracket.args[0] for bracket in brackets)))
+    if context.nowhere:
+        return ZERO
     above: list[Node] = []
     below: list[Node] = []
     for factor in factors:
@@ -307,6 +312,8 @@ def lower_condition(node: Any, context: Context) -> Node:
     It decides where other values are wanted, so that its own are wanted everywhere.
     """
     context = context.everywhere()
+    if isinstance(node, BooleanAtom):
+        return Literal(1, 1, str(node))  # of an index set that nothing is in, or that leaves nothing out
     if isinstance(node, Flag):
         return Option(str(node.name))
     if isinstance(node, (sympy.And, sympy.Or, sympy.Not)):

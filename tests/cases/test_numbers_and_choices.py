@@ -173,3 +173,30 @@ def test_a_number_that_cancels_out_stays_an_input(target: str, check: Any) -> No
     check(asked(Sum(x[n, i], i) * shares, [n], [x, e], inputs=[x, y, e]), target)
     check(asked(x[n, i] * softmax(s, over=i), [n, i], [x, s], inputs=[x, s]), target)
     check(asked(2 * y[i], [i], [y]), target)  # s and e are listed, and not used
+
+
+KEPT = token[n, i] > 0
+INSIDE: dict[str, tuple[Expr, Any]] = {
+    "a selection": (where(x[n, i] > 0, tanh(where(x[n, i] > 0, x[n, i], y[i])), 0), [n, i]),
+    "an exponential": (where(x[n, i] > 0, exp(where(x[n, i] > 0, y[i], x[n, i])), y[i]), [n, i]),
+    "a bracket": (Sum(iverson(KEPT) * tanh(where(KEPT, x[n, i], exp(y[i]))), i), [n]),
+    "its opposite": (Sum(iverson(KEPT) * where(token[n, i] <= 0, x[n, i], exp(y[i])), i), [n]),
+    "a softmax": (Sum(softmax(where(KEPT, x[n, i], y[i]), over=i, where=KEPT) * y[i], i), [n]),
+    "a sum": (where(KEPT, Sum(where(KEPT, x[n, k], y[k]) ** 2, k), 0), [n, i]),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("which", INSIDE)
+def test_a_selection_inside_another_one_of_its_condition(which: str, target: str, check: Any) -> None:
+    """A condition that excludes itself was no condition any more."""
+    body, over = INSIDE[which]
+    check(asked(body, over, [x, y], inputs=[x, y, token]), target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_name_for_a_selection_inside_another_one(target: str, check: Any) -> None:
+    program = Program("named", inputs=[x, y, token, e])
+    u = program.define("u", [n, i], where(KEPT, e, x[n, i]))
+    program.kernel(program.define("o", [n, i], where(KEPT, u[n, i] ** 2, y[i])), wrt=[x, y], defaults={e: 0.7})
+    check(program, target)
