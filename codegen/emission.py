@@ -90,7 +90,7 @@ def kernel_text(kernel: Kernel, target: str) -> str:
         if registers and (schedule is kernel or schedule.backward is not None):
             registered.append(registered_function(schedule, saved, made))
     code = "\n".join(line for function in functions for line in function.lines if not line.lstrip().startswith("#"))
-    shared = {"add_at", "bind", "cast", "incoming", "largest", "restore", *RUNTIME_FUNCTIONS} - library.has
+    shared = {"add_at", "bind", "cast", "incoming", "largest", "restore", "widened", *RUNTIME_FUNCTIONS} - library.has
     words = {*re.findall(r"(?<![\w.])[A-Za-z_]\w*", code), *(["Workspace"] if "workspace" in code else [])}
     return environment().get_template("kernel.py.jinja").render(
         title=_sentence(program.title or program.name),

@@ -170,12 +170,12 @@ def used(sizes: Sequence[str], lines: Sequence[str]) -> tuple[str, ...]:
 
 def _preamble(target: str, parameters: Sequence[Parameter], lines: Sequence[str]) -> tuple[str, ...]:
     """Lines that name the element type and the device, where the body needs them."""
-    source = next((parameter.name for parameter in parameters if parameter.into is None), None)
+    numbers = [parameter.name for parameter in parameters if parameter.into is None]
+    # Without an array of numbers there is one of positions, and the type is the library's own.
+    sources = {"dtype": f"{numbers[0]}.dtype" if numbers else "widened(bound.type)", "device": ""}
+    sources["device"] = f"{[*numbers, parameters[0].name][0]}.device"
     words = words_of(lines)
-    made = []
-    for word in ("dtype", "device"):
-        if word in words and source is not None:
-            made.append(f"{word} = {source}.{word}")
+    made = [f"{word} = {source}" for word, source in sources.items() if word in words]
     if "workspace" in words:
         made.append("workspace = workspace or Workspace()")
     return tuple(made)

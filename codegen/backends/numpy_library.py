@@ -141,6 +141,7 @@ NUMPY = Library(
         "promoted": "np.result_type(first, second)",
         "low_precision": "kind == np.float16",
         "single": "np.dtype(np.float32)",
+        "default": "np.dtype(np.float64)",
         "typed": "value.astype({kind}, copy=False)",
         "out_of_sight": "",
     },

@@ -157,6 +157,7 @@ TORCH = Library(
         "promoted": "torch.promote_types(first, second)",
         "low_precision": "kind in (torch.float16, torch.bfloat16)",
         "single": "torch.float32",
+        "default": "torch.get_default_dtype()",
         "typed": "value.to({kind})",
         "out_of_sight": 'torch.compiler.is_compiling() or value.device.type in ("cuda", "meta", "xpu")',
     },

@@ -200,3 +200,22 @@ def test_a_name_for_a_selection_inside_another_one(target: str, check: Any) -> N
     u = program.define("u", [n, i], where(KEPT, e, x[n, i]))
     program.kernel(program.define("o", [n, i], where(KEPT, u[n, i] ** 2, y[i])), wrt=[x, y], defaults={e: 0.7})
     check(program, target)
+
+
+POSITIONS: dict[str, tuple[Any, Any, Any]] = {
+    "counted": (Sum(iverson(Eq(token[n, i], token[n, k])), k) / T, [n, i], []),
+    "selected": (where(token[n, i] <= i, i * Rational(1, 3), 1), [n, i], []),
+    "as numbers": (Sum(token[n, i] ** 2 * exp(e / T), n, i), [], [e]),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("which", POSITIONS)
+def test_index_tensors_alone_have_the_type_of_the_library(which: str, target: str, check: Any, compiled: Any) -> None:
+    """The type was read of an array of numbers, which there was none of."""
+    body, over, wrt = POSITIONS[which]
+    program = asked(body, over, wrt, inputs=[token, e] if wrt else [token])
+    check(program, target)
+    made = compiled(program, target)
+    (result,), _ = made.run({"token": made.library.array(np.array([[0, 2, 2]]))}, {"e": 0.5} if wrt else {})
+    assert str(result.dtype) == {"numpy": "float64", "torch": "torch.float32"}[target]
