@@ -36,6 +36,7 @@ from gradproof import (
     silu,
     softmax,
     tensor,
+    variance,
     where,
 )
 
@@ -219,3 +220,24 @@ def test_index_tensors_alone_have_the_type_of_the_library(which: str, target: st
     made = compiled(program, target)
     (result,), _ = made.run({"token": made.library.array(np.array([[0, 2, 2]]))}, {"e": 0.5} if wrt else {})
     assert str(result.dtype) == {"numpy": "float64", "torch": "torch.float32"}[target]
+
+
+OVER_NOTHING: dict[str, tuple[Expr, str]] = {
+    "centred": (x[n, i] - mean(x[n, k], over=k), "mean over k"),
+    "scaled": (x[n, i] / sqrt(variance(x[n, k], over=k) + 1), "variance over k"),
+    "spelled out": (x[n, i] - Sum(x[n, k], k) / T, "division by T"),
+    "a number": (2 * x[n, i] / T, "division by T"),
+    "a logarithm": (x[n, i] * log(T), "logarithm of T"),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("which", OVER_NOTHING)
+def test_a_division_by_a_size_that_is_computed_once_refuses_0(which: str, target: str, compiled: Any) -> None:
+    """An array without entries was thought to need nothing; 1 / 0 was met all the same."""
+    body, why = OVER_NOTHING[which]
+    made = compiled(asked(body, [n, i], [x], inputs=[x]), target)
+    with pytest.raises(ValueError, match=rf"x: expected T >= 1 \({why}\), found 0 in shape \(2, 0\)"):
+        made.run({"x": made.library.array(np.ones((2, 0)))}, {})
+    (result,), _ = made.run({"x": made.library.array(np.ones((0, 2)))}, {})
+    assert tuple(result.shape) == (0, 2)
