@@ -50,7 +50,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 @lru_cache(maxsize=1)
 def environment() -> jinja2.Environment:
     """The template environment; a name that a template uses and is not given is an error."""
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -58,6 +58,14 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,
     )
+    made.filters["quoted"] = quoted
+    return made
+
+
+def quoted(text: str) -> str:
+    """A line of a docstring so that it reads as the text: a title may have quotes, backslashes and line breaks."""
+    shown = text.replace("\\", r"\\").replace('"""', r"\"\"\"")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
 
 
 def kernel_file(program: Program, target: str) -> str:
