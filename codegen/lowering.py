@@ -113,6 +113,7 @@ def _add(node: Any, context: Context) -> Node:
         # x - (top + log(total)) as (x - top) - log(total), before anything else is added to x.
         minus = _is_negative(term)
         top, logarithm = exponentials.logsumexp_parts(-scale if not minus else scale, context)
+        top = _finite_if_asked(top, context)
         value = lower(-term if minus else term, context)
         signed.append((minus, Map("sub", (value, top))))
         late.append((not minus, logarithm))
@@ -125,7 +126,7 @@ def _add(node: Any, context: Context) -> Node:
             signed.append((minus, lower(value, context)))
         else:
             # top + log(total) - x as (top - x) + log(total): at a large offset the logarithm would round away.
-            signed.append((minus, parts[0]))
+            signed.append((minus, _finite_if_asked(parts[0], context) if minus else parts[0]))
             late.append((minus, parts[1]))
     # The largest arrays first, what is subtracted last: a bias is added to a product, not a product to a bias.
     signed.sort(key=lambda pair: (pair[0], -len(pair[1].axes)))
@@ -160,6 +161,12 @@ def wanted_top(top: Node, context: Context) -> Node:
     return Select(lower_condition(sympy.And(*held), context), top, ZERO) if held else top
 
 
+def _finite_if_asked(top: Node, context: Context) -> Node:
+    """A maximum that is subtracted: of nothing it is -inf, and the difference would be of no use to a sum over it."""
+    is_finite = isinstance(top, Map) and top.operation == "finite"
+    return Map("finite", (top,)) if context.finite_tops and not is_finite else top
+
+
 def _is_negative(term: Expr) -> bool:
     return bool(term.as_coeff_Mul()[0].is_negative)
 
@@ -167,7 +174,9 @@ def _is_negative(term: Expr) -> bool:
 def _mul(node: Any, context: Context) -> Node:
     coefficient, rest = node.as_coeff_Mul()
     if coefficient == -1:
-        return Map("neg", (lower(rest, context),))
+        value = lower(rest, context)
+        is_sum = context.finite_tops and logsumexp_parts(rest, context) is not None
+        return Map("neg", (_finite_if_asked(value, context) if is_sum else value,))
     factors = node.args
     brackets = [factor for factor in factors if is_bracket(factor)]
     context = context.within(sympy.And(*(bracket.args[0] for bracket in brackets)))

@@ -30,7 +30,7 @@ from codegen.scattering import lower_definition
 from codegen.sharing import Statement, fresh_name, reads
 from codegen.shifts import unshifted
 from codegen.slopes import SLOPE_AT_ZERO, slopes
-from codegen.stability import has_sum_beside_others, stable
+from codegen.stability import has_sum_below_another, has_sum_beside_others, stable
 from codegen.tails import identities
 from codegen.trace import Asked, Told, Trace, asked_of, needed, told, traced
 from codegen.unnormalised import unnormalised
@@ -258,7 +258,7 @@ def _lowered(
         body = divided(body, sums_of_weights)
         context = Context(
             program.name, options, definition.indices, parts=parts, nonempty=nonempty, sizes=sizes,
-            finite_tops=has_sum_beside_others(body),
+            finite_tops=has_sum_beside_others(body) or has_sum_below_another(body, named),
             in_full=definition.symbol in outputs and _is_exponential(body, definition.indices),
         )  # fmt: skip
         formula = comment.formula
