@@ -61,9 +61,14 @@ def lower(node: Any, context: Context) -> Node:
 # Leaves.
 
 
-def _number(node: Any, _context: Context) -> Node:
+def _number(node: Any, context: Context) -> Node:
     value = Rational(str(node)) if isinstance(node, sympy.Float) else node
-    return Literal(int(value.p), int(value.q))
+    return Literal(int(value.p), int(value.q)) if is_short(value) else _in_digits(value, context)
+
+
+def is_short(value: Any) -> bool:
+    """Whether a rational number may be written as it is: libraries take whole numbers of 64 bits."""
+    return max(abs(int(value.p)), int(value.q)) < 2**63
 
 
 def size(node: Any, context: Context) -> Node:
@@ -190,7 +195,7 @@ def _mul(node: Any, context: Context) -> Node:
             continue
         if power.is_Rational and power < 0:
             below.append(_divisor(base, -power, context))
-        elif isinstance(factor, sympy.Rational) and factor.q & (factor.q - 1):
+        elif isinstance(factor, sympy.Rational) and factor.q & (factor.q - 1) and is_short(factor):
             # A fraction that is no binary number stays a division.
             above.append(Literal(int(factor.p)))
             below.append(Literal(int(factor.q)))
@@ -280,10 +285,20 @@ def _function(node: Any, context: Context) -> Node:
 
 
 def _in_digits(number: Expr, context: Context) -> Node:
-    """A number that is no fraction in the digits of double precision."""
-    if number.is_Rational:
+    """A number that is no short fraction in the digits of double precision.
+
+    Raises:
+        KernelError: it is beyond the largest.
+    """
+    if number.is_Rational and is_short(number):
         return _number(number, context)
-    return Literal(-1 if number.is_negative else 1, 1, repr(float(abs(number).evalf(30))))
+    value = float(abs(number).evalf(30))
+    if value == float("inf"):
+        raise KernelError(
+            f"{context.program}: the number {number.evalf(5)} is beyond the largest of double precision, 1.8e308; "
+            "scale what it multiplies, or work with its logarithm"
+        )
+    return Literal(-1 if number.is_negative else 1, 1, repr(value))
 
 
 FUNCTIONS: dict[type, str] = {
@@ -384,12 +399,20 @@ def _delta(node: Any, context: Context) -> Node:
     return Select(Map("eq", tuple(position(side, context) for side in sides)), ONE, ZERO)
 
 
+def _flag(node: Any, context: Context) -> Node:
+    raise KernelError(
+        f"{context.program}: {node} is a flag, which is true or false, in the place of a number; "
+        f"write iverson({node}), which is 1 where it is set, or where({node}, yes, no)"
+    )
+
+
 Rule = Callable[[Any, Context], Node]
 RULES: tuple[tuple[Any, Rule], ...] = (
     ((sympy.Rational, sympy.Float), _number),
     (sympy.NumberSymbol, lambda node, _context: Literal(1, 1, str(node))),
     (Dim, size),
     (Scalar, _scalar),
+    (Flag, _flag),
     (Index, lambda node, _context: Position(node)),
     (Indexed, _entry),
     (Add, _add),

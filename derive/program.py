@@ -149,6 +149,9 @@ class Program:
             if over
             else f"{self.name}: definition {name}"
         )
+        if isinstance(body, Matrix):
+            place = ", ".join(map(str, over)) if len(over) == 2 else "i, j"
+            raise StatementError(f"{what}: expected a value, found {body!r}; take its entry, M[{place}] of a matrix M")
         expression = expression_of(body, what)
         for index in over:
             if not isinstance(index, Index):

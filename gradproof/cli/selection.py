@@ -130,7 +130,15 @@ def _failure_in(path: Path, error: Exception) -> str:
     if not lines and hasattr(error, "exit_code"):  # about the file as a whole, which the message names
         return str(error)
     kind = "" if hasattr(error, "exit_code") else f"{type(error).__name__}: "
-    return f"{path}{f':{lines[-1]}' if lines else ''}: {kind}{error}"
+    advice = f"; {NO_TRUTH_VALUE}" if isinstance(error, TypeError) and "truth value of Relational" in str(error) else ""
+    return f"{path}{f':{lines[-1]}' if lines else ''}: {kind}{error}{advice}"
+
+
+# SymPy's error says what Python asked, not what to write instead.
+NO_TRUTH_VALUE = (
+    "Python asks conditions whether they are true when they are chained (0 < y < 1) or stand in `and`, `or`, `not`, "
+    "`if`, max(...) or min(...); write And(0 < y, y < 1), Or, Not, where(condition, yes, no), Max or Min"
+)
 
 
 def _is_path(name: str) -> bool:
