@@ -284,6 +284,18 @@ def _function(node: Any, context: Context) -> Node:
     return Map(name, tuple(values))
 
 
+def _log(node: Any, context: Context) -> Node:
+    """A logarithm; of what a bracket multiplies it is -inf where that fails, and log(0) is not met on the way."""
+    factors = Mul.make_args(node.args[0])
+    held = sympy.And(*(factor.args[0] for factor in factors if is_bracket(factor)))
+    if held == sympy.true:
+        return _function(node, context)
+    rest = sympy.log(Mul(*(factor for factor in factors if not is_bracket(factor))))
+    # Outside, the top of an index set may be -inf; nothing is to be subtracted from that.
+    inside = replace(context.within(held), finite_tops=True)
+    return Select(lower_condition(held, context), lower(rest, inside), MINUS_INFINITY)
+
+
 def _in_digits(number: Expr, context: Context) -> Node:
     """A number that is no short fraction in the digits of double precision.
 
@@ -427,5 +439,6 @@ RULES: tuple[tuple[Any, Rule], ...] = (
     (Largest, _largest),
     (Finite, _finite),
     ((Weight, Whole), lambda node, context: lower(node.args[0], context)),
+    (sympy.log, _log),
     (sympy.Function, _function),
 )

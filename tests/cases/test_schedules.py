@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sympy import tanh
+from sympy import log, tanh
 
 from codegen.errors import KernelError
 from codegen.generate import render_all, write
@@ -270,3 +270,24 @@ def test_a_running_logsumexp_of_nothing_so_far_has_no_slope(kind: Any, target: s
     rtol = 1e-10 if kind == np.float64 else 1e-5
     np.testing.assert_allclose(np.exp(value), sums, rtol=rtol)
     np.testing.assert_allclose(slope, expected, rtol=rtol, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_slope_of_an_entropy_meets_no_logarithm_of_0(target: str, kernels: Any) -> None:
+    """Of shares that a mask leaves out the logarithm was taken, and thrown away."""
+    q, keys = tensor("q", N, T, d), tensor("keys", N, U, d)
+    program = Program("entropy", inputs=[q, keys])
+    A = program.define("A", [n, i, k], softmax(Sum(q[n, i, a] * keys[n, k, a], a), over=k, where=k <= i))
+    program.kernel(program.define("loss", [], -Sum(A[n, i, k] * log(A[n, i, k]), n, i, k)), wrt=[q, keys])
+    made, x, y = kernels(program, target), drawn(2, 5, 3), 2 * drawn(2, 4, 3)
+    seen = np.tril(np.ones((5, 4), bool))
+    weights = np.exp(np.einsum("nia,nka->nik", x, y)) * seen
+    shares = weights / weights.sum(-1, keepdims=True)
+    logs = np.log(np.where(seen, shares, 1))
+    entropies = -(shares * logs).sum(-1, keepdims=True)
+    slopes = -shares * (logs + entropies)
+    expected = [entropies.sum(), np.einsum("nik,nka->nia", slopes, y), np.einsum("nik,nia->nka", slopes, x)]
+    agree(made.both(x, y), expected)
+    agree(made.both(x, y, lean=True), expected)
+    agree(made("value_and_gradient", x, y), expected)
