@@ -268,7 +268,7 @@ def test_a_running_logsumexp_of_nothing_so_far_has_no_slope(kind: Any, target: s
     sums = np.cumsum(np.exp(given.astype(np.float64)), axis=1)
     expected = np.exp(given.astype(np.float64)) * np.cumsum((1 / np.where(sums > 0, sums, np.inf))[:, ::-1], 1)[:, ::-1]
     rtol = 1e-10 if kind == np.float64 else 1e-5
-    np.testing.assert_allclose(np.exp(value), sums, rtol=rtol)
+    np.testing.assert_allclose(np.exp(np.asarray(value)), sums, rtol=rtol)
     np.testing.assert_allclose(slope, expected, rtol=rtol, atol=1e-12)
 
 
