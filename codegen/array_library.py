@@ -42,6 +42,7 @@ class ArrayLibrary:
         functions: The scalar functions of the language.
         single_threaded: A context in which the library uses one thread: for arrays of a few entries, several threads
             spend their time waiting for each other.
+        in_double: A context in which numbers have float64 where nothing says their type.
     """
 
     name: str
@@ -55,6 +56,7 @@ class ArrayLibrary:
     whole: Callable[[Any], Any]
     functions: Mapping[type, Callable[[Any], Any]]
     single_threaded: Callable[[], AbstractContextManager[None]]
+    in_double: Callable[[], AbstractContextManager[None]]
 
 
 def array_library(target: str) -> ArrayLibrary:
@@ -96,6 +98,7 @@ def _numpy() -> ArrayLibrary:
             sympy.sign: np.sign,
         },
         single_threaded=nullcontext,
+        in_double=nullcontext,
     )
 
 
@@ -122,6 +125,15 @@ def _torch() -> ArrayLibrary:
             yield
         finally:
             torch.set_num_threads(before)
+
+    @contextmanager
+    def double() -> Iterator[None]:
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(before)
 
     def own_tensor(value: Any) -> np.ndarray[Any, Any]:
         if not isinstance(value, torch.Tensor):
@@ -152,6 +164,7 @@ def _torch() -> ArrayLibrary:
             sympy.sign: torch.sign,
         },
         single_threaded=one_thread,
+        in_double=double,
     )
 
 

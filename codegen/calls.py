@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from codegen.backends import Library
-from codegen.backends.spelling import ATOM, POSTFIX, TERNARY
+from codegen.backends.spelling import ATOM, NOT, POSTFIX, TERNARY
 from codegen.context import ZERO
 from codegen.nodes import Axes, Contract, Map, Node, Read, Select, flagged, walk
 from codegen.pieces import Setting
@@ -91,15 +91,15 @@ class Calls:
 
     def compute(self, node: Node, axes: Axes, target: Target) -> None:
         """Lines that compute the node into the target."""
-        if isinstance(node, Map):
+        if node.is_host:
+            self.bind(target)
+            self.line(self.library.fill.format(out=target.text, value=self.printer.laid_out(node, axes).text))
+        elif isinstance(node, Map):
             self._map(node, axes, target)
         elif isinstance(node, Select):
             self._select(node, axes, target)
         elif isinstance(node, Contract):
             self._contract(node, axes, target)
-        elif node.is_host:
-            self.bind(target)
-            self.line(self.library.fill.format(out=target.text, value=self.printer.laid_out(node, axes).text))
         else:
             self._call(self.library.copy, [self.printer.aligned(node, axes).text], target)
 
@@ -309,6 +309,11 @@ class Calls:
         flag, inner = flagged(condition)
         guards = [flag.name] if flag is not None else []
         printer, out, column, span = self.printer, target.text, "", ""
+        if inner.is_host:
+            guards.append(printer.laid_out(negated(inner), ()).within(NOT))
+            self.line(f"if {' and '.join(guards)}:")
+            self.line(f"    {self.library.fill.format(out=out, value=value or '0')}")
+            return
         known = [end for end in ends(condition, self.row) if end.index in self.restricted]
         if known:
             (end,) = known

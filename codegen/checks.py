@@ -11,6 +11,7 @@ of each value and gradient over all cases becomes one result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,9 +77,17 @@ def check_kernels(programs: Iterable[Program], *, target: str, folder: Path, see
         raise KernelError(f"target {target}: its kernels cannot be run: {error}") from error
     for program in programs:
         if program.request is not None:
-            with opened(program, program.request, folder, library) as kernel, library.single_threaded():
+            with opened(program, program.request, folder, library) as kernel, _set_up(kernel):
                 results = check_kernel(kernel, seed)
             yield from results
+
+
+@contextmanager
+def _set_up(kernel: Kernel) -> Iterator[None]:
+    """The library as kernels are run for a check; one that is given no array of numbers is told their type."""
+    library = kernel.library
+    with library.single_threaded(), nullcontext() if kernel.takes_numbers else library.in_double():
+        yield
 
 
 def check_kernel(kernel: Kernel, seed: int) -> list[CheckResult]:

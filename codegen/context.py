@@ -28,7 +28,9 @@ class Context:
     names the two parts of each defined logsumexp: its maximum, and the logarithm of the scaled sum. `nonempty` are the
     sizes that are never 0, `sizes` typical values for those that have one. With `finite_tops`, a named maximum is taken
     as the least number where it is -inf. With `in_full`, shares are the result itself, and wanted to the last
-    place. Where the context is `counting`, integers are positions, or compared with such.
+    place. Where the context is `counting`, integers are positions, or compared with such. A value is wanted `nowhere`
+    where the conditions exclude each other: in the branch that a selection inside another one of its condition never
+    takes.
     """
 
     program: str
@@ -42,11 +44,14 @@ class Context:
     finite_tops: bool = False
     in_full: bool = False
     counting: bool = False
+    nowhere: bool = False
 
     def within(self, condition: Any) -> Context:
         """The context where, in addition, a condition holds."""
         more = [part for part in sympy.And.make_args(condition) if part != sympy.true]
-        return replace(self, domain=tuple(dict.fromkeys([*self.domain, *more])))
+        domain = tuple(dict.fromkeys([*self.domain, *more]))
+        excluded = self.nowhere or (domain != self.domain and sympy.And(*domain, *self.around) == sympy.false)
+        return replace(self, domain=domain, nowhere=excluded)
 
     def under(self, bound: Iterable[Index]) -> Context:
         """The context inside a binder; what is said of an outer index of the same name is not about the inner one.
@@ -59,7 +64,7 @@ class Context:
 
     def everywhere(self) -> Context:
         """The context of a value that is wanted in the whole of its array."""
-        return replace(self, domain=(), around=())
+        return replace(self, domain=(), around=(), nowhere=False)
 
 
 def multiplied(nodes: Sequence[Node]) -> Node:

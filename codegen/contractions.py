@@ -75,6 +75,8 @@ def _sum_factors(body: Expr, over: Axes, context: Context) -> list[Node]:
     """The factors of a summand as nodes: squares twice, what is below a fraction inverted, brackets selected in."""
     brackets = [factor.args[0] for factor in Mul.make_args(body) if is_bracket(factor)]
     inside = context.within(sympy.And(*brackets))
+    if inside.nowhere:
+        return [ZERO]
     nodes: list[Node] = []
     plain: list[Expr] = []
     for factor in Mul.make_args(body):

@@ -30,6 +30,7 @@ from codegen.functions import (
     registered_function,
     used,
 )
+from codegen.numbers import with_numbers
 from codegen.printer import Printer
 from codegen.products import copied
 from codegen.registration import as_forward
@@ -49,7 +50,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 @lru_cache(maxsize=1)
 def environment() -> jinja2.Environment:
     """The template environment; a name that a template uses and is not given is an error."""
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -57,6 +58,14 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,
     )
+    made.filters["quoted"] = quoted
+    return made
+
+
+def quoted(text: str) -> str:
+    """A line of a docstring so that it reads as the text: a title may have quotes, backslashes and line breaks."""
+    shown = text.replace("\\", r"\\").replace('"""', r"\"\"\"")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
 
 
 def kernel_file(program: Program, target: str) -> str:
@@ -89,7 +98,7 @@ def kernel_text(kernel: Kernel, target: str) -> str:
         if registers and (schedule is kernel or schedule.backward is not None):
             registered.append(registered_function(schedule, saved, made))
     code = "\n".join(line for function in functions for line in function.lines if not line.lstrip().startswith("#"))
-    shared = {"add_at", "bind", "cast", "incoming", "largest", "restore", *RUNTIME_FUNCTIONS} - library.has
+    shared = {"add_at", "bind", "cast", "incoming", "largest", "restore", "widened", *RUNTIME_FUNCTIONS} - library.has
     words = {*re.findall(r"(?<![\w.])[A-Za-z_]\w*", code), *(["Workspace"] if "workspace" in code else [])}
     return environment().get_template("kernel.py.jinja").render(
         title=_sentence(program.title or program.name),
@@ -116,6 +125,7 @@ def _schedule(kernel: Kernel, target: str, printer: Printer) -> tuple[list[Funct
     """The functions of one schedule, and the names of what the first hands to the second."""
     if printer.library.plain_summands:
         kernel = with_plain_summands(kernel)
+    kernel = with_numbers(kernel)
     forward_steps, backward_steps = steps(kernel, printer.library)
     forward_lines = _lines(printer, kernel.forward, forward_steps)
     if kernel.backward is None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Literal
 
 import numpy as np
@@ -164,14 +165,14 @@ def values_of(run: Run) -> list[Finding]:
             found = [np.array(library.plain(output)) for output in outputs]
             changed = run.changed(arrays)
             outputs, _ = kernel.run(*run.arguments(np.float32))
-            single = [library.plain(output) for output in outputs]
+            single = [library.plain(output) for output in outputs] if kernel.takes_numbers else []
             others = [
                 (schedule, library.plain(output))
                 for schedule, output, _ in kernel.otherwise(*run.arguments(), library.array(run.upstream.copy("K")))
             ]
     except Exception as error:  # a wrong kernel may fail in any way that Python knows
         return [Finding(row, raised(error)) for row in rows]
-    faults = [changed or wrong_type(found[place], single[place]) for place in range(len(rows))]
+    faults = [changed or wrong_type(*types) for types in zip_longest(found, single)]
     for schedule, output in others:
         faults[0] = faults[0] or apart(schedule, output, found[0], TOLERANCES["statement"])
     return [
@@ -185,10 +186,10 @@ def raised(error: Exception) -> Difference:
     return broken(str(error) if isinstance(error, ContractError) else f"raises {type(error).__name__}: {error}")
 
 
-def wrong_type(double: Array, single: Array) -> str:
+def wrong_type(double: Array, single: Array | None) -> str:
     """A sentence about results that have another type than their inputs, float64 or float32; empty when neither has."""
     for found, expected in ((double, "float64"), (single, "float32")):
-        if found.dtype.name != expected:
+        if found is not None and found.dtype.name != expected:
             return f"has dtype {found.dtype.name} for inputs of {expected}"
     return ""
 
@@ -251,7 +252,7 @@ def returned_gradients(run: Run) -> tuple[list[Array], list[str]]:
     for place, (symbol, gradient, other, short) in enumerate(
         zip(kernel.request.wrt, found, again, single, strict=True)
     ):
-        fault = modified or wrong_type(gradient, library.plain(short))
+        fault = modified or wrong_type(gradient, library.plain(short) if kernel.takes_numbers else None)
         shape = run.case.shape.of(symbol)
         if not fault and gradient.shape != shape:
             fault = f"has shape {gradient.shape}, expected {shape}"

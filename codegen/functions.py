@@ -16,7 +16,7 @@ from codegen.backends import LIBRARIES
 from codegen.errors import KernelError
 from codegen.registration import differentiated_numbers, registration, result_type, summary, version_of
 from codegen.routines import Kernel, Parameter, Routine
-from derive.language import Flag, Tensor
+from derive.language import Flag, Scalar, Tensor
 
 WIDTH = 116
 
@@ -170,12 +170,12 @@ def used(sizes: Sequence[str], lines: Sequence[str]) -> tuple[str, ...]:
 
 def _preamble(target: str, parameters: Sequence[Parameter], lines: Sequence[str]) -> tuple[str, ...]:
     """Lines that name the element type and the device, where the body needs them."""
-    source = next((parameter.name for parameter in parameters if parameter.into is None), None)
+    numbers = [parameter.name for parameter in parameters if parameter.into is None]
+    # Without an array of numbers there is one of positions, and the type is the library's own.
+    sources = {"dtype": f"{numbers[0]}.dtype" if numbers else "widened(bound.type)", "device": ""}
+    sources["device"] = f"{[*numbers, parameters[0].name][0]}.device"
     words = words_of(lines)
-    made = []
-    for word in ("dtype", "device"):
-        if word in words and source is not None:
-            made.append(f"{word} = {source}.{word}")
+    made = [f"{word} = {source}" for word, source in sources.items() if word in words]
     if "workspace" in words:
         made.append("workspace = workspace or Workspace()")
     return tuple(made)
@@ -213,9 +213,12 @@ def _signature(name: str, arrays: Sequence[str], options: Sequence[str], array: 
 
 
 def _options(kernel: Kernel) -> list[str]:
-    """The options in the order of the signature: those without a default first."""
-    backward_options = kernel.backward.options if kernel.backward is not None else ()
-    named = dict.fromkeys([*kernel.forward.options, *backward_options])
+    """The options in the order of the signature: those without a default first.
+
+    They are all numbers and flags of the statement, as the arrays are all of its arrays: what cancels out is an input.
+    """
+    inputs = kernel.program.all_inputs()
+    named = [str(symbol.name) for symbol in inputs if isinstance(symbol, (Scalar, Flag))]
     return sorted(named, key=lambda name: name in kernel.defaults)
 
 

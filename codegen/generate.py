@@ -40,9 +40,10 @@ def render_all(programs: Sequence[Program], targets: Sequence[str] = TARGETS) ->
     """The files for all programs that ask for a kernel: path below the folder -> text.
 
     Raises:
-        KernelError: a program cannot be compiled, or a target does not exist.
+        KernelError: a program cannot be compiled, two have one name, or a target does not exist.
     """
     wanted = [program for program in programs if program.request is not None]
+    _check_names(wanted)
     plans = {program.name: plan(program) for program in wanted}
     files = {"__init__.py": PACKAGE, "py.typed": ""}
     for target in targets:
@@ -59,6 +60,18 @@ def render_all(programs: Sequence[Program], targets: Sequence[str] = TARGETS) ->
             files[f"{target}/{program.name}.py"] = kernel_text(plans[program.name], target)
     files[MANIFEST] = json.dumps({"kernels": [_entry(p) for p in wanted]}, indent=2, sort_keys=True) + "\n"
     return files
+
+
+def _check_names(programs: Sequence[Program]) -> None:
+    named: dict[str, Program] = {}
+    for program in programs:
+        other = named.setdefault(program.name, program)
+        if other is not program:
+            titles = f"{other.title or 'no title'!r} and {program.title or 'no title'!r}"
+            raise KernelError(
+                f"program {program.name}: two programs have this name ({titles}), and their kernels one file, "
+                f"{program.name}.py; rename one"
+            )
 
 
 def _runtime(target: str) -> str:

@@ -145,7 +145,7 @@ def with_indices(node: Node, places: Mapping[Index, Index]) -> Node:
         return tuple(places.get(index, index) for index in axes)
 
     if isinstance(node, Read):
-        return Read(node.name, moved(node.where))
+        return replace(node, where=moved(node.where))
     if isinstance(node, Position):
         return Position(places.get(node.index, node.index))
     children = [with_indices(child, places) for child in node.children]
@@ -163,7 +163,7 @@ def is_condition(node: Node) -> bool:
 
 def peeled(node: Node, outer: frozenset[Index], local: frozenset[str]) -> Node:
     """The node inside a loop, where each outer index has one value and `local` names hold the block at hand."""
-    if isinstance(node, Read):
+    if isinstance(node, Read) and not node.is_host:
         if node.name in local:
             return Read(node.name, tuple(index for index in node.where if index not in outer))
         return View(node.name, node.where, tuple(index for index in node.where if index in outer))

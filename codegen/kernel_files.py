@@ -44,6 +44,11 @@ class Kernel:
     lean: tuple[Callable[..., Any], Callable[..., Any]] | None = None
     together: Callable[..., Any] | None = None
 
+    @property
+    def takes_numbers(self) -> bool:
+        """Whether there is an array of numbers among its arguments, not of positions alone: it says their type."""
+        return any(isinstance(known, Tensor) and known.into is None for known in self.program.all_inputs())
+
     def run(self, arrays: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[tuple[Any, ...], Any]:
         """The outputs, and what the forward kernel saved for the backward kernel.
 

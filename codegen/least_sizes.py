@@ -10,11 +10,14 @@ no entries and nothing to compute. What has no value over nothing is a mean, a l
 What is not evaluated is not looked at: an expression below an index of the same range, which is why a softmax asks for
 nothing, and the branch that an empty sum does not take, total / M where M > 0. Functions over an index set with a
 condition have their policy for the empty set (`codegen.lowering`).
+
+What is computed once for a whole array is evaluated even if that has no entries, as in x[p] - mean(x[p], over=p) the
+number 1 / P. Such divisions by a size are found in the statements that definitions were lowered to (`divided_sizes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +26,7 @@ import sympy
 from sympy import Add, Expr, Indexed, Mul, Pow
 from sympy.core.relational import Relational
 
+from codegen.nodes import Map, Node, Size, walk
 from derive.binders import leaves_of
 from derive.functions import Defined, unfold
 from derive.language import Dim, Index, Scalar, Where, is_bracket
@@ -33,6 +37,7 @@ Needs = Mapping[str, tuple[int, str]]
 
 # Functions over an index, without a condition, that have no value over nothing.
 WITHOUT_VALUE = frozenset({"mean", "variance", "logsumexp"})
+MEANS = frozenset({"mean", "variance"})  # those of them that divide by the size
 LONG = 40  # characters; a longer expression is named by what it is
 ZERO_AT_ZERO = (sympy.tanh, sympy.sinh, sympy.sin, sympy.atan, sympy.erf, sympy.sign, sympy.Abs)
 
@@ -58,6 +63,44 @@ def least_sizes(definitions: Sequence[Definition], known: Sequence[Definition]) 
             if least > needs.get(name, (0, ""))[0]:
                 needs[name] = (least, reason)
     return needs
+
+
+def divided_sizes(nodes: Iterable[Node], definitions: Sequence[Definition]) -> dict[str, tuple[int, str]]:
+    """For each size that is divided by, or has its logarithm taken, where there are entries without it: 1, and why.
+
+    Args:
+        nodes: what the statements of a kernel compute.
+        definitions: what they were lowered from, of which a mean is what such a division comes from.
+    """
+    found: dict[str, str] = {}
+    for node in (part for whole in nodes for part in walk(whole)):
+        if isinstance(node, Map) and node.operation in POLES:
+            argument = node.operands[-1]
+            for size in sorted(_sizes_it_vanishes_with(argument) - {str(index.extent) for index in node.axes}):
+                found.setdefault(size, f"{POLES[node.operation]} {size}")
+    return {size: (1, _function_over(size, definitions) or reason) for size, reason in sorted(found.items())}
+
+
+POLES = {"div": "division by", "log": "logarithm of"}
+
+
+def _sizes_it_vanishes_with(node: Node) -> set[str]:
+    """The sizes of which any that is 0 makes a number 0."""
+    if isinstance(node, Size):
+        return {str(node.extent)}
+    if not isinstance(node, Map) or not node.is_host or node.operation not in ("mul", "sqrt", "square"):
+        return set()
+    return set().union(*map(_sizes_it_vanishes_with, node.operands))
+
+
+def _function_over(size: str, definitions: Sequence[Definition]) -> str:
+    """A mean or a variance over an index of this size, as it is called in a reason; nothing if there is none."""
+    for definition in definitions:
+        for node in sorted(definition.body.atoms(Defined), key=str):
+            over, condition = node.args[2], node.args[4]
+            if node.name in MEANS and condition == sympy.true and str(over.extent) == size:
+                return f"{node.name} over {over}"
+    return ""
 
 
 def _sizes(definition: Definition) -> set[Dim]:

@@ -15,6 +15,7 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, Rational, S
 from sympy.core.relational import Relational
+from sympy.logic.boolalg import BooleanAtom
 
 from codegen import contractions, exponentials
 from codegen.centring import Whole
@@ -43,11 +44,13 @@ from derive.normal.signs import reasons_positive
 
 
 def lower(node: Any, context: Context) -> Node:
-    """The node for an expression.
+    """The node for an expression; 0 where its value is wanted nowhere.
 
     Raises:
         KernelError: the expression has no array form (a ragged range, a product over a range, an unknown function).
     """
+    if context.nowhere:
+        return ZERO
     for kind, rule in RULES:
         if isinstance(node, kind):
             return rule(node, context)
@@ -58,9 +61,14 @@ def lower(node: Any, context: Context) -> Node:
 # Leaves.
 
 
-def _number(node: Any, _context: Context) -> Node:
+def _number(node: Any, context: Context) -> Node:
     value = Rational(str(node)) if isinstance(node, sympy.Float) else node
-    return Literal(int(value.p), int(value.q))
+    return Literal(int(value.p), int(value.q)) if is_short(value) else _in_digits(value, context)
+
+
+def is_short(value: Any) -> bool:
+    """Whether a rational number may be written as it is: libraries take whole numbers of 64 bits."""
+    return max(abs(int(value.p)), int(value.q)) < 2**63
 
 
 def size(node: Any, context: Context) -> Node:
@@ -110,6 +118,7 @@ def _add(node: Any, context: Context) -> Node:
         # x - (top + log(total)) as (x - top) - log(total), before anything else is added to x.
         minus = _is_negative(term)
         top, logarithm = exponentials.logsumexp_parts(-scale if not minus else scale, context)
+        top = _finite_if_asked(top, context)
         value = lower(-term if minus else term, context)
         signed.append((minus, Map("sub", (value, top))))
         late.append((not minus, logarithm))
@@ -122,7 +131,7 @@ def _add(node: Any, context: Context) -> Node:
             signed.append((minus, lower(value, context)))
         else:
             # top + log(total) - x as (top - x) + log(total): at a large offset the logarithm would round away.
-            signed.append((minus, parts[0]))
+            signed.append((minus, _finite_if_asked(parts[0], context) if minus else parts[0]))
             late.append((minus, parts[1]))
     # The largest arrays first, what is subtracted last: a bias is added to a product, not a product to a bias.
     signed.sort(key=lambda pair: (pair[0], -len(pair[1].axes)))
@@ -157,6 +166,12 @@ def wanted_top(top: Node, context: Context) -> Node:
     return Select(lower_condition(sympy.And(*held), context), top, ZERO) if held else top
 
 
+def _finite_if_asked(top: Node, context: Context) -> Node:
+    """A maximum that is subtracted: of nothing it is -inf, and the difference would be of no use to a sum over it."""
+    is_finite = isinstance(top, Map) and top.operation == "finite"
+    return Map("finite", (top,)) if context.finite_tops and not is_finite else top
+
+
 def _is_negative(term: Expr) -> bool:
     return bool(term.as_coeff_Mul()[0].is_negative)
 
@@ -164,10 +179,14 @@ def _is_negative(term: Expr) -> bool:
 def _mul(node: Any, context: Context) -> Node:
     coefficient, rest = node.as_coeff_Mul()
     if coefficient == -1:
-        return Map("neg", (lower(rest, context),))
+        value = lower(rest, context)
+        is_sum = context.finite_tops and logsumexp_parts(rest, context) is not None
+        return Map("neg", (_finite_if_asked(value, context) if is_sum else value,))
     factors = node.args
     brackets = [factor for factor in factors if is_bracket(factor)]
     context = context.within(sympy.And(*(bracket.args[0] for bracket in brackets)))
+    if context.nowhere:
+        return ZERO
     above: list[Node] = []
     below: list[Node] = []
     for factor in factors:
@@ -176,7 +195,7 @@ def _mul(node: Any, context: Context) -> Node:
             continue
         if power.is_Rational and power < 0:
             below.append(_divisor(base, -power, context))
-        elif isinstance(factor, sympy.Rational) and factor.q & (factor.q - 1):
+        elif isinstance(factor, sympy.Rational) and factor.q & (factor.q - 1) and is_short(factor):
             # A fraction that is no binary number stays a division.
             above.append(Literal(int(factor.p)))
             below.append(Literal(int(factor.q)))
@@ -265,11 +284,33 @@ def _function(node: Any, context: Context) -> Node:
     return Map(name, tuple(values))
 
 
+def _log(node: Any, context: Context) -> Node:
+    """A logarithm; of what a bracket multiplies it is -inf where that fails, and log(0) is not met on the way."""
+    factors = Mul.make_args(node.args[0])
+    held = sympy.And(*(factor.args[0] for factor in factors if is_bracket(factor)))
+    if held == sympy.true:
+        return _function(node, context)
+    rest = sympy.log(Mul(*(factor for factor in factors if not is_bracket(factor))))
+    # Outside, the top of an index set may be -inf; nothing is to be subtracted from that.
+    inside = replace(context.within(held), finite_tops=True)
+    return Select(lower_condition(held, context), lower(rest, inside), MINUS_INFINITY)
+
+
 def _in_digits(number: Expr, context: Context) -> Node:
-    """A number that is no fraction in the digits of double precision."""
-    if number.is_Rational:
+    """A number that is no short fraction in the digits of double precision.
+
+    Raises:
+        KernelError: it is beyond the largest.
+    """
+    if number.is_Rational and is_short(number):
         return _number(number, context)
-    return Literal(-1 if number.is_negative else 1, 1, repr(float(abs(number).evalf(30))))
+    value = float(abs(number).evalf(30))
+    if value == float("inf"):
+        raise KernelError(
+            f"{context.program}: the number {number.evalf(5)} is beyond the largest of double precision, 1.8e308; "
+            "scale what it multiplies, or work with its logarithm"
+        )
+    return Literal(-1 if number.is_negative else 1, 1, repr(value))
 
 
 FUNCTIONS: dict[type, str] = {
@@ -307,6 +348,8 @@ def lower_condition(node: Any, context: Context) -> Node:
     It decides where other values are wanted, so that its own are wanted everywhere.
     """
     context = context.everywhere()
+    if isinstance(node, BooleanAtom):
+        return Literal(1, 1, str(node))  # of an index set that nothing is in, or that leaves nothing out
     if isinstance(node, Flag):
         return Option(str(node.name))
     if isinstance(node, (sympy.And, sympy.Or, sympy.Not)):
@@ -368,12 +411,20 @@ def _delta(node: Any, context: Context) -> Node:
     return Select(Map("eq", tuple(position(side, context) for side in sides)), ONE, ZERO)
 
 
+def _flag(node: Any, context: Context) -> Node:
+    raise KernelError(
+        f"{context.program}: {node} is a flag, which is true or false, in the place of a number; "
+        f"write iverson({node}), which is 1 where it is set, or where({node}, yes, no)"
+    )
+
+
 Rule = Callable[[Any, Context], Node]
 RULES: tuple[tuple[Any, Rule], ...] = (
     ((sympy.Rational, sympy.Float), _number),
     (sympy.NumberSymbol, lambda node, _context: Literal(1, 1, str(node))),
     (Dim, size),
     (Scalar, _scalar),
+    (Flag, _flag),
     (Index, lambda node, _context: Position(node)),
     (Indexed, _entry),
     (Add, _add),
@@ -388,5 +439,6 @@ RULES: tuple[tuple[Any, Rule], ...] = (
     (Largest, _largest),
     (Finite, _finite),
     ((Weight, Whole), lambda node, context: lower(node.args[0], context)),
+    (sympy.log, _log),
     (sympy.Function, _function),
 )

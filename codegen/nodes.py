@@ -101,6 +101,17 @@ class Read(Node):
 
 
 @dataclass(frozen=True)
+class Named(Read):
+    """A number that has a name in the kernel, and is a number all the same: no array was touched to compute it."""
+
+    __hash__ = Node.__hash__
+
+    @property
+    def is_host(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
 class View(Node):
     """A named array inside a loop: the indices in `fixed` have one value there, and are no axes of what is seen."""
 

@@ -7,7 +7,7 @@ that it broadcasts against given axes, `laid_out` so that it has exactly given a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
@@ -24,6 +24,7 @@ from codegen.nodes import (
     Identity,
     Literal,
     Map,
+    Named,
     Node,
     Option,
     Position,
@@ -38,6 +39,7 @@ from codegen.nodes import (
 )
 from codegen.products import MATRIX, added_up, contraction, root_of_squares, sum_of_matrix_products
 from codegen.sharing import COMPARISONS, Statement
+from codegen.summed import PLAIN
 from codegen.text import Text, literal, spelled, spelling_in
 from derive.language import Dim, Index
 
@@ -72,14 +74,14 @@ class Printer:
         node = statement.node
         if isinstance(node, Scatter):
             return scatter(self, statement.name, node)
-        if isinstance(node, Read) and node.axes == statement.axes:
-            return [f"{statement.name} = {node.name}{self.library.clone}"]
         if node.is_host and (statement.axes or statement.name in self.returned):
-            value, shape = self.laid_out(node, ()).text, self.shape(statement.axes)
-            return [f"{statement.name} = {self.library.full.format(value=value, shape=shape)}"]
+            return [f"{statement.name} = {self.filled(node, statement.axes).text}"]
+        if isinstance(node, Read) and not node.is_host and node.axes == statement.axes:
+            return [f"{statement.name} = {node.name}{self.library.clone}"]
         if set(node.axes) != set(statement.axes):
-            value, shape = self.aligned(node, statement.axes).text, self.shape(statement.axes)
-            return [f"{statement.name} = {self.library.expand.format(value=value, shape=shape)}"]
+            return [f"{statement.name} = {self.spread(node, statement.axes).text}{self.library.clone}"]
+        if isinstance(node, Select) and _is_choice(node):
+            return [f"{statement.name} = {self._select(node, statement.axes, fresh=True).text}"]
         value = self.laid_out(node, statement.axes).text
         if isinstance(node, Contract) and node.axes != statement.axes and len(statement.axes) > MATRIX:
             value += self.library.contiguous  # it is read more often than once
@@ -115,10 +117,14 @@ class Printer:
 
     # -- expressions -------------------------------------------------------------------------------------------------
 
-    def aligned(self, node: Node, target: Axes) -> Text:
-        """The node so that it broadcasts against arrays over the target axes."""
+    def aligned(self, node: Node, target: Axes, beside: frozenset[Index] = frozenset()) -> Text:
+        """The node so that it broadcasts against arrays over the target axes; what stands `beside` it has these."""
         if node.is_host:
             return self._host(node)
+        if beside and isinstance(node, Select) and _is_choice(node) and beside.issuperset(node.axes):
+            return self._select(node, target, loose=True)
+        if isinstance(node, Map) and node.operation in JOINING and beside and set(node.axes) == set(target):
+            return self.elementwise(node, target, beside)
         own = [index for index in target if index in node.axes]
         first = next((place for place, index in enumerate(target) if index in own), len(target))
         shown = [":" if index in own else "None" for index in target[first:]]
@@ -187,10 +193,26 @@ class Printer:
             return f"{variable}.stop - {variable}.start" if variable else str(index.extent)
         return "{0}.start, {0}.stop".format(self.variables[index])
 
+    def filled(self, number: Node, axes: Axes) -> Text:
+        """A number as an array with these axes, which may be none."""
+        value = self.library.full.format(value=self._host(number).text, shape=self.shape(axes))
+        return Text(value, POSTFIX)
+
+    def spread(self, node: Node, axes: Axes) -> Text:
+        """The node at every place of these axes, some of which it has not; its entries share memory."""
+        value = self.library.spread.format(value=self.aligned(node, axes).text, shape=self.shape(axes))
+        return Text(value, POSTFIX)
+
+    def whole(self, node: Node, axes: Axes) -> Text:
+        """The node with exactly these axes, whether it has them or is the same along some, or a number."""
+        if node.is_host:
+            return self.filled(node, axes)
+        return self.laid_out(node, axes) if set(node.axes) == set(axes) else self.spread(node, axes)
+
     # -- elementwise -------------------------------------------------------------------------------------------------
 
-    def elementwise(self, node: Map, target: Axes) -> Text:
-        """An elementwise operation on operands that broadcast against the target axes."""
+    def elementwise(self, node: Map, target: Axes, beside: frozenset[Index] = frozenset()) -> Text:
+        """An elementwise operation on operands that broadcast against the target axes, and against what is beside."""
         node = fused(node)
         terms = sum_of_products(node) if self.library.adds_products else ()
         if len(terms) > 1:
@@ -208,7 +230,11 @@ class Printer:
             return root_of_squares(self, first, target)
         if node.operation in COMPARISONS:
             return spelled(spelling, [self.compared(operand, target) for operand in node.operands])
-        return spelled(spelling, [self.aligned(operand, target) for operand in node.operands])
+        if node.operation not in JOINING:
+            return spelled(spelling, [self.aligned(operand, target) for operand in node.operands])
+        left, right = node.operands
+        pairs = ((left, beside | _given_axes(right)), (right, beside | _given_axes(left)))
+        return spelled(spelling, [self.aligned(operand, target, others) for operand, others in pairs])
 
     def compared(self, node: Node, target: Axes) -> Text:
         """An operand of a comparison or a look-up: an index stays whole numbers."""
@@ -222,15 +248,15 @@ class Printer:
         after = target[target.index(node.index) + 1 :]
         return Text(f"{text}[:{', None' * len(after)}]" if after else text, POSTFIX)
 
-    def _select(self, node: Select, target: Axes) -> Text:
+    def _select(self, node: Select, target: Axes, *, fresh: bool = False, loose: bool = False) -> Text:
+        """The selection with exactly these axes, if `loose` so that it broadcasts; with `fresh` in its own memory."""
         option, condition = flagged(node.condition)
         if option is not None:
-            masked = self._select(Select(condition, node.yes, node.no), target)
-            plain = self.aligned(node.yes, target)
-            return Text(f"{masked.within(TERNARY + 1)} if {option.name} else {plain.within(TERNARY + 1)}", TERNARY)
+            branches: tuple[Node, ...] = Select(condition, node.yes, node.no), node.yes
+            return self._choice(Text(option.name, ATOM), branches, target, fresh=fresh, loose=loose)
         if node.condition.is_host:
-            chosen = [self.aligned(branch, target).within(TERNARY + 1) for branch in (node.yes, node.no)]
-            return Text(f"{chosen[0]} if {self._host(node.condition).within(TERNARY + 1)} else {chosen[1]}", TERNARY)
+            branches = node.yes, node.no
+            return self._choice(self._host(node.condition), branches, target, fresh=fresh, loose=loose)
         condition_text = self.aligned(node.condition, target).text
         yes, no = self.aligned(node.yes, target).text, self.aligned(node.no, target).text
         if node.yes.is_host and node.no.is_host:
@@ -238,6 +264,24 @@ class Printer:
                 return Text(self.library.where_host.format(condition=condition_text, yes=yes, no=no), POSTFIX)
             yes, no = (self.library.number.format(value=text) for text in (yes, no))
         return Text(f"{self.library.prefix}.where({condition_text}, {yes}, {no})", POSTFIX)
+
+    def _choice(
+        self, condition: Text, branches: Sequence[Node], target: Axes, *, fresh: bool, loose: bool
+    ) -> Text:  # fmt: skip
+        """One of two values, taken before an array is touched: each has the axes that both have together."""
+        if loose:
+            texts = [self.aligned(branch, target) for branch in branches]
+        else:
+            texts = [self._branch(branch, target, fresh=fresh) for branch in branches]
+        shown = [text.within(TERNARY + 1) for text in texts]
+        return Text(f"{shown[0]} if {condition.within(TERNARY + 1)} else {shown[1]}", TERNARY)
+
+    def _branch(self, node: Node, target: Axes, *, fresh: bool) -> Text:
+        if isinstance(node, Select) and set(node.axes) == set(target) and not node.is_host:
+            return self._select(node, target, fresh=fresh)
+        text = self.whole(node, target)
+        is_view = not node.is_host and (isinstance(node, (Read, View)) or set(node.axes) != set(target))
+        return Text(f"{text.within(POSTFIX)}{self.library.clone}", POSTFIX) if fresh and is_view else text
 
     # -- reductions --------------------------------------------------------------------------------------------------
 
@@ -278,6 +322,10 @@ class Printer:
             return Text(node.name, ATOM)
         if isinstance(node, Counter):
             return Text(self.variables[node.index], ATOM)
+        if isinstance(node, Named):
+            return Text(node.name, ATOM)
+        if isinstance(node, Map) and node.operation in PLAIN:
+            return self._host(PLAIN[node.operation](*node.operands))  # Python computes in double precision
         if isinstance(node, Map):
             return spelled(spelling_in(HOST, node.operation), [self._host(operand) for operand in node.operands])
         if isinstance(node, Select):
@@ -288,6 +336,20 @@ class Printer:
     def extent(self, index: Index) -> str:
         """How many values an index has, here."""
         return "({0}.stop - {0}.start)".format(self.variables[index]) if index in self.spans else str(index.extent)
+
+
+def _is_choice(node: Select) -> bool:
+    """Whether a selection is one of two values that a number or a flag decides on, before any array is touched."""
+    return node.condition.is_host or flagged(node.condition)[0] is not None
+
+
+def _given_axes(node: Node) -> frozenset[Index]:
+    """The axes that a value has in any case; one of two values may lack what the other has."""
+    if isinstance(node, Select) and _is_choice(node):
+        return frozenset()
+    if isinstance(node, Map) and node.operation in JOINING:
+        return frozenset().union(*map(_given_axes, node.operands))
+    return frozenset(node.axes)
 
 
 def _is_whole(node: Node) -> bool:

@@ -23,7 +23,7 @@ from derive.program import Definition, Name, Program
 RESERVED = frozenset({
     "np", "torch", "math", "dtype", "device", "saved", "leading", "types", "bound", "workspace", "room", "part",
     "Array", "Room", "Saved", "Workspace", "add_at", "bind", "bounded", "cast", "incoming", "largest", "or_one",
-    "restore", "float", "len", "max", "min", "slice",
+    "restore", "widened", "float", "len", "max", "min", "slice",
     *RUNTIME_FUNCTIONS,
 })  # fmt: skip
 

@@ -21,16 +21,16 @@ from codegen.deferring import deferred
 from codegen.errors import KernelError
 from codegen.factors import gathered
 from codegen.keeping import with_factors_kept, with_rows_kept
-from codegen.least_sizes import least_sizes
+from codegen.least_sizes import Needs, divided_sizes, least_sizes
 from codegen.lowering import logsumexp_parts
 from codegen.naming import shared
 from codegen.passes import Stage
-from codegen.routines import RESERVED, Kernel, check_names, defined_parameter, name_of, parameter, routine
+from codegen.routines import RESERVED, Kernel, Routine, check_names, defined_parameter, name_of, parameter, routine
 from codegen.scattering import lower_definition
 from codegen.sharing import Statement, fresh_name, reads
 from codegen.shifts import unshifted
 from codegen.slopes import SLOPE_AT_ZERO, slopes
-from codegen.stability import has_sum_beside_others, stable
+from codegen.stability import has_sum_below_another, has_sum_beside_others, stable
 from codegen.tails import identities
 from codegen.trace import Asked, Told, Trace, asked_of, needed, told, traced
 from codegen.unnormalised import unnormalised
@@ -124,9 +124,15 @@ def _forward_only(stated: Stated) -> Kernel:
     given = [parameter(symbol) for symbol in stated.inputs if isinstance(symbol, Tensor)]
     returned = [defined_parameter(shapes[name]) for name in outputs]
     made = routine(program.name, program, statements, given, returned, stated.inputs)
-    needs = least_sizes(stated.forward, program.definitions)
+    needs = _needs(stated, stated.forward, made)
     hypotheses = _hypotheses(program.assumptions, stated.forward)
     return Kernel(stated.trace.program, made, None, (), _defaults(program), hypotheses, needs)
+
+
+def _needs(stated: Stated, definitions: Sequence[Definition], *routines: Routine) -> Needs:
+    """The least size of each axis that may not be empty: for what is defined, and for what is computed of it."""
+    nodes = [statement.node for made in routines for statement in made.statements]
+    return {**divided_sizes(nodes, definitions), **least_sizes(definitions, stated.program.definitions)}
 
 
 def _defaults(program: Program) -> Mapping[str, float | bool]:
@@ -149,16 +155,16 @@ def _differentiated(stated: Stated) -> Kernel:
     gradients = [defined_parameter(shapes[name]) for name in trace.wanted]
     upstream = replace(output, name=name_of(gradient.upstream))
 
+    both = [*stated.forward, *trace.backward[-1].definitions]
+
     def pair(stem: str, first: Sequence[Statement], second: Sequence[Statement], kept: Sequence[str]) -> Kernel:
-        return Kernel(
-            trace.program,
+        made = (
             routine(f"{stem}_forward", program, first, given, [output], stated.inputs),
             routine(f"{stem}_backward", program, second, [upstream], gradients, stated.inputs),
-            tuple(kept),
-            _defaults(program),
-            _hypotheses([*program.assumptions, *gradient.assumptions], stated.forward),
-            least_sizes([*stated.forward, *trace.backward[-1].definitions], program.definitions),
         )
+        hypotheses = _hypotheses([*program.assumptions, *gradient.assumptions], stated.forward)
+        needs = _needs(stated, both, *made)
+        return Kernel(trace.program, *made, tuple(kept), _defaults(program), hypotheses, needs)
 
     plain, variants = pair(program.name, forward, backward, saved), []
     boundary = [each.sizes for each in (*given, output, *gradients)]
@@ -171,7 +177,8 @@ def _differentiated(stated: Stated) -> Kernel:
         statements = _together(stated, gradient)
         name = f"{program.name}_value_and_gradient"
         together = routine(name, program, statements, given, [output, *gradients], stated.inputs)
-        variants.append(replace(plain, forward=together, backward=None, saved=()))
+        needs = _needs(stated, both, together)
+        variants.append(replace(plain, forward=together, backward=None, saved=(), needs=needs))
     return replace(plain, variants=tuple(variants))
 
 
@@ -251,7 +258,7 @@ def _lowered(
         body = divided(body, sums_of_weights)
         context = Context(
             program.name, options, definition.indices, parts=parts, nonempty=nonempty, sizes=sizes,
-            finite_tops=has_sum_beside_others(body),
+            finite_tops=has_sum_beside_others(body) or has_sum_below_another(body, named),
             in_full=definition.symbol in outputs and _is_exponential(body, definition.indices),
         )  # fmt: skip
         formula = comment.formula

@@ -95,6 +95,18 @@ def has_sum_beside_others(body: Any) -> bool:
     )
 
 
+def has_sum_below_another(body: Any, known: Definitions) -> bool:
+    """Whether a logsumexp is of what is less the logsumexp of an index set, which is -inf where that is empty."""
+    terms = (term for node in body.atoms(Defined) for term in Add.make_args(node.args[1]))
+    return any(_is_sum_of_a_set(-term, known) for term in terms if term.as_coeff_Mul()[0].is_negative)
+
+
+def _is_sum_of_a_set(value: Any, known: Definitions) -> bool:
+    definition = known.get(value.base if isinstance(value, Indexed) else value)
+    body = value if definition is None else definition.body
+    return isinstance(body, Defined) and body.name == "logsumexp" and body.args[4] != sympy.true
+
+
 @lru_cache(maxsize=2_000)
 def _spelled(definition: Definition) -> Definition:
     """The definition with a stable body in which nothing is read from others."""

@@ -112,8 +112,8 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
     taken = program.declared_names()
     if name in taken:
         raise StatementError(
-            f"{program.name}: the upstream gradient's name {name} is taken; rename what has it, or choose another with "
-            "upstream="
+            f"{program.name}: the upstream gradient's name {name} is taken; rename what has it (a gradient of your own "
+            "may give the upstream one another name, program.gradient(..., upstream=...))"
         )
     taken.add(name)
     given: Name = Tensor(name, output.shape) if isinstance(output, Tensor) else Scalar(name)

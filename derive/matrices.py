@@ -19,7 +19,7 @@ from derive.functions import softmax as softmax_at
 from derive.language import Index, Sum, Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Matrix:
     """A matrix of `rows` by `columns`; `at(i, j)` is its entry and `text` how it was written."""
 
@@ -27,6 +27,9 @@ class Matrix:
     columns: Expr
     at: Callable[[Expr, Expr], Expr]
     text: str
+
+    def __repr__(self) -> str:
+        return f"the matrix {self.text}"
 
     def __getitem__(self, where: tuple[Expr, Expr]) -> Expr:
         return self.at(*where)

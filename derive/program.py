@@ -21,6 +21,7 @@ from derive.binders import free_indices, leaves_of
 from derive.errors import StatementError
 from derive.language import Flag, Index, Scalar, Tensor, axis_sizes, checked_name, entry, expression_of, iverson
 from derive.matrices import Matrix
+from derive.requests import check_variables, checked_defaults, checked_sizes
 from derive.wellformed import (
     check_condition,
     check_conditions,
@@ -150,6 +151,9 @@ class Program:
             if over
             else f"{self.name}: definition {name}"
         )
+        if isinstance(body, Matrix):
+            place = ", ".join(map(str, over)) if len(over) == 2 else "i, j"
+            raise StatementError(f"{what}: expected a value, found {body!r}; take its entry, M[{place}] of a matrix M")
         expression = expression_of(body, what)
         for index in over:
             if not isinstance(index, Index):
@@ -233,6 +237,9 @@ class Program:
 
         `defaults` maps scalars and flags to the value their parameter has when the caller leaves it out, `typical`
         sizes to values that are usual, where the compiler's own guess is not; they affect speed alone.
+
+        Raises:
+            StatementError: an output is not defined, a variable is, or a default fits no input.
         """
         known = self.names()
         for role, named in (("output", outputs), ("wrt", wrt)):
@@ -244,8 +251,9 @@ class Program:
         for output in outputs:
             if str(output.name) not in known:
                 raise StatementError(f"{self.name}: kernel output {output}: not defined here; defined are {known}")
-        plain = {str(getattr(key, "name", key)): value for key, value in (defaults or {}).items()}
-        usual = {str(getattr(key, "name", key)): value for key, value in (typical or {}).items()}
+        check_variables(wrt, known, self.name)
+        plain = checked_defaults(defaults or {}, self.all_inputs(), self.name)
+        usual = checked_sizes(typical or {}, self.name)
         self.request = KernelRequest(tuple(outputs), tuple(wrt), plain, usual)
 
     def gradient(

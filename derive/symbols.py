@@ -214,7 +214,7 @@ class Lengths(Tensor):
 
 def check_entry(tensor: Tensor, parts: Sequence[Expr]) -> None:
     """Raise unless the indices fit the tensor's shape, axis by axis."""
-    shown = f"{tensor.name}[{', '.join(map(str, parts))}]"
+    shown = f"{tensor.name}[{', '.join(map(_told, parts))}]"
     if len(parts) != len(tensor.shape):
         raise StatementError(
             f"{shown}: {tensor.name} has {len(tensor.shape)} axes of sizes ({', '.join(map(str, tensor.shape))}), "
@@ -227,14 +227,19 @@ def check_entry(tensor: Tensor, parts: Sequence[Expr]) -> None:
         found = extent_of(part)
         if found is None:
             raise StatementError(
-                f"{shown}: axis {axis} needs an index of extent {size}, found {part!s}, which is neither an index nor "
-                "an entry of an index tensor (make one with index(...) or tensor(..., into=...))"
+                f"{shown}: axis {axis} needs an index of extent {size}, found {_told(part)}, which is neither an index "
+                "nor an entry of an index tensor (make one with index(...) or tensor(..., into=...))"
             )
         if found != size and not _fits_below(found, size):
             raise StatementError(
                 f"{shown}: size mismatch on axis {axis}: {tensor.name} has extent {size} there, but index {part} runs "
                 f"over {found}"
             )
+
+
+def _told(part: object) -> str:
+    """An expression as it is written, anything else as Python shows it: the text 'i' is no index i."""
+    return str(part) if isinstance(part, sympy.Basic) else repr(part)
 
 
 def size_at(size: Expr, before: Sequence[Expr]) -> Expr:

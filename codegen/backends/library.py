@@ -40,7 +40,7 @@ class Library:
     zeros: str
     eye: str
     clone: str
-    expand: str
+    spread: str  # an array at every place of a larger one; its entries share memory
     full: str  # an array of one number
     as_number: str
     positions: str  # a table of positions as what is looked up by

@@ -68,7 +68,13 @@ HOST: dict[str, Spelling] = {
     "logistic": Spelling("(math.exp(min({0}, 0)) / (1 + math.exp(-abs({0}))))", ATOM, (TERNARY,)),
     "logistic_slope": Spelling("(math.exp(-abs({0})) / (1 + math.exp(-abs({0})))**2)", ATOM, (TERNARY,)),
     "normal_cdf": Spelling("(0.5 * math.erfc(-math.sqrt(0.5) * {0}))", ATOM, (UNARY,)),
-    "sign": Spelling("math.copysign(1.0, {0})", POSTFIX, (TERNARY,)),
+    "sign": Spelling("(({0} > 0) - ({0} < 0))", ATOM, (ADD,)),
+    "scaled_logistic": Spelling("({0} * math.exp(min({1}, 0)) / (1 + math.exp(-abs({1}))))", ATOM, (MUL, TERNARY)),
+    "exp_difference": Spelling("math.exp({0} - {1})", POSTFIX, (ADD, MUL)),
+    "finite": Spelling("max({0}, -1.7976931348623157e308)", POSTFIX, (TERNARY,)),
+    "at_least_one": Spelling("max({0}, 1)", POSTFIX, (TERNARY,)),
+    "positive": Spelling("({0} or 1)", ATOM, (AND,)),
+    "number": Spelling("float({0})", POSTFIX, (TERNARY,)),
 }
 
 # Functions of the runtime of both libraries.

@@ -84,7 +84,7 @@ TORCH = Library(
     zeros="torch.zeros(({shape}), dtype=dtype, device=device)",
     eye="torch.eye({size}, dtype=dtype, device=device)",
     clone=".clone()",
-    expand="torch.broadcast_to({value}, ({shape})).clone()",
+    spread="torch.broadcast_to({value}, ({shape}))",
     full="torch.full(({shape}), {value}, dtype=dtype, device=device)",
     as_number=".to(dtype)",
     positions="{0}.long()",  # bytes would be a mask
@@ -157,6 +157,7 @@ TORCH = Library(
         "promoted": "torch.promote_types(first, second)",
         "low_precision": "kind in (torch.float16, torch.bfloat16)",
         "single": "torch.float32",
+        "default": "torch.get_default_dtype()",
         "typed": "value.to({kind})",
         "out_of_sight": 'torch.compiler.is_compiling() or value.device.type in ("cuda", "meta", "xpu")',
     },

@@ -116,8 +116,8 @@ def _check_range(what: str, size: str, value: np.ndarray, limit: int) -> None:
 
 
 def common_type(kinds: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:
-    """The element type that holds the values of all of these."""
-    first = kinds[0] if kinds else np.dtype(np.float32)
+    """The element type that holds the values of all of these; of none, the one that the library makes numbers in."""
+    first = kinds[0] if kinds else np.dtype(np.float64)
     for second in kinds[1:]:
         if second != first:
             first = np.result_type(first, second)

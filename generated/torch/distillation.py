@@ -205,7 +205,7 @@ _operator = Operator(
     "distillation",
     distillation_forward,
     distillation_backward,
-    version="vbabadebf",
+    version="va0ea30f6",
     arrays=("z: N... V", "t: N... V"),
     outputs=("loss:",),
     options=("float temperature",),

@@ -90,7 +90,7 @@ _operator = Operator(
     "dropout",
     dropout_forward,
     dropout_backward,
-    version="vef88e794",
+    version="v9ea5d5ae",
     arrays=("x: N...", "keep: N..."),
     outputs=("y: N...",),
     options=("float p",),

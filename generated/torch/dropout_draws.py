@@ -90,7 +90,7 @@ _operator = Operator(
     "dropout_draws",
     dropout_draws_forward,
     dropout_draws_backward,
-    version="vf918f0be",
+    version="vd330148a",
     arrays=("x: N...", "draw: N..."),
     outputs=("y: N...",),
     options=("float p",),

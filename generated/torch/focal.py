@@ -115,7 +115,7 @@ _operator = Operator(
     "focal",
     focal_forward,
     focal_backward,
-    version="vb562bd38",
+    version="va9f16177",
     arrays=("x: N...", "y: N..."),
     outputs=("FL: N...",),
     options=("float gamma",),

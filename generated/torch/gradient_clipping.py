@@ -46,7 +46,7 @@ def gradient_clipping_forward(
 _operator = Operator(
     "gradient_clipping",
     gradient_clipping_forward,
-    version="ve1b36313",
+    version="vf1e1b81e",
     arrays=("g: N",),
     outputs=("clipped: N", "norm:"),
     options=("float most", "float eps"),

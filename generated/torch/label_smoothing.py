@@ -194,7 +194,7 @@ _operator = Operator(
     "label_smoothing",
     label_smoothing_forward,
     label_smoothing_backward,
-    version="vf8239732",
+    version="vcbc26829",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float eps",),

@@ -122,7 +122,7 @@ _operator = Operator(
     "layer_norm_std",
     layer_norm_std_forward,
     layer_norm_std_backward,
-    version="vf1af5c95",
+    version="vd6fe3957",
     arrays=("x: N... C",),
     outputs=("y: N... C",),
     options=("float eps",),

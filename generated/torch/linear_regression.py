@@ -108,7 +108,7 @@ _operator = Operator(
     "linear_regression",
     linear_regression_forward,
     linear_regression_backward,
-    version="v4abf6366",
+    version="v9bf11ce7",
     arrays=("X: N C", "w: C", "y: N"),
     outputs=("loss:",),
     options=("float ridge",),

@@ -147,7 +147,7 @@ class Rules:
         arrays = values[: len(self.arrays)]
         known = _sizes(self.arrays, arrays)
         leading = self._leading(arrays)
-        like = next(array for array in arrays if array.is_floating_point())
+        like = arrays[0]  # for its device
         kind = common_type(tuple(array.dtype for array in arrays if array.is_floating_point()))
         outputs = [like.new_empty(made.shape(leading, known), dtype=kind) for made in self.outputs]
         kept = [

@@ -119,8 +119,8 @@ def _check_range(what: str, size: str, value: torch.Tensor, limit: int) -> None:
 
 
 def common_type(kinds: tuple[torch.dtype, ...]) -> torch.dtype:
-    """The element type that holds the values of all of these."""
-    first = kinds[0] if kinds else torch.float32
+    """The element type that holds the values of all of these; of none, the one that the library makes numbers in."""
+    first = kinds[0] if kinds else torch.get_default_dtype()
     for second in kinds[1:]:
         if second != first:
             first = torch.promote_types(first, second)

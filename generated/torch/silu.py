@@ -79,7 +79,7 @@ _operator = Operator(
     "silu",
     silu_forward,
     silu_backward,
-    version="v5c14ac55",
+    version="vfa91bfb1",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x", "y"),

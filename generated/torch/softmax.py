@@ -94,7 +94,7 @@ _operator = Operator(
     "softmax",
     softmax_forward,
     softmax_backward,
-    version="vb2a2a922",
+    version="v9d0b0f3b",
     arrays=("z: N... V",),
     outputs=("p: N... V",),
     saved=("leading", "types", "N", "V", "p"),

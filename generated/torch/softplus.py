@@ -75,7 +75,7 @@ _operator = Operator(
     "softplus",
     softplus_forward,
     softplus_backward,
-    version="vd68d68a0",
+    version="vbe748864",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x"),

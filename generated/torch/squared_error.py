@@ -94,7 +94,7 @@ _operator = Operator(
     "squared_error",
     squared_error_forward,
     squared_error_backward,
-    version="vd5557956",
+    version="v649804d5",
     arrays=("y: N...", "t: N..."),
     outputs=("e: N...",),
     saved=("leading", "types", "N", "y", "t"),

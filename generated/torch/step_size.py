@@ -69,7 +69,7 @@ def step_size_forward(
 _operator = Operator(
     "step_size",
     step_size_forward,
-    version="ve6ade2e0",
+    version="vf6c18210",
     arrays=("s: N...",),
     outputs=("rate: N...",),
     options=("float peak", "float rise", "float steps", "float final"),

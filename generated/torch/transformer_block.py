@@ -1182,7 +1182,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="v55363e34",
+    version="vd56d1669",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1307,7 +1307,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="vb2f2de0b",
+    version="vb2452c0a",
     arrays=(
         "x: N... T C",
         "gamma_1: C",

@@ -166,7 +166,7 @@ _operator = Operator(
     "z_loss",
     z_loss_forward,
     z_loss_backward,
-    version="v6e5786dd",
+    version="v87851570",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float scale",),

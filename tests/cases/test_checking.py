@@ -235,7 +235,7 @@ def test_c74_an_array_whose_entries_share_memory(proved: Any, point: Any, agrees
     assert agrees(here(program.derivative(z, s)), 10)
     program.kernel(y, wrt=[v])
     kernel = compiled(program)
-    value, saved = kernel.forward(np.array([[1.0, 2.0], [3.0, 4.0]]), shared)
+    value, saved = kernel.forward(np.array([[1.0, 2.0], [3.0, 4.0]]), shared, s=2.0)
     assert value == 20
     assert agrees(kernel.backward(np.ones(()), saved)[0], (4, 6))
 

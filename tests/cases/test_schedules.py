@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sympy import log, tanh
 
 from codegen.errors import KernelError
 from codegen.generate import render_all, write
@@ -226,3 +227,67 @@ def test_stacks_do_not_depend_on_the_number_of_threads(target: str, kernels: Any
     for value, other, third in zip(one, two, three, strict=True):
         np.testing.assert_array_equal(value, other)
         np.testing.assert_array_equal(value, third)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kept", [[0, 0, 0, 0], [0, 1, 0, 1]])
+def test_a_share_of_nothing_under_a_sum_has_no_slope(kept: list[int], target: str, kernels: Any) -> None:
+    """What is less the logsumexp of nothing was infinite, and the difference of two such no number."""
+    y, token, seg = tensor("y", T), tensor("token", N, T, into=T), tensor("seg", T, into=2)
+    program = Program("picked", inputs=[y, token, seg])
+    shares = softmax(y[token[n, i]], over=i, where=seg[i] > 0)
+    program.kernel(program.define("o", [], Sum(tanh(Sum(shares * y[i], i)), n)), wrt=[y])
+    made, values, places = kernels(program, target), drawn(4), np.array([[0, 1, 2, 3], [3, 3, 1, 0]])
+    arrays = values, places, np.array(kept)
+
+    def value(at: Any) -> Any:
+        weights = np.where(np.array(kept) > 0, np.exp(at[places]), 0)
+        return np.tanh((weights * at).sum(1) / np.maximum(weights.sum(1), 1e-300)).sum()
+
+    step = 1e-6 * np.eye(4)
+    expected = [(value(values + one) - value(values - one)) / 2e-6 for one in step]
+    found = made.both(*arrays)
+    np.testing.assert_allclose(found[0], value(values), atol=1e-12)
+    np.testing.assert_allclose(found[1], expected, atol=1e-8)
+    agree(made("value_and_gradient", *arrays), found)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_running_logsumexp_of_nothing_so_far_has_no_slope(kind: Any, target: str, kernels: Any) -> None:
+    """Entries of -inf in front: the slopes there were the difference of two infinities."""
+    j, x = index("j", T), tensor("x", N, T, d)
+    program = Program("running", inputs=[x])
+    program.kernel(program.define("o", [n, i, a], logsumexp(x[n, j, a], over=j, where=j <= i)), wrt=[x])
+    made, given = kernels(program, target), drawn(2, 5, 3).astype(kind)
+    given[0, :2], given[1, 3, 1] = -np.inf, -np.inf
+    value, saved = made("forward", given)
+    (slope,) = made("backward", np.ones_like(given), saved)
+    sums = np.cumsum(np.exp(given.astype(np.float64)), axis=1)
+    expected = np.exp(given.astype(np.float64)) * np.cumsum((1 / np.where(sums > 0, sums, np.inf))[:, ::-1], 1)[:, ::-1]
+    rtol = 1e-10 if kind == np.float64 else 1e-5
+    np.testing.assert_allclose(np.exp(np.asarray(value)), sums, rtol=rtol)
+    np.testing.assert_allclose(slope, expected, rtol=rtol, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_slope_of_an_entropy_meets_no_logarithm_of_0(target: str, kernels: Any) -> None:
+    """Of shares that a mask leaves out the logarithm was taken, and thrown away."""
+    q, keys = tensor("q", N, T, d), tensor("keys", N, U, d)
+    program = Program("entropy", inputs=[q, keys])
+    A = program.define("A", [n, i, k], softmax(Sum(q[n, i, a] * keys[n, k, a], a), over=k, where=k <= i))
+    program.kernel(program.define("loss", [], -Sum(A[n, i, k] * log(A[n, i, k]), n, i, k)), wrt=[q, keys])
+    made, x, y = kernels(program, target), drawn(2, 5, 3), 2 * drawn(2, 4, 3)
+    seen = np.tril(np.ones((5, 4), bool))
+    weights = np.exp(np.einsum("nia,nka->nik", x, y)) * seen
+    shares = weights / weights.sum(-1, keepdims=True)
+    logs = np.log(np.where(seen, shares, 1))
+    entropies = -(shares * logs).sum(-1, keepdims=True)
+    slopes = -shares * (logs + entropies)
+    expected = [entropies.sum(), np.einsum("nik,nka->nia", slopes, y), np.einsum("nik,nia->nka", slopes, x)]
+    agree(made.both(x, y), expected)
+    agree(made.both(x, y, lean=True), expected)
+    agree(made("value_and_gradient", x, y), expected)

@@ -88,10 +88,50 @@ def test_a_claim_remembers_where_it_was_made() -> None:
 def test_a_kernel_request_is_kept() -> None:
     program, _, _, O = attention()
     causal = flag("causal")
-    program.kernel(O, wrt=[X], defaults={causal: False, s: 1.0})
+    program.inputs = [causal]
+    program.kernel(O, wrt=[X], defaults={causal: False, "s": Rational(1, 2)}, typical={T: 12})
     assert program.request is not None
     assert (program.request.outputs, program.request.wrt) == ((O,), (X,))
-    assert dict(program.request.defaults) == {"causal": False, "s": 1.0}
+    assert dict(program.request.defaults) == {"causal": False, "s": 0.5}
+    assert dict(program.request.typical) == {"T": 12}
+
+
+@pytest.mark.parametrize(
+    ("defaults", "message"),
+    [
+        ({s: "a"}, "s: expected a finite number, found 'a'"),
+        ({s: True}, "s: expected a finite number, found True"),
+        ({s: float("inf")}, "s: expected a finite number, found inf"),
+        ({X: 1.0}, "X is an array; expected one of s"),
+        ({"zzz": 1.0}, "zzz is no scalar or flag that is an input here; expected one of s"),
+    ],
+)
+def test_a_default_is_a_number_for_a_scalar_that_is_an_input(defaults: Any, message: str) -> None:
+    program, _, _, O = attention()
+    with pytest.raises(StatementError, match=f"kernel defaults: {message}"):
+        program.kernel(O, wrt=[X], defaults=defaults)
+
+
+def test_the_default_of_a_flag_is_a_truth_value() -> None:
+    program, _, _, O = attention()
+    program.inputs = [flag("causal")]
+    with pytest.raises(StatementError, match="causal: expected True or False, found 1"):
+        program.kernel(O, wrt=[X], defaults={"causal": 1})
+
+
+@pytest.mark.parametrize("typical", [{T: "a"}, {T: 0}, {T: 2.5}, {X: 3}])
+def test_a_usual_size_is_a_positive_integer(typical: Any) -> None:
+    program, _, _, O = attention()
+    with pytest.raises(StatementError, match="kernel typical: "):
+        program.kernel(O, wrt=[X], typical=typical)
+
+
+def test_a_kernel_is_not_differentiated_for_what_it_computes() -> None:
+    """The kernel asked for its gradient and had none."""
+    program, S, _, O = attention()
+    for defined in (S, O):
+        with pytest.raises(StatementError, match=f"kernel wrt: expected inputs, found {defined.name}, "):
+            program.kernel(O, wrt=[X, defined])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
