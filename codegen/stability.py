@@ -96,8 +96,9 @@ def has_sum_beside_others(body: Any) -> bool:
 
 
 def has_sum_below_another(body: Any, known: Definitions) -> bool:
-    """Whether a logsumexp is of what is less the logsumexp of an index set, which is -inf where that is empty."""
-    terms = (term for node in body.atoms(Defined) for term in Add.make_args(node.args[1]))
+    """Whether an exponent is less the logsumexp of an index set, which is -inf where that is empty."""
+    exponents = [node.args[1] for node in body.atoms(Defined)] + [node.args[0] for node in body.atoms(sympy.exp)]
+    terms = (term for exponent in exponents for term in Add.make_args(exponent))
     return any(_is_sum_of_a_set(-term, known) for term in terms if term.as_coeff_Mul()[0].is_negative)
 
 
@@ -215,8 +216,8 @@ def _sum(node: Any, known: Definitions) -> Expr | None:
     renamed = [apart.get(index, index) for index in over]
     scale = _scale(substitute(moving, apart), renamed, substitute(condition, apart), known)
     cancels = any(same(other, scale) for other in fixed.atoms(Defined))
-    if not cancels and _is_bounded(exponent, known):
-        return None  # shares, of another sum: they have their scale
+    if not cancels and _is_share(exponent, known):
+        return None  # of another sum: it has its scale
     if not is_whole:
         weighted = Mul(*brackets, sympy.exp(moving - scale), *inside)
         return outside * sympy.exp(_cancelled(fixed + scale)) * sympy.Sum(weighted, *node.limits)
@@ -308,6 +309,18 @@ def _is_bounded(exponent: Expr, known: Definitions) -> bool:
         number, scale = term.as_coeff_Mul()
         definition = known.get(scale.base if isinstance(scale, Indexed) else scale)
         if number.is_negative and isinstance(definition.body if definition else scale, (Softplus, Largest, Defined)):
+            return True
+    return False
+
+
+def _is_share(exponent: Expr, known: Definitions) -> bool:
+    """Whether an exponent is less the logsumexp of its like, by itself or by name: its exponential is at most 1."""
+    for term in Add.make_args(exponent):
+        scale = -term
+        definition = known.get(scale.base if isinstance(scale, Indexed) else scale)
+        body = definition.body if definition is not None else scale
+        is_sum = isinstance(body, Defined) and body.name == "logsumexp"
+        if is_sum and next(unify(body.args[1], exponent - term, {}), None) is not None:
             return True
     return False
 
