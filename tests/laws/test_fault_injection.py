@@ -512,7 +512,7 @@ FAULTS = [
 
 
 def claim_of(fault: Fault) -> Claim:
-    program = Program("fault", switches=list(fault.switches))
+    program = Program("fault", switches=list(fault.switches), has_unnamed_derivatives=bool(fault.switches))
     return program.claim("c", fault.left, fault.right, given=fault.given, over=[i, j, k, three])
 
 
