@@ -1,7 +1,7 @@
 """Step sizes, and AdamW and gradient clipping over the flat parameter vector, by generated kernels.
 
 After the model in the data flow of training: gradients in, weights changed in place. Weights that are decayed and those
-that are not are two slices of the vector, which differ in one option of the kernel. Each is updated in blocks that stay
+that are not are two slices of the vector, which differ in one option of the kernel. It works in blocks that stay
 in the processor's cache, on all threads of the engine. The same code serves both engines; only the library of the
 kernels differs.
 """
@@ -55,18 +55,17 @@ class AdamW:
         model, config = self._model, self._model.config
         library = model.arrays.library
         adamw = plain_kernel("adamw", library)
-        weights, gradients = model.weights, model.slopes
-        clipped, norm = _clipped(model, gradients.flat, config.clip)
+        weights, gradients = model.weights, model.slopes.flat
+        clipped, norm = _clipped(model, gradients, config.clip)
         if not math.isfinite(norm):
             return norm  # nothing is changed, so that where it began can still be found
         if config.clip:
-            model.arrays.copy(gradients.flat, clipped)
-
-        def move(block: slice, weight_decay: float, workspace: Any) -> None:
-            state = [arrays.flat[block] for arrays in (weights, *self._moments)]
+            model.arrays.copy(gradients, clipped)
+        for group, weight_decay in self._groups(weights):
+            state = [arrays.flat[group] for arrays in (weights, *self._moments)]
             updated = adamw(
                 state[0],
-                gradients.flat[block],
+                gradients[group],
                 *state[1:],
                 t=step,
                 lr=learning_rate,
@@ -74,12 +73,10 @@ class AdamW:
                 beta_2=config.beta_2,
                 eps=config.eps,
                 weight_decay=weight_decay,
-                workspace=workspace,
+                workspace=model.workspace,
             )
             for target, value in zip(state, updated, strict=True):
                 model.arrays.copy(target, value)
-
-        model.for_each(move, list(self._blocks(weights)))
         return norm
 
     def weight_norm(self) -> float:
@@ -106,16 +103,13 @@ class AdamW:
         pairs = zip(_PREFIXES, self._moments, strict=True)
         return {f"{prefix}{name}": view for prefix, arrays in pairs for name, view in arrays.views.items()}
 
-    def _blocks(self, arrays: FlatArrays) -> Iterator[tuple[slice, float]]:
-        """Slices of the flat vector, each with the weight decay of all its entries."""
-        size = self._model.arrays.block
+    def _groups(self, arrays: FlatArrays) -> Iterator[tuple[slice, float]]:
+        """The slices of the flat vector that have entries, each with the weight decay of all of them."""
         groups = (
-            (0, arrays.decayed_size, self._model.config.weight_decay),
-            (arrays.decayed_size, len(arrays.flat), 0.0),
+            (slice(0, arrays.decayed_size), self._model.config.weight_decay),
+            (slice(arrays.decayed_size, len(arrays.flat)), 0.0),
         )
-        for start, stop, weight_decay in groups:
-            for first in range(start, stop, size):
-                yield slice(first, min(first + size, stop)), weight_decay
+        return (pair for pair in groups if pair[0].start < pair[0].stop)
 
 
 def _clipped(model: Model, vector: Any, most: float) -> tuple[Any, float]:

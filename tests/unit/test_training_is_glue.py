@@ -219,7 +219,6 @@ ALLOWED = {
         arithmetic=frozenset(
             {
                 "math.isfinite(norm)",
-                "min(first + size, stop)",
             }
         ),
         numpy=frozenset(
