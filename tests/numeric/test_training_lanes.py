@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import io
 import os
 import signal
@@ -25,10 +26,8 @@ from gradproof.training.model import create_model
 from gradproof.training.optimiser import AdamW
 from gradproof.training.reports import StepReport
 
-try:
-    import torch
-except ImportError:
-    torch = None
+PLAIN = "GRADPROOF_TESTS_WITHOUT_TORCH"  # set for what is started here: it takes longer to import than to run
+torch = importlib.import_module("torch") if importlib.util.find_spec("torch") and PLAIN not in os.environ else None
 
 ENGINES = [
     "numpy",
@@ -78,7 +77,7 @@ def ends(process_id: int) -> bool:
 
 
 HERE = Path(__file__).parent
-WITH_TESTS = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1])])}
+WITH_TESTS = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1])]), PLAIN: "1"}
 
 
 def in_python(words: list[str]) -> str:
