@@ -87,7 +87,9 @@ class BlockPrinter:
         if isinstance(node, (Map, Select)):
             return with_children(node, [self._turned(child) for child in node.children])
         right = node.right if isinstance(node, Contract) else None
-        if not isinstance(node, Contract) or not isinstance(right, View) or len(node.left_only) != 1:
+        if not isinstance(node, Contract) or not isinstance(right, View):
+            return node
+        if [len(axes) for axes in (node.left_only, node.over, node.right_only)] != [1, 1, 1]:
             return node
         is_given = right.name not in self.setting.kept and self.loop.row not in right.where
         if not is_given or not right.where[:-2] or right.where[-2:] != (*node.right_only, *node.over):

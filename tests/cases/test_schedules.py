@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sympy import log, tanh
+from sympy import exp, log, tanh
 
 from codegen.errors import KernelError
 from codegen.generate import render_all, write
@@ -291,3 +291,16 @@ def test_the_slope_of_an_entropy_meets_no_logarithm_of_0(target: str, kernels: A
     agree(made.both(x, y), expected)
     agree(made.both(x, y, lean=True), expected)
     agree(made("value_and_gradient", x, y), expected)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_stack_that_is_summed_whole_is_no_factor_to_be_turned(target: str, kernels: Any) -> None:
+    """Two summed axes in the places of a matrix's: the array was laid out anew, and read as it had been."""
+    g = index("g", H)
+    x, y = tensor("x", T, H, U, d), tensor("y", d, H, U)
+    program = Program("whole_stack", inputs=[x, y])
+    t = program.define("t", [i, g, k, a], tanh(x[i, g, k, a]) * exp(-(x[i, g, k, a] ** 2)))
+    program.kernel(program.define("z", [i, a], Sum(t[i, g, k, a] * y[a, g, k], g, k)), wrt=[x, y])
+    made, (first, second) = kernels(program, target), (drawn(3, 2, 5, 4), drawn(4, 2, 5))
+    value, _ = made("forward", first, second)
+    agree(np.asarray(value), np.einsum("igka,agk->ia", np.tanh(first) * np.exp(-(first**2)), second))
