@@ -89,29 +89,39 @@ def _unflattened(printer: Printer, text: Text, node: Contract, target: Axes) -> 
 def copied(printer: Printer, node: Node) -> Iterator[tuple[str, str]]:
     """The arrays that products of matrices in the node lay out anew, each with what does so as text."""
     for product in walk(node):
-        if isinstance(product, Contract) and product.left_only and product.right_only:
-            for side, text in zip(product.children, _factors(printer, product), strict=True):
-                if (
-                    isinstance(side, Read)
-                    and ".reshape(" in text.text
-                    and not text.text.startswith(f"{side.name}.reshape(")
-                ):
-                    yield side.name, text.text.removesuffix(".T").removesuffix(".swapaxes(-1, -2)")
+        if not isinstance(product, Contract) or not product.left_only or not product.right_only:
+            continue
+        groups = (product.left_only, product.over), (product.over, product.right_only)
+        for side, (rows, columns) in zip(product.children, groups, strict=True):
+            if isinstance(side, Read) and not _is_matrix(rows, columns):
+                flat, is_turned = _flat(printer, side, product.shared, rows, columns)
+                if side.axes != (*product.shared, *((*columns, *rows) if is_turned else (*rows, *columns))):
+                    yield side.name, flat
+
+
+def _is_matrix(rows: Axes, columns: Axes) -> bool:
+    """Whether there is one axis on each side, and none to flatten."""
+    return len(rows) == 1 and len(columns) == 1
 
 
 def _matrix(printer: Printer, node: Node, shared: Axes, rows: Axes, columns: Axes) -> Text:
     """The node as a stack of matrices, several axes on one side flattened into one."""
-    wanted, turned = (*shared, *rows, *columns), (*shared, *columns, *rows)
-    if len(rows) == 1 and len(columns) == 1:
-        return printer.laid_out(node, wanted)
-    if not isinstance(node, Contract) and node.axes and node.axes[-1] == rows[-1]:
-        # A copy in the order that the entries lie in is cheaper, and a product takes a turned factor as it is.
-        flat = _flattened(printer, printer.laid_out(node, turned), shared, columns, rows)
-        return Text(f"{flat}{'.T' if not shared else '.swapaxes(-1, -2)'}", POSTFIX)
-    if not isinstance(node, (Map, Select)) and printer.structural(node)[1] == turned:
-        flat = _flattened(printer, printer.laid_out(node, turned), shared, columns, rows)
-        return Text(f"{flat}{'.T' if not shared else '.swapaxes(-1, -2)'}", POSTFIX)
-    return Text(_flattened(printer, printer.laid_out(node, wanted), shared, rows, columns), POSTFIX)
+    if _is_matrix(rows, columns):
+        return printer.laid_out(node, (*shared, *rows, *columns))
+    flat, is_turned = _flat(printer, node, shared, rows, columns)
+    turn = (".swapaxes(-1, -2)" if shared else ".T") if is_turned else ""
+    return Text(f"{printer.matrices.get(flat, flat)}{turn}", POSTFIX)
+
+
+def _flat(printer: Printer, node: Node, shared: Axes, rows: Axes, columns: Axes) -> tuple[str, bool]:
+    """The node with its axes flattened, and whether its columns come first."""
+    turned = (*shared, *columns, *rows)
+    # A copy in the order that the entries lie in is cheaper, and a product takes a turned factor as it is.
+    is_turned = not isinstance(node, Contract) and bool(node.axes) and node.axes[-1] == rows[-1]
+    is_turned = is_turned or (not isinstance(node, (Map, Select)) and printer.structural(node)[1] == turned)
+    if is_turned:
+        return _flattened(printer, printer.laid_out(node, turned), shared, columns, rows), True
+    return _flattened(printer, printer.laid_out(node, (*shared, *rows, *columns)), shared, rows, columns), False
 
 
 def _flattened(printer: Printer, text: Text, shared: Axes, rows: Axes, columns: Axes) -> str:
@@ -119,8 +129,7 @@ def _flattened(printer: Printer, text: Text, shared: Axes, rows: Axes, columns: 
         return " * ".join(printer.extent(index) for index in group)
 
     parts = [*(printer.extent(index) for index in shared), size(rows), size(columns)]
-    flat = f"{text.within(POSTFIX)}.reshape({', '.join(parts)})"
-    return printer.matrices.get(flat, flat)
+    return f"{text.within(POSTFIX)}.reshape({', '.join(parts)})"
 
 
 def _with_vector(printer: Printer, node: Contract) -> Text | None:

@@ -83,13 +83,9 @@ def _hangs_together(loop: Loop, top: Node) -> bool:
 
 def scaled_names(statements: Sequence[Statement]) -> set[str]:
     """The values of which the exponential of a maximum is a factor, by these statements."""
-    tops = {s.name for s in statements if any(isinstance(n, Reduce) and n.operation == "max" for n in walk(s.node))}
-    tops = {s.name for s in statements if s.name in tops and not any(_is_exponential(n) for n in walk(s.node))}
+    operations = {s.name: {n.operation for n in walk(s.node) if isinstance(n, (Map, Reduce))} for s in statements}
+    tops = {name for name, found in operations.items() if "max" in found and "exp" not in found}
     return {name for name, degree in _degrees(statements, None, tops).items() if degree != 0}
-
-
-def _is_exponential(node: Node) -> bool:
-    return isinstance(node, Map) and node.operation == "exp"
 
 
 def _degrees(statements: Sequence[Statement], top: Node | None, names: Collection[str]) -> dict[str, int | None]:

@@ -103,9 +103,14 @@ def has_sum_below_another(body: Any, known: Definitions) -> bool:
 
 
 def _is_sum_of_a_set(value: Any, known: Definitions) -> bool:
+    scale = _meant(value, known)
+    return isinstance(scale, Defined) and scale.name == "logsumexp" and scale.args[4] != sympy.true
+
+
+def _meant(value: Any, known: Definitions) -> Any:
+    """What a name is defined as; any other value as it stands."""
     definition = known.get(value.base if isinstance(value, Indexed) else value)
-    body = value if definition is None else definition.body
-    return isinstance(body, Defined) and body.name == "logsumexp" and body.args[4] != sympy.true
+    return value if definition is None else definition.body
 
 
 @lru_cache(maxsize=2_000)
@@ -307,8 +312,7 @@ def _is_bounded(exponent: Expr, known: Definitions) -> bool:
     """Whether a scale has been taken away from an exponent: a logsumexp, by itself or by name, or its like."""
     for term in Add.make_args(exponent):
         number, scale = term.as_coeff_Mul()
-        definition = known.get(scale.base if isinstance(scale, Indexed) else scale)
-        if number.is_negative and isinstance(definition.body if definition else scale, (Softplus, Largest, Defined)):
+        if number.is_negative and isinstance(_meant(scale, known), (Softplus, Largest, Defined)):
             return True
     return False
 
@@ -316,11 +320,9 @@ def _is_bounded(exponent: Expr, known: Definitions) -> bool:
 def _is_share(exponent: Expr, known: Definitions) -> bool:
     """Whether an exponent is less the logsumexp of its like, by itself or by name: its exponential is at most 1."""
     for term in Add.make_args(exponent):
-        scale = -term
-        definition = known.get(scale.base if isinstance(scale, Indexed) else scale)
-        body = definition.body if definition is not None else scale
-        is_sum = isinstance(body, Defined) and body.name == "logsumexp"
-        if is_sum and next(unify(body.args[1], exponent - term, {}), None) is not None:
+        scale = _meant(-term, known)
+        is_sum = isinstance(scale, Defined) and scale.name == "logsumexp"
+        if is_sum and next(unify(scale.args[1], exponent - term, {}), None) is not None:
             return True
     return False
 

@@ -234,9 +234,9 @@ class Model:
         return allocate(self.specs, lambda size: self.arrays.adopt(vector))
 
     def for_each(self, work: Callable[..., None], items: Sequence[tuple[Any, ...]]) -> None:
-        """Call `work` with each of the items and a workspace, in any order; no two of them write to the same place."""
+        """Call `work` with each of the items, in any order; no two of them write to the same place."""
         for item in items:
-            work(*item, self.workspace)
+            work(*item)
 
     def call(self, direction: str, step: Step, arguments: list[Any], workspace: Any = None) -> Any:
         """The result of a step's kernel, forward or backward; `workspace` is for kernels that work block by block."""

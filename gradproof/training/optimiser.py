@@ -119,6 +119,6 @@ def _clipped(model: Model, vector: Any, most: float) -> tuple[Any, float]:
     """
     clip = plain_kernel("gradient_clipping", model.arrays.library)
     found: list[Any] = []
-    model.for_each(lambda _workspace: found.extend(clip(vector, most=most)), [()])
+    model.for_each(lambda: found.extend(clip(vector, most=most)), [()])
     clipped, norm = found
     return clipped, float(norm)

@@ -97,7 +97,7 @@ class PartedModel(Model):
         def share(lane: int) -> None:
             with self.arrays.in_lane(self._lanes):
                 for item in items[lane :: self._lanes]:
-                    work(*item, self._workspaces[lane])
+                    work(*item)
 
         with self.arrays.side_by_side(self._lanes):
             for _ in self._pool().map(share, range(self._lanes)):
@@ -116,7 +116,7 @@ class PartedModel(Model):
     def _add_up(self, total: Any, part: Any) -> None:
         """Add one long vector to another, block by block."""
 
-        def add(block: slice, workspace: Any) -> None:
+        def add(block: slice) -> None:
             self.arrays.copy(total[block], self._add(total[block], part[block])[0])
 
         size = self.arrays.block
