@@ -411,20 +411,12 @@ def _delta(node: Any, context: Context) -> Node:
     return Select(Map("eq", tuple(position(side, context) for side in sides)), ONE, ZERO)
 
 
-def _flag(node: Any, context: Context) -> Node:
-    raise KernelError(
-        f"{context.program}: {node} is a flag, which is true or false, in the place of a number; "
-        f"write iverson({node}), which is 1 where it is set, or where({node}, yes, no)"
-    )
-
-
 Rule = Callable[[Any, Context], Node]
 RULES: tuple[tuple[Any, Rule], ...] = (
     ((sympy.Rational, sympy.Float), _number),
     (sympy.NumberSymbol, lambda node, _context: Literal(1, 1, str(node))),
     (Dim, size),
     (Scalar, _scalar),
-    (Flag, _flag),
     (Index, lambda node, _context: Position(node)),
     (Indexed, _entry),
     (Add, _add),

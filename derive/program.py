@@ -160,6 +160,7 @@ class Program:
                 raise StatementError(f"{what}: expected indices made by index(...), found {index!r}")
         if len({index.name for index in over}) != len(over):
             raise StatementError(f"{what}: an index stands twice on the left side")
+        check_value(expression, what, "write iverson(...) of it, which is 1 where it holds")
         check_expression(expression, what)
         check_free(expression, over, what, exactly=True)
         check_names(expression, what, self._declared())
@@ -192,7 +193,7 @@ class Program:
             left, right, over = Matrix.entries_of(left, right, what)
         sides = expression_of(left, what), expression_of(right, what)
         for side in sides:
-            check_value(side, what)
+            check_value(side, what, "claim that it holds with claim_that(...)")
         for part in (*sides, *given):
             check_expression(part, what)
         check_names(sympy.Tuple(*sides, *given), what, self._declared())

@@ -130,6 +130,29 @@ def _has_a_small_exponent(node: Any, _bound: tuple[Index, ...]) -> str | None:
     return None
 
 
+def _takes_truth_or_number(node: Any, _bound: tuple[Index, ...]) -> str | None:
+    parts: tuple[Any, ...] = node.args
+    for kinds, conditions, values in OPERANDS if parts else ():
+        if isinstance(node, kinds):
+            for part in filter(_is_condition, parts[values]):
+                return f"{node}: expected a value, found the condition {part}; iverson({part}) is 1 where it holds"
+            for part in parts[conditions]:
+                if not _is_condition(part):
+                    return f"{node}: expected a condition, found the value {part}; compare it, as in {part} > 0"
+    return None
+
+
+NONE, ALL = slice(0), slice(None)
+OPERANDS: tuple[tuple[tuple[type, ...], slice, slice], ...] = (  # kinds of nodes, their conditions, their values
+    ((Where,), slice(1), slice(1, None)),
+    ((Defined,), slice(4, None), slice(1, 2)),
+    ((ExprCondPair,), slice(1, None), slice(1)),
+    ((And, Or, Not), ALL, NONE),
+    ((sympy.Sum, sympy.Product), NONE, slice(1)),
+    ((sympy.Add, sympy.Mul, sympy.Pow, Relational, *SCALAR_FUNCTIONS), NONE, ALL),
+)
+
+
 def _covers_all_cases(node: Any, _bound: tuple[Index, ...]) -> str | None:
     if isinstance(node, Piecewise) and node.args[-1][1] != sympy.true:
         return f"{node}: no branch covers the remaining cases; end with (value, True)"
@@ -145,6 +168,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("no index is bound inside its own scope", _binds_once),
     ("entries fit their tensor's shape", _entry_fits),
     ("operators have inputs of their own", _owns_each_input_once),
+    ("conditions and values stand where they are expected", _takes_truth_or_number),
     ("cases are complete", _covers_all_cases),
     ("powers can be worked out", _has_a_small_exponent),
     ("deltas compare indices of one extent", _delta_fits),
@@ -280,10 +304,10 @@ def _is_condition(node: Any) -> bool:
     return isinstance(node, Flag) or (isinstance(node, Boolean) and not isinstance(node, sympy.Expr))
 
 
-def check_value(side: Any, what: str) -> None:
-    """Raise when one side of a claim is a condition, which is no value."""
-    if _is_condition(side):
-        raise StatementError(f"{what}: {side} is a condition, not a value; claim that it holds with claim_that(...)")
+def check_value(expression: Any, what: str, advice: str) -> None:
+    """Raise when an expression is a condition, which is no value; `advice` says what else to do with it."""
+    if _is_condition(expression):
+        raise StatementError(f"{what}: {expression} is a condition, not a value; {advice}")
 
 
 def check_conditions(given: Any, what: str) -> None:

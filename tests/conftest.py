@@ -1,4 +1,4 @@
-"""What holds for the whole run: how much SymPy remembers, and the last line, which says how many mutants were decided.
+"""What holds for the whole run: how much SymPy remembers, the options, and the last line, which counts mutants.
 
 A test of the mutation suite leaves counts and remarks in its report as `user_properties`, which reach the main process
 from every worker.
@@ -45,6 +45,10 @@ class MutantCounts:
         if self.counts:
             sys.stdout.write(" ".join(f"{name}: {self.counts[name]}" for name in COUNTED) + "\n")
             sys.stdout.flush()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--random-statements", default="0:32", help="numbers of the random statements to check, FROM:TO")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -25,6 +25,7 @@ from derive.language import (
     flag,
     index,
     indices,
+    iverson,
     leading_index,
     lengths,
     scalar,
@@ -48,6 +49,7 @@ W = tensor("W", T, d)
 R = tensor("R", N, L)
 token = tensor("token", T, into=d)
 s = scalar("s")
+f = flag("f")
 
 
 def defined(*definitions: tuple[str, list[Any], Any]) -> Program:
@@ -237,6 +239,35 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "a product of a condition": (lambda: Product(i < j, i), ("Product: expected a value", "the condition i < j")),
     "a mean of a condition": (lambda: mean(i < j, over=i), ("mean: expected a value", "iverson(i < j)")),
     "relu of a condition": (lambda: relu(i < j), ("relu: expected a value", "the condition i < j")),
+    "a condition as a definition": (
+        lambda: defined(("o", [i, j], i < j)),
+        ("definition o[i, j]", "i < j is a condition, not a value", "iverson(...)"),
+    ),
+    "an exponential of a condition": (
+        lambda: defined(("o", [i, j], exp(i < j))),
+        ("exp(i < j): expected a value", "found the condition i < j", "iverson(i < j)"),
+    ),
+    "an equality of conditions": (
+        lambda: defined(("o", [i, j], where(Eq(i < j, x[i] > 0), 1))),
+        ("expected a value, found the condition", "iverson"),
+    ),
+    "a flag as a factor": (lambda: defined(("o", [i], f * x[i])), ("f*x[i]: expected a value", "the condition f")),
+    "a number as a condition": (
+        lambda: defined(("o", [i], where(y[i], x[i], 0))),
+        ("where(y[i], x[i], 0): expected a condition", "found the value y[i]", "compare it, as in y[i] > 0"),
+    ),
+    "an index tensor as a bracket": (
+        lambda: claimed(iverson(token[i]) * x[i], x[i]),
+        ("expected a condition, found the value token[i]",),
+    ),
+    "a mask of numbers": (
+        lambda: defined(("o", [i], softmax(x[i], over=i, where=y[i]))),
+        ("where=y[i]): expected a condition", "y[i] > 0"),
+    ),
+    "a number negated as a condition": (
+        lambda: claimed(iverson(sympy.Not(x[i])), 1),
+        ("~x[i]: expected a condition",),
+    ),
     "a condition as a branch": (lambda: where(i < j, j < i, 1), ("where: expected a value", "the condition")),
     "lengths and a tensor of one name": (
         lambda: claimed(Sum(x[i], i), Sum(tensor("L", N, positive=True)[n] * L[n], n)),
