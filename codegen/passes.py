@@ -1,8 +1,9 @@
 """The algebraic passes of a routine, one after the other, each from definitions to definitions.
 
-Between the choice of definitions in `codegen.schedule` and lowering. Every name keeps its value through all passes:
-what changes is the formula by which it is computed, and which names are computed at all. So each rewrite is a claim
-about the program as it was derived, old body = new body, and a test has the prover decide every one of every kernel.
+First stage of the compiler, between the choice of definitions in `codegen.schedule` and `codegen.stability`. Every name
+keeps its value through all passes: what changes is the formula by which it is computed, and which names are computed at
+all. So each rewrite is a claim about the program as it was derived, old body = new body, and a test has the prover
+decide every one of every kernel.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ Exit codes:
   0   every claim is proved
   1   a claim is refuted or undecided
   2   bad input: an unknown name, or a statement that is ill-formed
-  70  internal alarm: the two proof engines disagree""",
+  70  internal alarm: the two proof engines disagree, or gradproof itself failed""",
 )
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the verdicts."
