@@ -171,6 +171,7 @@ class BlockPrinter:
     # -- tiles -------------------------------------------------------------------------------------------------------
 
     def _tiled(self, tiling: Tiling) -> None:
+        """Lines for what the tiles need, the loop over them, and what reads their finished sums."""
         self._print(tiling.before)
         for statement in tiling.inside:
             name, is_narrow = statement.name, not self.setting.is_wide(statement.axes)

@@ -73,6 +73,7 @@ def _stages(
     definitions: Definitions, setting: Setting, first: Sequence[tuple[str, Pass]],
     repeated: Sequence[tuple[str, Pass]], last: Sequence[tuple[str, Pass]], start: str,
 ) -> tuple[Stage, ...]:  # fmt: skip
+    """The definitions at the start, and after each pass that changes something; the repeated ones until none does."""
     made = [Stage(start, definitions, (), routine_cost(definitions, setting))]
 
     def apply(passes: Sequence[tuple[str, Pass]]) -> bool:
