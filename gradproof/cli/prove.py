@@ -39,7 +39,9 @@ Exit codes:
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the counterexample search."
 )
 @click.option(
-    "--model", metavar="MODEL", help="That training MODEL, a preset or a TOML file, runs the gradient of its loss."
+    "--model",
+    metavar="MODEL",
+    help="Prove that training MODEL, a preset or a TOML file, follows the gradient of its loss.",
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.pass_context
