@@ -13,8 +13,6 @@ Without --quick the table is written to docs/errors.md.
 from __future__ import annotations
 
 import importlib.util
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +24,7 @@ from benchmarks import references
 from benchmarks.extremes import KERNELS, Kernel
 from benchmarks.kernels import there_and_back
 from benchmarks.timing import Note, Row, as_numpy
+from codegen.generate import write_whole
 
 PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
 LIMIT = 4.0  # for errors of both kinds, in float32
@@ -62,7 +61,7 @@ def measure(quick: bool, note: Note) -> list[Error]:
             what = f"{row.kernel}, {row.target}: {row.result} on inputs {row.inputs}"
             note(f"{what}: {row.error:g} {row.unit}, expected at most {row.limit:g}")
     if not quick:
-        write(PAGE, page(rows))
+        write_whole(PAGE, page(rows))
         note(f"wrote {PAGE.name}")
     return rows
 
@@ -147,16 +146,3 @@ def page(rows: Sequence[Error]) -> str:
 def number(error: float) -> str:
     """An error with two significant digits."""
     return f"{error:.1f}" if error < 100 else f"{error:.1e}"
-
-
-def write(path: Path, text: str) -> None:
-    """Writes the file by a rename, so that it is the old one or the new one and never half of one."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

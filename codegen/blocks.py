@@ -132,7 +132,7 @@ class BlockPrinter:
             memory, name = self._place(each.name), each.name
             if not memory or name in self.loop.accumulated:
                 return False
-            targets.append(Target(memory, "" if name in self.loop.stored else name))
+            targets.append(self._target(name, memory))
         node = statement.node
         if not isinstance(node, Map) or not self.setting.is_text(node.operands[0]):
             return False
@@ -171,6 +171,7 @@ class BlockPrinter:
     # -- tiles -------------------------------------------------------------------------------------------------------
 
     def _tiled(self, tiling: Tiling) -> None:
+        """Lines for what the tiles need, the loop over them, and what reads their finished sums."""
         self._print(tiling.before)
         for statement in tiling.inside:
             name, is_narrow = statement.name, not self.setting.is_wide(statement.axes)
@@ -262,6 +263,7 @@ class BlockPrinter:
 
     def _statement(self, statement: Statement) -> None:
         name, node, memory = statement.name, statement.node, self._place(statement.name)
+        self.calls.spare = self.memory.spare  # what an earlier statement took for its operands is free again
         if name in self.loop.accumulated:
             self._accumulate(statement, memory)
         elif isinstance(node, Scatter):
@@ -269,7 +271,11 @@ class BlockPrinter:
         elif not self.setting.is_wide(statement.axes):
             self._narrow(statement)
         else:
-            self.calls.compute(node, statement.axes, Target(memory, "" if name in self.loop.stored else name))
+            self.calls.compute(node, statement.axes, self._target(name, memory))
+
+    def _target(self, name: str, memory: str) -> Target:
+        """The memory of a value, with a variable for it unless it lies in the block of a stored array."""
+        return Target(memory, "" if name in self.loop.stored else name, name)
 
     def _narrow(self, statement: Statement) -> None:
         """A line for what is one number a row."""
@@ -304,7 +310,7 @@ class BlockPrinter:
             raise KernelError(f"{statement.name}: expected a scatter")
         if not memory and statement.name in self.loop.stored:
             memory = self._block(statement.name, self.loop.stored[statement.name])
-        target = Target(memory, "" if statement.name in self.loop.stored else statement.name)
+        target = self._target(statement.name, memory)
         base = node.base if node.base is not None else Literal(0)
         if isinstance(base, Scatter):
             raise KernelError(f"{statement.name}: two scatters into one block")

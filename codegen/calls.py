@@ -28,10 +28,14 @@ Term = tuple[int, Node]  # of a sum: its sign, and what it is
 
 @dataclass
 class Target:
-    """Where a value goes: an expression for the memory, and the variable that is bound to it by the first call."""
+    """Where a value goes: an expression for the memory, and the variable that is bound to it by the first call.
+
+    `owner` names the value that is computed there, where no variable does.
+    """
 
     memory: str
     variable: str = ""
+    owner: str = ""
     is_bound: bool = False
 
     @property
@@ -62,7 +66,8 @@ class Product:
 class Calls:
     """The lines of a block so far.
 
-    `spare` is the number of the next piece of scratch memory, and `place` tells the memory of a value by its name.
+    `spare` is the number of the next piece of scratch memory, for an operand that dies within its statement, and
+    `place` tells the memory of a value by its name.
     """
 
     printer: Printer
@@ -119,8 +124,8 @@ class Calls:
                 operands.append(Text(target.text, ATOM))
                 written = True
             else:
-                name = fresh_name(f"{target.variable or 'part'}_part", self.taken)
-                other = Target(self.scratch(self.spare, axes), name)
+                name = fresh_name(f"{target.owner or target.variable}_part", self.taken)
+                other = Target(self.scratch(self.spare, axes), name, target.owner or target.variable)
                 self.spare += 1
                 self.compute(operand, axes, other)
                 operands.append(Text(other.text, ATOM))
@@ -173,8 +178,8 @@ class Calls:
     def _beginning(self, terms: Sequence[Term], products: Mapping[int, Product], axes: Axes) -> tuple[int, ...]:
         """The terms that are written first: one, or one and a product that is added to it by the same call.
 
-        A term that has to be computed comes first; else one that can be added to; else a product. None if there are two
-        of the first kind, or nothing to begin with.
+        A term that has to be computed comes first; else one that can be added to; else a product. There is none, and
+        the sum is no such sum, if two have to be computed or nothing can come first.
         """
         others = [n for n in range(len(terms)) if n not in products]
         computed = [n for n in others if not self.setting.is_text(terms[n][1])]

@@ -154,6 +154,7 @@ def _finished(nodes: Sequence[Node], others: Sequence[Node], over: Axes) -> Axes
 
 
 def _pair(first: Node, second: Node, others: Sequence[Node], over: Axes, context: Context) -> Node:
+    """The product of two arrays, summed over those indices that no other array has."""
     done = _finished((first, second), others, over)
     # An index of one operand alone is summed before the product.
     alone = [tuple(i for i in done if i in a.axes and i not in b.axes) for a, b in ((first, second), (second, first))]

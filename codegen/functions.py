@@ -112,7 +112,8 @@ def backward_function(kernel: Kernel, target: str, lines: Sequence[str], saved: 
     array = LIBRARIES[target].runtime["array"]
     names = ", ".join(parameter.name for parameter in routine.returns)
     output = kernel.forward.returns[0].name
-    summary = f"{names}: the gradient of a loss of which {upstream.name} is the gradient with respect to {output}."
+    plural = "s" if len(routine.returns) > 1 else ""
+    summary = f"{names}: the gradient{plural} of a loss whose gradient with respect to {output} is {upstream.name}."
     arguments = [f"{upstream.name}: {array}", "saved: Saved", *(["*"] if _workspace(lines) else []), *_workspace(lines)]
     return FunctionText(
         called(f"def {routine.name}(", arguments, f") -> tuple[{array}, ...]:"),
@@ -250,7 +251,7 @@ def _integer_names(kernel: Kernel) -> set[str]:
 
 
 def _returned(results: Sequence[str]) -> tuple[str, ...]:
-    flat = f"return {', '.join(results)}{',' * (len(results) == 1)}"
+    flat = f"return {_unpacked(results)}"
     return (flat,) if len(flat) <= WIDTH else called("return (", results, ")")
 
 

@@ -187,7 +187,7 @@ def write(files: Mapping[str, str], folder: Path, targets: Sequence[str] = TARGE
         if path.is_file() and path.read_bytes() == files[name].encode():
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, files[name])
+        write_whole(path, files[name])
         changed.append(name)
     for name in stale(files, folder, targets):
         (folder / name).unlink()
@@ -195,7 +195,8 @@ def write(files: Mapping[str, str], folder: Path, targets: Sequence[str] = TARGE
     return changed
 
 
-def _replace(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
+    """Write the file by a rename, so that it is the old one or the new one and never half of one."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:

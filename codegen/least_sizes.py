@@ -172,6 +172,7 @@ class Empty:
         return self._vanishing[node]
 
     def _vanishes(self, node: Any) -> bool:
+        """Whether the value is certain to be 0 where the size is, by the kind of the node."""
         if isinstance(node, Dim) or node.is_number:
             return bool(node == self.size or node == 0)
         if isinstance(node, Defined) and node.positional:

@@ -1,6 +1,6 @@
 """From the body of a definition to kernel nodes.
 
-Third stage of the compiler (after `codegen.stability`). One row of RULES for each kind of SymPy node. What needs care
+Third stage of the compiler, after `codegen.stability`. One row of RULES for each kind of SymPy node. What needs care
 is done here and nowhere else: products become contractions in an order chosen by size, brackets become selections,
 look-ups gathers and deltas scatters. `codegen.exponentials`, `codegen.contractions` and `codegen.scattering` are the
 parts of it that need more than a rule; `lower_definition` in the last is where it begins.

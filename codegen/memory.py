@@ -42,25 +42,10 @@ def allocated(
     where = {statement.name: place for place, statement in enumerate(statements)}
     last = {name: place for place, statement in enumerate(statements) for name in reads(statement.node)}
     lives = {name: _life(place, last.get(name, place), span, name in lasting) for name, place in where.items()}
-    heirs: dict[str, str] = {}
-    for place, statement in enumerate(statements):
-        name = _inherited(statement, setting)
-        is_dead = name in where and lives[name][1] == place and statement.name not in lasting
-        is_dead = is_dead and not (place in span and (name in lasting or where[name] < span.start))
-        is_dead = is_dead and name not in setting.kept and setting.is_wide(statement.axes)
-        if is_dead and statements[where[name]].axes == statement.axes:
-            heirs[name] = statement.name
+    chains = _chains(statements, setting, lives, span, lasting)
     memory, slots, parts = Memory(), dict[str, int](), dict[str, int]()
+    memory.stored.update({name: chain[-1] for name, chain in chains.items() if chain[-1] in setting.loop.stored})
     used: list[list[Interval]] = []
-    chains: dict[str, list[str]] = {}
-    for statement in statements:
-        chain = [statement.name]
-        while chain[-1] in heirs:
-            chain.append(heirs[chain[-1]])
-        if setting.is_wide(statement.axes):
-            chains[statement.name] = chain
-        if statement.name in chains and chain[-1] in setting.loop.stored:
-            memory.stored[statement.name] = chain[-1]
     waiting = {} if span or setting.loop.has_products else _unwritten(statements, memory.stored)
     for statement in statements:
         name = statement.name
@@ -79,6 +64,29 @@ def allocated(
         if name in lasting:
             parts[name] = _free(used, (where[name], where[name]))
     return Memory(memory.stored, slots, parts, len(used))
+
+
+def _chains(
+    statements: Sequence[Statement], setting: Setting, lives: Mapping[str, Interval], span: range,
+    lasting: Collection[str],
+) -> dict[str, list[str]]:  # fmt: skip
+    """For each wide value, itself and those that take its memory over in turn, each where the one before dies."""
+    where = {statement.name: place for place, statement in enumerate(statements)}
+    heirs: dict[str, str] = {}
+    for place, statement in enumerate(statements):
+        name = _inherited(statement, setting)
+        is_dead = name in where and lives[name][1] == place and statement.name not in lasting
+        is_dead = is_dead and not (place in span and (name in lasting or where[name] < span.start))
+        is_dead = is_dead and name not in setting.kept and setting.is_wide(statement.axes)
+        if is_dead and statements[where[name]].axes == statement.axes:
+            heirs[name] = statement.name
+    chains: dict[str, list[str]] = {}
+    for statement in statements:
+        if setting.is_wide(statement.axes):
+            chains[statement.name] = chain = [statement.name]
+            while chain[-1] in heirs:
+                chain.append(heirs[chain[-1]])
+    return chains
 
 
 def _life(start: int, end: int, span: range, is_lasting: bool) -> Interval:

@@ -1,6 +1,6 @@
 """The kernel IR: a short list of array operations over named axes.
 
-Second stage of the compiler. `codegen.lowering` turns the body of a definition into a tree of these nodes,
+What the stages of the compiler hand on. `codegen.lowering` turns the body of a definition into a tree of these nodes,
 `codegen.schedule` turns the trees of a program into statements, and a backend prints them. A node knows its axes by
 *index*, not by position, so alignment and transposition are decided once, when it is printed.
 

@@ -35,6 +35,7 @@ def cheapest(arrays: Sequence[Axes], over: Axes, sizes: Sizes) -> Order:
 
 @lru_cache(maxsize=20_000)
 def _cheapest(arrays: tuple[Axes, ...], over: Axes, known: tuple[tuple[str, int], ...]) -> Order:
+    """The cheapest order at these sizes: among all where the arrays are few, else by the cheapest next step."""
     sizes = dict(known)
     if len(arrays) == 1:
         return Order((), reduced(arrays[0], arrays[0] & over))

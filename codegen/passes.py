@@ -1,8 +1,9 @@
 """The algebraic passes of a routine, one after the other, each from definitions to definitions.
 
-Between the choice of definitions in `codegen.schedule` and lowering. Every name keeps its value through all passes:
-what changes is the formula by which it is computed, and which names are computed at all. So each rewrite is a claim
-about the program as it was derived, old body = new body, and a test has the prover decide every one of every kernel.
+First stage of the compiler, between the choice of definitions in `codegen.schedule` and `codegen.stability`. Every name
+keeps its value through all passes: what changes is the formula by which it is computed, and which names are computed at
+all. So each rewrite is a claim about the program as it was derived, old body = new body, and a test has the prover
+decide every one of every kernel.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ def _stages(
     definitions: Definitions, setting: Setting, first: Sequence[tuple[str, Pass]],
     repeated: Sequence[tuple[str, Pass]], last: Sequence[tuple[str, Pass]], start: str,
 ) -> tuple[Stage, ...]:  # fmt: skip
+    """The definitions at the start, and after each pass that changes something; the repeated ones until none does."""
     made = [Stage(start, definitions, (), routine_cost(definitions, setting))]
 
     def apply(passes: Sequence[tuple[str, Pass]]) -> bool:

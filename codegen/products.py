@@ -46,7 +46,7 @@ def contraction(printer: Printer, node: Contract) -> tuple[Text, Axes]:
     rows, columns = node.left_only, node.right_only
     if not rows or not columns:
         text = _with_vector(printer, node)
-        return _einsum(printer, node) if text is None else text, node.axes
+        return _without_matrix_product(printer, node) if text is None else text, node.axes
     return _unflattened(printer, _product(printer, node), node, node.axes), node.axes
 
 
@@ -144,7 +144,8 @@ def _with_vector(printer: Printer, node: Contract) -> Text | None:
     return spelled(printer.library.times_vector if comes_last else printer.library.vector_first, shown)
 
 
-def _einsum(printer: Printer, node: Contract) -> Text:
+def _without_matrix_product(printer: Printer, node: Contract) -> Text:
+    """A contraction that is no product of matrices: as a norm, a sum of products or dot products, else by einsum."""
     if printer.library.norm and node.left == node.right and len(node.left.axes) > 1 and printer.spans:
         return Text(f"{root_of_squares(printer, node, node.axes).text}.square()", POSTFIX)
     if printer.library.sums_products and set(node.left.axes) == set(node.right.axes):

@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codegen.errors import KernelError
+from codegen.insides import is_truth
 from codegen.nodes import Axes, Contract, Gather, Identity, Node, Position, Read, Reduce, Scatter, Size
 from codegen.routines import Kernel, Parameter, Routine
-from codegen.sharing import COMPARISONS
 from derive.language import Flag, Scalar
 
 MODULES = ("operators.py", "rules.py")  # what registers a kernel, beside its own file
-CONDITIONS = COMPARISONS | {"and", "or", "not"}
 Call = Callable[..., Sequence[str]]  # (start, arguments, end): a call on one line where it fits, else on several
 
 
@@ -134,7 +133,7 @@ def _computed(kernel: Kernel, saved: Sequence[str], options: Sequence[str]) -> t
         if name in made:
             axes = tuple(str(index.extent) for index in made[name].axes)
             kept.append(_spec(Parameter(name, axes, bool(axes) and axes[0] == leading)))
-            if getattr(made[name].node, "operation", "") in CONDITIONS:
+            if is_truth(made[name].node):
                 truths.append(name)
         elif name in kernel.saved:
             raise KernelError(f"{kernel.program.name}: {name} is saved, but no statement computes it")

@@ -234,6 +234,10 @@ def _lowered(
     program: Program, definitions: Sequence[Definition], known: tuple[Definition, ...], options: frozenset[str],
     parts: Mapping[str, tuple[str, str]], comments: Mapping[str, Told],
 ) -> list[Statement]:  # fmt: skip
+    """The statements that compute the definitions: each made stable, then lowered, with what is said of it.
+
+    `known` are the stated definitions, `parts` the names of the two parts of each that is a logsumexp.
+    """
     made = []
     names = [other.name for other in known]
     nonempty = frozenset(least_sizes(definitions, known))

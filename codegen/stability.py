@@ -1,8 +1,8 @@
 """Stability by construction: exponentials, their sums and logarithms are rewritten before anything is planned.
 
-First stage of the compiler. The body of a definition is mathematics; two bodies that are equal over the reals may
-differ by an overflow in floating point. Each rule of the table is an identity that `derive.prove` decides (a test
-replays them):
+Second stage of the compiler, after `codegen.passes`. The body of a definition is mathematics; two bodies that are equal
+over the reals may differ by an overflow in floating point. Each rule of the table is an identity that `derive.prove`
+decides (a test replays them):
 
     Sum(exp(f), j)            = exp(logsumexp(f, j))
     Sum(exp(f) * x, j)        = exp(logsumexp(f, j)) * Sum(exp(f - logsumexp(f, j)) * x, j)     over several as well

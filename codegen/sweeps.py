@@ -9,6 +9,7 @@ depends on it.
 from __future__ import annotations
 
 import functools
+import textwrap
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
@@ -66,6 +67,7 @@ def _long(loop: Loop, sizes: Sizes) -> Index | None:
 
 
 Step = Statement | Sweep
+WIDTH = 104  # of a line of a docstring
 COLUMNS = 512  # of a tile, at least: what typically has no more is not cut
 
 
@@ -217,7 +219,7 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
     arguments += [f"{variables[index]}: slice" for index in some]
     turned: dict[str, str] = {}
     what = "entries" if loop.is_flat else "rows"
-    about = _about(what, [variables[i] for i in one], [variables[i] for i in some])
+    about = _about(loop, what, [variables[i] for i in one], [variables[i] for i in some])
     printed = functools.partial(
         BlockPrinter, outside=outside, variables=variables, restricted=sweep.restricted,
         lots=lots, tile=sweep.tile, rows=sweep.rows, turned=turned,
@@ -236,9 +238,9 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
         known = ["# By |x.y| <= |x||y|, no exponent is larger in magnitude.",
                  f"{bound} = {replace(outside, rough=True).laid_out(sweep.light[1], ()).text}"]  # fmt: skip
         chosen = f"{lighter} if bounded({bound}, dtype) else {function}"
-    called = [chosen, str(loop.row.extent), sweep.rows, _sizes(own), _sizes(loop.shared), sweep.width]
-    called += [library.runtime["kind_arguments"], *([f"parts={sweep.parts}"] if loop.accumulated else [])]
-    called += [f"lots={_sizes(lots)}"] if lots else []
+    called = [chosen, str(loop.row.extent), sweep.rows, sweep.width, library.runtime["kind_arguments"]]
+    called += [*_named_sizes(own=own, shared=loop.shared), *([f"parts={sweep.parts}"] if loop.accumulated else [])]
+    called += _named_sizes(lots=lots)
     called += ["matrices=True"] if lots and loop.has_products else []
     return [
         *_whole_arrays(sweep, library, loop.accumulated, is_tiled=is_tiled),
@@ -254,7 +256,9 @@ def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
 def _function(name: str, arguments: Sequence[str], about: str, body: Sequence[str]) -> list[str]:
     """The lines of a function inside a kernel."""
     start = f"def {name}({', '.join(arguments)}) -> None:"
-    return ["", start, f'    """{about}"""', *(f"    {line}" for line in body)]
+    said = textwrap.wrap(f'"""{about}', WIDTH)
+    said[-1:] = [f'{said[-1]}"""'] if len(said) == 1 else [said[-1], '"""']
+    return ["", start, *(f"    {line}" for line in (*said, *body))]
 
 
 def _whole_arrays(sweep: Sweep, library: Library, accumulated: Mapping[str, Axes], *, is_tiled: bool) -> list[str]:
@@ -271,7 +275,8 @@ def _whole_arrays(sweep: Sweep, library: Library, accumulated: Mapping[str, Axes
         is_full = name in sweep.partial or not set(axes) & set(sweep.restricted)
         lines.append(f"{name} = {(library.empty if is_full else library.zeros).format(shape=_shape(axes))}")
     if accumulated:
-        lines.append(f"{sweep.parts} = workspace.parts({row}, {sweep.rows}, {_sizes(loop.own)}, {_sizes(loop.shared)})")
+        called = [str(row), sweep.rows, *_named_sizes(own=loop.own, shared=loop.shared)]
+        lines.append(f"{sweep.parts} = workspace.parts({', '.join(called)})")
     for name, axes in accumulated.items():
         shape = ", ".join([sweep.parts, *(str(index.extent) for index in axes)]) if axes else f"{sweep.parts},"
         lines.append(f"{name} = {library.zeros.format(shape=shape)}")
@@ -283,10 +288,20 @@ def _total(name: str, parts: str, library: Library) -> str:
     return f"{name}[0] if {parts} == 1 else {library.reductions['sum'].format(operand=name, axis=0)}"
 
 
-def _about(what: str, one: Sequence[str], some: Sequence[str]) -> str:
+def _about(loop: Loop, what: str, one: Sequence[str], some: Sequence[str]) -> str:
+    """What the function for one block does, as the sentence in its docstring."""
     *lot, row = some
+    written = [f"writes {', '.join(loop.stored)}"] * bool(loop.stored)
+    added = [f"adds to {', '.join(loop.accumulated)}"] * bool(loop.accumulated)
     chosen = [f"one {', '.join(one)}"] * bool(one) + [f"some {', '.join(lot)}"] * bool(lot)
-    return f"The {what} {row} of a block{', for ' + ' and '.join(chosen) if chosen else ''}."
+    done = " and ".join([*written, *added])
+    where = f", for {' and '.join(chosen)}" if chosen else ""
+    return f"{done[0].upper()}{done[1:]}: the {what} {row} of a block{where}."
+
+
+def _named_sizes(**groups: Axes) -> list[str]:
+    """The sizes of groups of indices as keyword arguments; a group of none is left out."""
+    return [f"{name}={_sizes(group)}" for name, group in groups.items() if group]
 
 
 def _sizes(group: Axes) -> str:

@@ -78,12 +78,6 @@ class LogisticSlopeAt(sympy.Function):
     nargs = MOST_DEGREE + 2
 
 
-def argument_of(node: Any) -> Expr:
-    """The polynomial that one of the last three is taken of."""
-    x, *coefficients = node.args
-    return Add(*(coefficient * x**power for power, coefficient in enumerate(coefficients)))
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # 1 + tanh(u).
 

@@ -63,6 +63,7 @@ def traced(program: Program) -> Trace:
 
 @lru_cache(maxsize=500)
 def _traced(asked: Asked) -> Trace:
+    """The trace of what is asked for: the definitions that it needs, through all algebraic passes."""
     program, request = asked.program, asked.program.request
     outputs = request.outputs if request is not None else ()
     names = needed(program, [str(output.name) for output in outputs])

@@ -200,6 +200,7 @@ def _symmetric(claim: Claim) -> Iterator[Special]:
 
 
 def _constant(claim: Claim) -> Iterator[Special]:
+    """The claim for tensors that are the same all along one of their axes."""
     for base in _tensors(claim):
         for axis in range(len(base.shape)):
             rest = [size for place, size in enumerate(base.shape) if place != axis]

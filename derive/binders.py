@@ -9,7 +9,7 @@ its index, so renaming `n` renames `t` with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -215,7 +215,7 @@ def _unshadowed(expression: Any, around: frozenset[str], taken: set[str]) -> Any
     return rebuild(expression, tuple(bound), inside, outside)
 
 
-def map_children(expression: Any, change: Any) -> Any:
+def map_children(expression: Any, change: Callable[[Any], Any]) -> Any:
     """The expression rebuilt from changed parts, itself when nothing changed. Bound indices are left as they are."""
     if isinstance(expression, Tensor) or not expression.args:
         return expression

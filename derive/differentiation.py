@@ -52,6 +52,7 @@ def _is_active(expression: Any, active: Callable[[Any], bool]) -> bool:
 def _pull(
     node: Expr, cotangent: Expr, scope: tuple[Index, ...], active: Callable[[Any], bool]
 ) -> Iterator[Contribution]:
+    """What each active leaf below the node receives of the cotangent; for each node on the way there is a rule."""
     if cotangent == 0 or not _is_active(node, active):
         return
     if isinstance(node, Indexed):

@@ -123,6 +123,7 @@ def _from_powers(number: Expr, powers: Powers) -> Expr:
 
 
 def _fold(expression: Expr, patterns: list[Pattern]) -> Expr:
+    """The expression with products, also below sums, divided by what is known, as long as one of them can be."""
     if isinstance(expression, Add):
         return factored([_fold(term, patterns) for term in expression.args])
     if isinstance(expression, (Indexed, sympy.Symbol)) or not expression.args:

@@ -107,20 +107,9 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
         if symbol not in needed:
             raise StatementError(f"{program.name}: {output} does not depend on {symbol}")
     active = needed & influenced_by(program, wrt or tuple(inputs))
-
-    name = upstream or f"{prefix}{output.name}"
     taken = program.declared_names()
-    if name in taken:
-        raise StatementError(
-            f"{program.name}: the upstream gradient's name {name} is taken; rename what has it (a gradient of your own "
-            "may give the upstream one another name, program.gradient(..., upstream=...))"
-        )
-    taken.add(name)
-    given: Name = Tensor(name, output.shape) if isinstance(output, Tensor) else Scalar(name)
-    made = Gradient(
-        f"{program.name}_backward", f"gradient of {program.name}", [*program.inputs, given], list(program.definitions),
-        forward=program, output=output, upstream=given, adjoints={str(output.name): name},
-    )  # fmt: skip
+    name = upstream or f"{prefix}{output.name}"
+    made, given = _begun(program, output, name, taken)
 
     known = Known.of(program.definitions)
     received: dict[Any, list[Contribution]] = {}
@@ -153,6 +142,22 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
             made.adjoints[str(symbol.name)] = str(adjoint.name)
     record_points(made, [known for known in program.definitions if known.symbol in differentiated], program, active)
     return made
+
+
+def _begun(program: Program, output: Name, name: str, taken: set[str]) -> tuple[Gradient, Name]:
+    """The gradient program without its adjoints, and the adjoint of the output, which joins the names taken."""
+    if name in taken:
+        raise StatementError(
+            f"{program.name}: the upstream gradient's name {name} is taken; rename what has it (a gradient of your own "
+            "may give the upstream one another name, program.gradient(..., upstream=...))"
+        )
+    taken.add(name)
+    given: Name = Tensor(name, output.shape) if isinstance(output, Tensor) else Scalar(name)
+    made = Gradient(
+        f"{program.name}_backward", f"gradient of {program.name}", [*program.inputs, given], list(program.definitions),
+        forward=program, output=output, upstream=given, adjoints={str(output.name): name},
+    )  # fmt: skip
+    return made, given
 
 
 def _define(

@@ -149,6 +149,7 @@ def confirm(claim: Claim, *, seed: int = 0) -> Confirmation:
 
 
 def _confirmed(trial: Trial, field: Arithmetic, seed: int) -> Confirmation:
+    """How many points the sides of a proved claim agree at, or the one where they do not, within a budget of work."""
     points, samples, work, until = 0, 0, CONFIRM_WORK, time.thread_time() + CONFIRM_SECONDS
     flags_tried = flag_settings(trial.needs)
     plan = product(range(CONFIRM_SAMPLES), confirmation_sizes(trial.size_names), flags_tried)

@@ -191,6 +191,7 @@ def check_expression(expression: Any, what: str) -> None:
 
 
 def _check(node: Any, what: str, bound: tuple[Index, ...]) -> None:
+    """Refuse the first node, from the top, that a rule finds fault with; `bound` are the indices bound around it."""
     for _name, rule in RULES:
         problem = rule(node, bound)
         if problem is not None:

@@ -15,5 +15,5 @@ attention.kernel(O, wrt=[Q, K, V])
 
 gradient = attention.gradient(O)
 mA, dA, dS, dQ = (matrix(x) for x in (A, gradient["dA"], gradient["dS"], gradient["dQ"]))
-gradient.claim("dS", dS, mA * (dA - row_sum(dA * mA)), name="the document's formula")
+gradient.claim("dS", dS, mA * (dA - row_sum(dA * mA)), name="the textbook formula")
 gradient.claim("dQ", dQ, dS @ matrix(K), name="somebody forgot 1/sqrt(d)")

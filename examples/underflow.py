@@ -1,4 +1,4 @@
-"""Why the document takes the logarithm: a product of probabilities underflows, the sum of their logs does not.
+"""Why losses take logarithms: a product of probabilities underflows, the sum of their logarithms does not.
 
 The generated kernel `sequence_probability` computes both. For T conditionals q the product is q^T (claim B5), which
 rounds to 0 once it is at most half of the smallest number of the type: the length at which that happens is computed

@@ -175,6 +175,7 @@ def _repeated(ledger: Ledger, base: Polynomial, times: int) -> Polynomial:
 
 
 def _power_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Rational, exponent: Exponent) -> Polynomial:
+    """(coefficient * monomial)^exponent: factor by factor where that may be done, the rest as the power of one base."""
     if exponent < 0 and any(is_idempotent(atom) for atom, _ in monomial):
         split = splitting.case_split(
             ledger, Polynomial({monomial: coefficient}), lambda part: power(ledger, part, exponent)
@@ -314,6 +315,7 @@ def logarithm(ledger: Ledger, argument: Polynomial, *, formal: bool = False) -> 
 
 
 def _log_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Rational, *, formal: bool) -> Polynomial:
+    """log(coefficient * monomial): a term for each factor that is positive, and one for the product of the rest."""
     # Where the logarithm of a product has a value no factor is 0, so a root in it is positive.
     safe = [(a, e) for a, e in monomial if formal or positivity.factor_is_positive(a, e) or positivity.is_root(a, e)]
     rest = [pair for pair in monomial if pair not in safe]

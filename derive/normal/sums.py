@@ -65,6 +65,7 @@ def sum_over(ledger: Ledger, bound: list[Var], body: Polynomial) -> Polynomial:
 
 
 def _sum_monomial(ledger: Ledger, bound: list[Var], monomial: Monomial) -> Polynomial:
+    """The sum of one monomial over the bound indices: a law for the whole where one fits, else part by part."""
     ledger.spend()
     names = {var.name for var in bound}
     for step in (_contract, inner_sums.written_out, closed_sums.last_terms, _merge):

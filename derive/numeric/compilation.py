@@ -269,6 +269,7 @@ class Compiler:
         return together(self._positions(node, scope))
 
     def _table(self, node: Any, scope: Scope, *, raw: bool) -> Code:
+        """The code that reads an entry of an input, as it was given if `raw`, else as a number of the arithmetic."""
         name = str(node.base.name)
         if raw:
             table = self.slot_of(("raw", name), lambda _f, _s, inputs: inputs[name])

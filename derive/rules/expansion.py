@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from sympy import Add, S, nan, oo, zoo
 
@@ -20,7 +20,7 @@ from derive.language import Scalar
 from derive.operators import FirstOrder
 from derive.program import Claim
 from derive.rules import RuleRefusedError
-from derive.rules.obligations import check_unconditional, equality, written_in
+from derive.rules.obligations import check_unconditional, equality, operator_and_value, written_in
 from derive.rules.smoothness import check_smooth
 
 
@@ -41,7 +41,7 @@ class TaylorExpansion:
             RuleRefusedError: the claim is not first_order(body, eta) = value, a condition is about eta, or the body is
                 not known to be smooth around 0, or has no value there.
         """
-        node, value = _expansion_and_value(claim)
+        node, value = operator_and_value(claim, FirstOrder, "first_order(body, eta)")
         eta: Scalar = node.inputs[0]
         check_unconditional(claim, node.inputs)
         check_smooth(written_in(node.body, claim.program), eta, open_domain=True)
@@ -58,17 +58,5 @@ class TaylorExpansion:
 
     def hypotheses(self, claim: Claim) -> Sequence[str]:
         """That the input is small."""
-        node, _ = _expansion_and_value(claim)
+        node, _ = operator_and_value(claim, FirstOrder, "first_order(body, eta)")
         return [f"up to O({node.inputs[0]}^2) as {node.inputs[0]} tends to 0"]
-
-
-def _expansion_and_value(claim: Claim) -> tuple[FirstOrder, Any]:
-    """The two sides of first_order(body, eta) = value.
-
-    Raises:
-        RuleRefusedError: the claim is of another form.
-    """
-    for side, other in ((claim.left, claim.right), (claim.right, claim.left)):
-        if isinstance(side, FirstOrder) and not other.has(FirstOrder):
-            return side, other
-    raise RuleRefusedError(f"expected a claim first_order(body, eta) = value, found {claim}")

@@ -26,7 +26,7 @@ from derive.normal.signs import reasons_positive
 from derive.operators import Limit
 from derive.program import Claim, Definition, Program
 from derive.rules import RuleRefusedError
-from derive.rules.obligations import check_unconditional, equality, written_in
+from derive.rules.obligations import check_unconditional, equality, operator_and_value, written_in
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class LimitOfDecays:
                 a condition is about the number that grows or restricts an index of a decay, or a denominator tends to
                 0 or is not known not to.
         """
-        node, value = _limit_and_value(claim)
+        node, value = operator_and_value(claim, Limit, "limit(body)")
         (grows,) = node.inputs
         check_unconditional(claim, node.inputs)
         self._check_constant(claim, value, grows)
@@ -142,18 +142,6 @@ class LimitOfDecays:
         if constant is None:
             raise RuleRefusedError(f"the denominator {denominator} tends to {tends}, which is not known not to be 0")
         return [equality(claim, f"the denominator tends to {constant}", tends, sympy.Rational(str(constant)))]
-
-
-def _limit_and_value(claim: Claim) -> tuple[Limit, Any]:
-    """The two sides of limit(body) = value.
-
-    Raises:
-        RuleRefusedError: the claim is of another form.
-    """
-    for side, other in ((claim.left, claim.right), (claim.right, claim.left)):
-        if isinstance(side, Limit) and not other.has(Limit):
-            return side, other
-    raise RuleRefusedError(f"expected a claim limit(body) = value, found {claim}")
 
 
 def decay(symbol: Tensor, *indices: Index, gap: Expr, vanishes: Expr) -> tuple[Decay, Expr]:

@@ -8,9 +8,9 @@ refuse when it does not show.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import sympy
 from sympy import Expr
@@ -18,9 +18,11 @@ from sympy import Expr
 from derive.functions import unfold
 from derive.gradient import inline
 from derive.language import is_bracket
-from derive.normal.signs import reasons_nonnegative, reasons_positive
+from derive.normal.signs import Facts, reasons_nonnegative, reasons_positive
 from derive.program import Claim, Program
 from derive.rules import Rule, RuleRefusedError
+
+Operator = TypeVar("Operator", bound=Expr)
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,18 @@ def sides_are(claim: Claim, first: Any, second: Any) -> list[Claim]:
         equality(claim, f"the left side is {first}", claim.left, first),
         equality(claim, f"the right side is {second}", claim.right, second),
     ]
+
+
+def operator_and_value(claim: Claim, kind: type[Operator], form: str) -> tuple[Operator, Any]:
+    """The two sides of a claim operator(...) = value; `form` shows how it is written.
+
+    Raises:
+        RuleRefusedError: the claim is of another form.
+    """
+    for side, other in ((claim.left, claim.right), (claim.right, claim.left)):
+        if isinstance(side, kind) and not other.has(kind):
+            return side, other
+    raise RuleRefusedError(f"expected a claim {form} = value, found {claim}")
 
 
 def check_unconditional(claim: Claim, inputs: Sequence[Any]) -> None:
@@ -105,13 +119,7 @@ def positive(expression: Any, program: Program, what: str) -> list[str]:
     Raises:
         RuleRefusedError: its structure does not show that it is.
     """
-    facts = reasons_positive(written_in(sympy.sympify(expression, strict=True), program))
-    if facts is None:
-        raise RuleRefusedError(
-            f"{what}: {expression} is not known to be positive; declare its parts with positive=True, or write it as "
-            "a sum of squares, exponentials and positive terms"
-        )
-    return sorted(facts)
+    return _declared(reasons_positive, expression, program, what, "positive")
 
 
 def nonnegative(expression: Any, program: Program, what: str) -> list[str]:
@@ -120,10 +128,17 @@ def nonnegative(expression: Any, program: Program, what: str) -> list[str]:
     Raises:
         RuleRefusedError: its structure does not show that it is.
     """
-    facts = reasons_nonnegative(written_in(sympy.sympify(expression, strict=True), program))
+    return _declared(reasons_nonnegative, expression, program, what, "at least 0")
+
+
+def _declared(
+    reasons: Callable[[Any], Facts | None], expression: Any, program: Program, what: str, sign: str
+) -> list[str]:
+    """The declarations that give the expression its sign, by its structure with all definitions written in."""
+    facts = reasons(written_in(sympy.sympify(expression, strict=True), program))
     if facts is None:
         raise RuleRefusedError(
-            f"{what}: {expression} is not known to be at least 0; declare its parts with positive=True, or write it as "
+            f"{what}: {expression} is not known to be {sign}; declare its parts with positive=True, or write it as "
             "a sum of squares, exponentials and positive terms"
         )
     return sorted(facts)

@@ -66,7 +66,7 @@ def adam_l2(
     moved = workspace.empty((N,), dtype)
 
     def total_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes m_next, s_next, moved: the entries n of a block."""
         theta_n = theta[n]
         s_next_n = s_next[n]
         m_next_n = m_next[n]
@@ -76,13 +76,13 @@ def adam_l2(
         total += g[n]
         # m_next[n] = (1 - beta_1)*total[n] + m[n]*beta_1
         np.multiply(1 - beta_1, total, out=m_next_n)
-        part_part = np.multiply(beta_1, m[n], out=room(0, n))
-        m_next_n += part_part
+        m_next_part = np.multiply(beta_1, m[n], out=room(0, n))
+        m_next_n += m_next_part
         # s_next[n] = total[n]**2*(1 - beta_2) + s[n]*beta_2
         np.square(total, out=s_next_n)
         s_next_n *= 1 - beta_2
-        part_part_2 = np.multiply(beta_2, s[n], out=room(1, n))
-        s_next_n += part_part_2
+        s_next_part = np.multiply(beta_2, s[n], out=room(0, n))
+        s_next_n += s_next_part
         # moved[n] = -m_next[n]*lr/((1 - beta_1**count)*(sqrt(s_next[n]/(1 - beta_2**count)) + eps)) + theta[n]
         np.divide(s_next_n, 1 - beta_2**count, out=moved_n)
         np.sqrt(moved_n, out=moved_n)
@@ -91,7 +91,7 @@ def adam_l2(
         moved_n *= lr / (1 - beta_1**count)
         np.subtract(theta_n, moved_n, out=moved_n)
 
-    workspace.sweep(total_block, N, rows, (), (), 1, dtype)
+    workspace.sweep(total_block, N, rows, 1, dtype)
     return (
         restore(moved, leading, bound.type), restore(m_next, leading, bound.type), restore(s_next, leading, bound.type),
     )

@@ -67,7 +67,7 @@ def adamw(
     theta_next = workspace.empty((N,), dtype)
 
     def m_next_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes m_next, v_next, theta_next: the entries n of a block."""
         g_n = g[n]
         m_next_n = m_next[n]
         v_next_n = v_next[n]
@@ -75,13 +75,13 @@ def adamw(
         theta_n = theta[n]
         # m_next[n] = (1 - beta_1)*g[n] + m[n]*beta_1
         np.multiply(1 - beta_1, g_n, out=m_next_n)
-        part_part = np.multiply(beta_1, m[n], out=room(1, n))
-        m_next_n += part_part
+        m_next_part = np.multiply(beta_1, m[n], out=room(1, n))
+        m_next_n += m_next_part
         # v_next[n] = g[n]**2*(1 - beta_2) + v[n]*beta_2
         np.square(g_n, out=v_next_n)
         v_next_n *= 1 - beta_2
-        part_part_2 = np.multiply(beta_2, v[n], out=room(2, n))
-        v_next_n += part_part_2
+        v_next_part = np.multiply(beta_2, v[n], out=room(1, n))
+        v_next_n += v_next_part
         # m_hat[n] = m_next[n]/(1 - beta_1**t)
         m_hat = np.divide(m_next_n, 1 - beta_1**t, out=room(0, n))
         # v_hat[n] = v_next[n]/(1 - beta_2**t)
@@ -92,10 +92,10 @@ def adamw(
         np.divide(m_hat, theta_next_n, out=theta_next_n)
         theta_next_n *= lr
         np.subtract(theta_n, theta_next_n, out=theta_next_n)
-        part_part_3 = np.multiply(lr * weight_decay, theta_n, out=room(3, n))
-        theta_next_n -= part_part_3
+        theta_next_part = np.multiply(lr * weight_decay, theta_n, out=room(1, n))
+        theta_next_n -= theta_next_part
 
-    workspace.sweep(m_next_block, N, rows, (), (), 1, dtype)
+    workspace.sweep(m_next_block, N, rows, 1, dtype)
     return (
         restore(theta_next, leading, bound.type),
         restore(m_next, leading, bound.type),

@@ -36,7 +36,7 @@ def addition_forward(x: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, Saved]:
 
 
 def addition_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
-    """dx, df: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, df: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (...,)

@@ -55,7 +55,7 @@ def attention_merge(
     O = workspace.empty((N, C), dtype)
 
     def L_top_masked_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes L_top, L_log, O: the rows n of a block."""
         scales_n = scales[n]
         allowed_n = allowed[n]
         L_top_n = L_top[n]
@@ -75,7 +75,7 @@ def attention_merge(
         # O[n,c] = Sum_p(w[n,p]*outputs[n,p,c])
         np.copyto(O[n], np.einsum("npc,np->nc", outputs[n], w))
 
-    workspace.sweep(L_top_masked_block, N, rows, (), (), P * C, dtype)
+    workspace.sweep(L_top_masked_block, N, rows, P * C, dtype)
     # L[n] = logsumexp(scales[n,p], over=p, where=allowed[n,p] > 0)   (N,)
     L = L_top + L_log
     return restore(O, leading, bound.type), restore(L, leading, bound.type)

@@ -64,7 +64,7 @@ def batch_norm_forward(
 
 
 def batch_norm_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
-    """dx, dgamma, dbeta: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dgamma, dbeta: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)

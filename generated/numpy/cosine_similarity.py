@@ -59,7 +59,7 @@ def cosine_similarity_forward(
     y = workspace.empty((N,), dtype)
 
     def unit_v_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes p, q, length_v, length_w, unit_v, unit_w, y: the rows n of a block."""
         v_n = v[n]
         w_n = w[n]
         p_n = p[n]
@@ -83,7 +83,7 @@ def cosine_similarity_forward(
         # y[n] = Sum_a(unit_v[n,a]*unit_w[n,a])
         y[n] = dot_rows(unit_v_n, unit_w_n)
 
-    workspace.sweep(unit_v_block, N, rows, (), (), d, dtype)
+    workspace.sweep(unit_v_block, N, rows, d, dtype)
     saved = (leading, types, N, d, eps, p, q, length_v, length_w, unit_v, unit_w, y)
     return restore(y, leading, bound.type), saved
 
@@ -91,7 +91,7 @@ def cosine_similarity_forward(
 def cosine_similarity_backward(
     dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dv, dw: the gradient of a loss of which dy is the gradient with respect to y.
+    """dv, dw: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (...,)
@@ -111,7 +111,7 @@ def cosine_similarity_backward(
     dw = workspace.empty((N, d), dtype)
 
     def dv_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dv, dw: the rows n of a block."""
         dy_n = dy[n]
         unit_w_n = unit_w[n]
         dv_n = dv[n]
@@ -123,19 +123,19 @@ def cosine_similarity_backward(
         # dv[n,a] = dy[n]*unit_w[n,a]/length_v[n] - dy[n]*y[n]*unit_v[n,a]*[eps < sqrt(p[n])]/sqrt(p[n])
         #     by dunit_v, dp written in; v[n,a]/(length_v[n]*sqrt(p[n])) = unit_v[n,a]/sqrt(p[n])
         np.multiply((dy_n / length_v[n])[..., None], unit_w_n, out=dv_n)
-        part_part = np.multiply(
+        dv_part_2 = np.multiply(
             (dv_part / np.sqrt(np.where(np.sqrt(p_n) > eps, p_n, 1)))[..., None], unit_v_n, out=room(0, n, d)
         )
-        np.copyto(part_part, 0, where=np.sqrt(p_n)[..., None] <= eps)
-        dv_n -= part_part
+        np.copyto(dv_part_2, 0, where=np.sqrt(p_n)[..., None] <= eps)
+        dv_n -= dv_part_2
         # dw[n,a] = dy[n]*unit_v[n,a]/length_w[n] - dy[n]*y[n]*unit_w[n,a]*[eps < sqrt(q[n])]/sqrt(q[n])
         #     by dunit_w, dq written in; w[n,a]/(length_w[n]*sqrt(q[n])) = unit_w[n,a]/sqrt(q[n])
         np.multiply((dy_n / length_w[n])[..., None], unit_v_n, out=dw_n)
-        part_part_2 = np.multiply(
-            (dv_part / np.sqrt(np.where(np.sqrt(q_n) > eps, q_n, 1)))[..., None], unit_w_n, out=room(1, n, d)
+        dw_part = np.multiply(
+            (dv_part / np.sqrt(np.where(np.sqrt(q_n) > eps, q_n, 1)))[..., None], unit_w_n, out=room(0, n, d)
         )
-        np.copyto(part_part_2, 0, where=np.sqrt(q_n)[..., None] <= eps)
-        dw_n -= part_part_2
+        np.copyto(dw_part, 0, where=np.sqrt(q_n)[..., None] <= eps)
+        dw_n -= dw_part
 
-    workspace.sweep(dv_block, N, rows, (), (), d, dtype)
+    workspace.sweep(dv_block, N, rows, d, dtype)
     return restore(dv, leading, types["v"]), restore(dw, leading, types["w"])

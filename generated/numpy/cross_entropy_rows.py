@@ -55,7 +55,7 @@ def cross_entropy_rows_forward(
     row_sum = workspace.empty((N,), dtype)
 
     def row_top_top_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes row_top_top, row_top, row_sum: the rows n of a block."""
         z_n = z[n]
         row_top_top[n] = z_n.max(axis=-1)
         row_top[n] = np.maximum(row_top_top[n], np.finfo(dtype).min)
@@ -63,7 +63,7 @@ def cross_entropy_rows_forward(
         np.exp(row_sum_exp, out=row_sum_exp)
         row_sum[n] = np.maximum(row_sum_exp.sum(axis=-1), 1)
 
-    workspace.sweep(row_top_top_block, N, rows, (), (), V, dtype)
+    workspace.sweep(row_top_top_block, N, rows, V, dtype)
     # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)   (N,)
     row = np.where(
         keep > 0,
@@ -81,7 +81,7 @@ def cross_entropy_rows_forward(
 def cross_entropy_rows_backward(
     drow: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dz: the gradient of a loss of which drow is the gradient with respect to row.
+    """dz: the gradient of a loss whose gradient with respect to row is drow.
 
     Args:
         drow: (...,)
@@ -100,7 +100,7 @@ def cross_entropy_rows_backward(
     dz = workspace.empty((N, V), dtype)
 
     def dz_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz: the rows n of a block."""
         dz_n = dz[n]
         dz_part_n = dz_part[n]
         keep_n = keep[n]
@@ -111,5 +111,5 @@ def cross_entropy_rows_backward(
         np.copyto(dz_n, 0, where=keep_n[..., None] <= 0)
         dz_n[np.arange(n.stop - n.start), target[n]] -= np.where(keep_n > 0, dz_part_n, 0)
 
-    workspace.sweep(dz_block, N, rows, (), (), V, dtype)
-    return restore(dz, leading, types["z"]),
+    workspace.sweep(dz_block, N, rows, V, dtype)
+    return (restore(dz, leading, types["z"]),)

@@ -56,7 +56,7 @@ def cross_entropy_sum_forward(
     row_sum = workspace.empty((N,), dtype)
 
     def row_top_top_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes row_top_top, row_top, row_sum: the rows n of a block."""
         z_n = z[n]
         row_top_top[n] = z_n.max(axis=-1)
         row_top[n] = np.maximum(row_top_top[n], np.finfo(dtype).min)
@@ -64,7 +64,7 @@ def cross_entropy_sum_forward(
         np.exp(row_sum_exp, out=row_sum_exp)
         row_sum[n] = np.maximum(row_sum_exp.sum(axis=-1), 1)
 
-    workspace.sweep(row_top_top_block, N, rows, (), (), V, dtype)
+    workspace.sweep(row_top_top_block, N, rows, V, dtype)
     # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)   (N,)
     row = np.where(
         keep > 0,
@@ -84,7 +84,7 @@ def cross_entropy_sum_forward(
 def cross_entropy_sum_backward(
     dtotal: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dz: the gradient of a loss of which dtotal is the gradient with respect to total.
+    """dz: the gradient of a loss whose gradient with respect to total is dtotal.
 
     Args:
         dtotal: scalar
@@ -105,7 +105,7 @@ def cross_entropy_sum_backward(
     dz = workspace.empty((N, V), dtype)
 
     def dz_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz: the rows n of a block."""
         dz_n = dz[n]
         dz_part_n = dz_part[n]
         keep_n = keep[n]
@@ -116,8 +116,8 @@ def cross_entropy_sum_backward(
         np.copyto(dz_n, 0, where=keep_n[..., None] <= 0)
         dz_n[np.arange(n.stop - n.start), target[n]] -= np.where(keep_n > 0, dz_part_n, 0)
 
-    workspace.sweep(dz_block, N, rows, (), (), V, dtype)
-    return restore(dz, leading, types["z"]),
+    workspace.sweep(dz_block, N, rows, V, dtype)
+    return (restore(dz, leading, types["z"]),)
 
 
 def cross_entropy_sum_value_and_gradient(
@@ -158,7 +158,7 @@ def cross_entropy_sum_value_and_gradient(
     dz = workspace.empty((N, V), dtype)
 
     def row_exp_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes row_top, row_sum, dz: the rows n of a block."""
         z_n = z[n]
         dz_n = dz[n]
         keep_n = keep[n]
@@ -172,7 +172,7 @@ def cross_entropy_sum_value_and_gradient(
         np.copyto(dz_n, 0, where=keep_n[..., None] <= 0)
         dz_n[np.arange(n.stop - n.start), target[n]] -= np.where(keep_n > 0, dz_part, 0)
 
-    workspace.sweep(row_exp_block, N, rows, (), (), V, dtype)
+    workspace.sweep(row_exp_block, N, rows, V, dtype)
     # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)   (N,)
     row = np.where(
         keep > 0,

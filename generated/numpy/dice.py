@@ -45,7 +45,7 @@ def dice_forward(p: np.ndarray, t: np.ndarray, *, eps: float = 1.0) -> tuple[np.
 
 
 def dice_backward(dD: np.ndarray, saved: Saved, *, workspace: Workspace | None = None) -> tuple[np.ndarray, ...]:
-    """dp: the gradient of a loss of which dD is the gradient with respect to D.
+    """dp: the gradient of a loss whose gradient with respect to D is dD.
 
     Args:
         dD: (...,)
@@ -63,7 +63,7 @@ def dice_backward(dD: np.ndarray, saved: Saved, *, workspace: Workspace | None =
     dp = workspace.empty((N, M), dtype)
 
     def dp_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dp: the rows n of a block."""
         dp_n = dp[n]
         # dp[n,i] = (-D[n] + 2*t[n,i])*dD[n]/(U[n] + eps)
         #     by dU, dI written in
@@ -71,5 +71,5 @@ def dice_backward(dD: np.ndarray, saved: Saved, *, workspace: Workspace | None =
         dp_n -= D[n][..., None]
         dp_n *= (dD[n] / (U[n] + eps))[..., None]
 
-    workspace.sweep(dp_block, N, rows, (), (), M, dtype)
-    return restore(dp, leading, types["p"]),
+    workspace.sweep(dp_block, N, rows, M, dtype)
+    return (restore(dp, leading, types["p"]),)

@@ -54,7 +54,7 @@ def distillation_forward(
     KL = workspace.empty((N,), dtype)
 
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes log_p, q, KL: the rows n of a block."""
         log_p_n = log_p[n]
         q_n = q[n]
         log_p_part = np.divide(z[n], temperature, out=log_p_n)
@@ -82,7 +82,7 @@ def distillation_forward(
         # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
         KL[n] = dot_rows(KL_part, q_n)
 
-    workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype)
+    workspace.sweep(log_p_part_block, N, rows, V, dtype)
     # loss = temperature**2*Sum_n(KL[n])/N
     loss = temperature**2 / N * KL.sum(axis=-1)
     saved = (leading, types, N, V, temperature, log_p, q)
@@ -92,7 +92,7 @@ def distillation_forward(
 def distillation_backward(
     dloss: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dz: the gradient of a loss of which dloss is the gradient with respect to loss.
+    """dz: the gradient of a loss whose gradient with respect to loss is dloss.
 
     Args:
         dloss: scalar
@@ -110,7 +110,7 @@ def distillation_backward(
     dz = workspace.empty((N, V), dtype)
 
     def dz_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz: the rows n of a block."""
         dz_n = dz[n]
         # dz[n,v_1] = -(-exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) + q[n,v_1])*dloss*temperature/N
         #     by dlog_p written in;
@@ -121,8 +121,8 @@ def distillation_backward(
         dz_n *= temperature / N * dloss
         np.negative(dz_n, out=dz_n)
 
-    workspace.sweep(dz_block, N, rows, (), (), V, dtype)
-    return restore(dz, leading, types["z"]),
+    workspace.sweep(dz_block, N, rows, V, dtype)
+    return (restore(dz, leading, types["z"]),)
 
 
 def distillation_value_and_gradient(
@@ -156,7 +156,7 @@ def distillation_value_and_gradient(
     dz = workspace.empty((N, V), dtype)
 
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes KL, dz: the rows n of a block."""
         dz_n = dz[n]
         log_p_part = np.divide(z[n], temperature, out=room(0, n, V))
         log_p_part_2_top = log_p_part.max(axis=-1, initial=-math.inf)
@@ -191,7 +191,7 @@ def distillation_value_and_gradient(
         dz_n *= temperature / N
         np.negative(dz_n, out=dz_n)
 
-    workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype)
+    workspace.sweep(log_p_part_block, N, rows, V, dtype)
     # loss = temperature**2*Sum_n(KL[n])/N
     loss = temperature**2 / N * KL.sum(axis=-1)
     return cast(loss, bound.type), restore(dz, leading, bound.type)

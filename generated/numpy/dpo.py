@@ -67,7 +67,7 @@ def dpo_forward(
 
 
 def dpo_backward(dloss: np.ndarray, saved: Saved, *, workspace: Workspace | None = None) -> tuple[np.ndarray, ...]:
-    """dchosen, drejected: the gradient of a loss of which dloss is the gradient with respect to loss.
+    """dchosen, drejected: the gradients of a loss whose gradient with respect to loss is dloss.
 
     Args:
         dloss: scalar
@@ -87,7 +87,7 @@ def dpo_backward(dloss: np.ndarray, saved: Saved, *, workspace: Workspace | None
     dchosen = workspace.empty((N,), dtype)
 
     def drejected_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes drejected, dchosen: the entries n of a block."""
         drejected_n = drejected[n]
         # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)
         #     by dr_l, dh written in
@@ -98,7 +98,7 @@ def dpo_backward(dloss: np.ndarray, saved: Saved, *, workspace: Workspace | None
         #     by dr_w written in
         np.negative(drejected_n, out=dchosen[n])
 
-    workspace.sweep(drejected_block, N, rows, (), (), 1, dtype)
+    workspace.sweep(drejected_block, N, rows, 1, dtype)
     return restore(dchosen, leading, types["chosen"]), restore(drejected, leading, types["rejected"])
 
 

@@ -41,13 +41,13 @@ def dropout_draws_forward(
     y = workspace.empty((N,), dtype)
 
     def y_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes y: the entries n of a block."""
         y_n = y[n]
         # y[n] = where(draw[n] >= p, x[n]/(1 - p), 0)
         np.divide(x[n], 1 - p if 1 - p != 0 else 1, out=y_n)
         np.copyto(y_n, 0, where=draw[n] < p)
 
-    workspace.sweep(y_block, N, rows, (), (), 1, dtype)
+    workspace.sweep(y_block, N, rows, 1, dtype)
     saved = (leading, types, N, p, draw)
     return restore(y, leading, bound.type), saved
 
@@ -55,7 +55,7 @@ def dropout_draws_forward(
 def dropout_draws_backward(
     dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (...,)
@@ -73,11 +73,11 @@ def dropout_draws_backward(
     dx = workspace.empty((N,), dtype)
 
     def dx_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dx: the entries n of a block."""
         dx_n = dx[n]
         # dx[n] = dy[n]*[draw[n] >= p]/(1 - p)
         np.divide(dy[n], 1 - p if 1 - p != 0 else 1, out=dx_n)
         np.copyto(dx_n, 0, where=draw[n] < p)
 
-    workspace.sweep(dx_block, N, rows, (), (), 1, dtype)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(dx_block, N, rows, 1, dtype)
+    return (restore(dx, leading, types["x"]),)

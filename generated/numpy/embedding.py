@@ -37,7 +37,7 @@ def embedding_forward(token: np.ndarray, E: np.ndarray) -> tuple[np.ndarray, Sav
 
 
 def embedding_backward(dx: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
-    """dE: the gradient of a loss of which dx is the gradient with respect to x.
+    """dE: the gradient of a loss whose gradient with respect to x is dx.
 
     Args:
         dx: (..., C)
@@ -52,4 +52,4 @@ def embedding_backward(dx: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     # dE[v,c] = Sum_n(dx[n,c]*[v = token[n]])   (V, C)
     dE = np.zeros((V, C), dtype)
     add_at(dE, (token,), dx)
-    return cast(dE, types["E"]),
+    return (cast(dE, types["E"]),)

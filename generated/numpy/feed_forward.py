@@ -64,7 +64,7 @@ def feed_forward_forward(
     y = workspace.empty((N, C), dtype)
 
     def u_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes du_factor, h, y: the rows n of a block."""
         h_n = h[n]
         du_factor_n = du_factor[n]
         y_n = y[n]
@@ -85,13 +85,13 @@ def feed_forward_forward(
         np.matmul(h_n, W_2.T, out=y_n)
         y_n += b_2
 
-    workspace.sweep(u_block, N, rows, (), (), F, dtype)
+    workspace.sweep(u_block, N, rows, F, dtype)
     saved = (leading, types, C, x, W_1, W_2, du_factor, h)
     return restore(y, leading, bound.type), saved
 
 
 def feed_forward_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
-    """dx, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dW_1, db_1, dW_2, db_2: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -171,7 +171,7 @@ def feed_forward_lean_forward(
     y = workspace.empty((N, C), dtype)
 
     def u_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes y: the rows n of a block."""
         y_n = y[n]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
         u = np.matmul(x[n], W_1.T, out=room(0, n, F))
@@ -186,7 +186,7 @@ def feed_forward_lean_forward(
         np.matmul(h, W_2.T, out=y_n)
         y_n += b_2
 
-    workspace.sweep(u_block, N, rows, (), (), F, dtype)
+    workspace.sweep(u_block, N, rows, F, dtype)
     saved = (leading, types, C, F, N, x, W_1, b_1, W_2)
     return restore(y, leading, bound.type), saved
 
@@ -194,7 +194,7 @@ def feed_forward_lean_forward(
 def feed_forward_lean_backward(
     dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dx, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dW_1, db_1, dW_2, db_2: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -216,13 +216,13 @@ def feed_forward_lean_backward(
     db_2 = add_rows(dy)
     rows = workspace.rows(N, F, matrices=True)
     dx = workspace.empty((N, C), dtype)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dW_1 = np.zeros((parts, F, C), dtype)
     db_1 = np.zeros((parts, F), dtype)
     dW_2 = np.zeros((parts, C, F), dtype)
 
     def u_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dx and adds to dW_1, db_1, dW_2: the rows n of a block."""
         x_n = x[n]
         dy_n = dy[n]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
@@ -255,7 +255,7 @@ def feed_forward_lean_backward(
         dW_2_block = np.matmul(dy_n.T, h, out=room(1, C, F))
         dW_2[part] += dW_2_block
 
-    workspace.sweep(u_block, N, rows, (), (), F, dtype, parts=parts)
+    workspace.sweep(u_block, N, rows, F, dtype, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
     dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)

@@ -82,7 +82,7 @@ def feed_forward_block_forward(
     z = workspace.empty((N, C), dtype)
 
     def xc_part_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes r, xhat, z: the rows n of a block."""
         x_n = x[n]
         xhat_n = xhat[n]
         z_n = z[n]
@@ -101,14 +101,14 @@ def feed_forward_block_forward(
         np.multiply(gamma, xhat_n, out=z_n)
         z_n += beta
 
-    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype)
+    workspace.sweep(xc_part_block, N, rows, C, dtype)
     rows = workspace.rows(N, F, matrices=True)
     du_factor = workspace.empty((N, F), dtype)
     h = workspace.empty((N, F), dtype)
     y = workspace.empty((N, C), dtype)
 
     def u_block(room: Room, part: int, n_2: slice) -> None:
-        """The rows n_2 of a block."""
+        """Writes du_factor, h, y: the rows n_2 of a block."""
         h_n_2 = h[n_2]
         du_factor_n_2 = du_factor[n_2]
         y_n_2 = y[n_2]
@@ -130,7 +130,7 @@ def feed_forward_block_forward(
         y_n_2 += x[n_2]
         y_n_2 += b_2
 
-    workspace.sweep(u_block, N, rows, (), (), F, dtype)
+    workspace.sweep(u_block, N, rows, F, dtype)
     saved = (leading, types, C, F, N, gamma, W_1, W_2, r, xhat, z, du_factor, h)
     return restore(y, leading, bound.type), saved
 
@@ -138,8 +138,7 @@ def feed_forward_block_forward(
 def feed_forward_block_backward(
     dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dx, dgamma, dbeta, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect
-    to y.
+    """dx, dgamma, dbeta, dW_1, db_1, dW_2, db_2: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -163,7 +162,7 @@ def feed_forward_block_backward(
     rows = workspace.rows(N, C, matrices=True)
     du = workspace.empty((N, F), dtype)
     dx = workspace.empty((N, C), dtype)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dgamma = np.zeros((parts, C), dtype)
     dbeta = np.zeros((parts, C), dtype)
     dW_1 = np.zeros((parts, F, C), dtype)
@@ -171,7 +170,7 @@ def feed_forward_block_backward(
     db_2 = np.zeros((parts, C), dtype)
 
     def dz_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes du, dx and adds to dgamma, dbeta, dW_1, dW_2, db_2: the rows n of a block."""
         dy_n = dy[n]
         du_n = du[n]
         xhat_n = xhat[n]
@@ -190,8 +189,8 @@ def feed_forward_block_backward(
         #     dy[n,c]
         #     by dxc, dmu written in; dxhat[n,c] = gamma[c]*dz[n,c] written in
         np.multiply(gamma, dz, out=dx_n)
-        part_part = np.multiply(dx_sum[..., None], xhat_n, out=room(2, n, C))
-        dx_n -= part_part
+        dx_part = np.multiply(dx_sum[..., None], xhat_n, out=room(2, n, C))
+        dx_n -= dx_part
         dx_n -= dx_sum_2[..., None]
         dx_n *= r[n][..., None]
         dx_n += dy_n
@@ -208,7 +207,7 @@ def feed_forward_block_backward(
         # db_2[c] = Sum_n(dy[n,c])
         db_2[part] += add_rows(dy_n)
 
-    workspace.sweep(dz_block, N, rows, (), (), C, dtype, parts=parts)
+    workspace.sweep(dz_block, N, rows, C, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
@@ -280,7 +279,7 @@ def feed_forward_block_lean_forward(
     z = workspace.empty((N, C), dtype)
 
     def xc_part_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes r, xhat, z: the rows n of a block."""
         x_n = x[n]
         xhat_n = xhat[n]
         z_n = z[n]
@@ -299,12 +298,12 @@ def feed_forward_block_lean_forward(
         np.multiply(gamma, xhat_n, out=z_n)
         z_n += beta
 
-    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype)
+    workspace.sweep(xc_part_block, N, rows, C, dtype)
     rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype)
 
     def u_block(room: Room, part: int, n_2: slice) -> None:
-        """The rows n_2 of a block."""
+        """Writes y: the rows n_2 of a block."""
         y_n_2 = y[n_2]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
         u = np.matmul(z[n_2], W_1.T, out=room(0, n_2, F))
@@ -320,7 +319,7 @@ def feed_forward_block_lean_forward(
         y_n_2 += x[n_2]
         y_n_2 += b_2
 
-    workspace.sweep(u_block, N, rows, (), (), F, dtype)
+    workspace.sweep(u_block, N, rows, F, dtype)
     saved = (leading, types, C, F, N, gamma, W_1, b_1, W_2, r, xhat, z)
     return restore(y, leading, bound.type), saved
 
@@ -328,8 +327,7 @@ def feed_forward_block_lean_forward(
 def feed_forward_block_lean_backward(
     dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dx, dgamma, dbeta, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect
-    to y.
+    """dx, dgamma, dbeta, dW_1, db_1, dW_2, db_2: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -354,13 +352,13 @@ def feed_forward_block_lean_backward(
     db_2 = add_rows(dy)
     rows = workspace.rows(N, F, matrices=True)
     dz = workspace.empty((N, C), dtype)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dW_1 = np.zeros((parts, F, C), dtype)
     db_1 = np.zeros((parts, F), dtype)
     dW_2 = np.zeros((parts, C, F), dtype)
 
     def u_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz and adds to dW_1, db_1, dW_2: the rows n of a block."""
         z_n = z[n]
         dy_n = dy[n]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
@@ -393,18 +391,18 @@ def feed_forward_block_lean_backward(
         dW_2_block = np.matmul(dy_n.T, h, out=room(1, C, F))
         dW_2[part] += dW_2_block
 
-    workspace.sweep(u_block, N, rows, (), (), F, dtype, parts=parts)
+    workspace.sweep(u_block, N, rows, F, dtype, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
     dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
     rows = workspace.rows(N, C)
     dx = workspace.empty((N, C), dtype)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dgamma = np.zeros((parts, C), dtype)
     dbeta = np.zeros((parts, C), dtype)
 
     def dz_xhat_block(room: Room, part: int, n_2: slice) -> None:
-        """The rows n_2 of a block."""
+        """Writes dx and adds to dgamma, dbeta: the rows n_2 of a block."""
         dz_n_2 = dz[n_2]
         xhat_n_2 = xhat[n_2]
         dx_n_2 = dx[n_2]
@@ -417,15 +415,15 @@ def feed_forward_block_lean_backward(
         #     dy[n,c]
         #     by dxc, dmu written in; dxhat[n,c] = gamma[c]*dz[n,c] written in
         np.multiply(gamma, dz_n_2, out=dx_n_2)
-        part_part = np.multiply(dx_sum[..., None], xhat_n_2, out=room(0, n_2, C))
-        dx_n_2 -= part_part
+        dx_part = np.multiply(dx_sum[..., None], xhat_n_2, out=room(0, n_2, C))
+        dx_n_2 -= dx_part
         dx_n_2 -= dx_sum_2[..., None]
         dx_n_2 *= r[n_2][..., None]
         dx_n_2 += dy[n_2]
         # dbeta[c] = Sum_n(dz[n,c])
         dbeta[part] += add_rows(dz_n_2)
 
-    workspace.sweep(dz_xhat_block, N, rows, (), (), C, dtype, parts=parts)
+    workspace.sweep(dz_xhat_block, N, rows, C, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)
     return (

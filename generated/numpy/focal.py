@@ -43,7 +43,7 @@ def focal_forward(
     FL = workspace.empty((N,), dtype)
 
     def u_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes u, FL: the entries n of a block."""
         u_n = u[n]
         FL_n = FL[n]
         # u[n] = x[n]*y[n]
@@ -51,20 +51,20 @@ def focal_forward(
         # FL[n] = log(1 + exp(-u[n]))/(1 + exp(u[n]))**gamma
         np.negative(u_n, out=FL_n)
         softplus(FL_n, out=FL_n)
-        part_part = room(0, n)
-        softplus(u_n, out=part_part)
-        part_part *= gamma
-        np.negative(part_part, out=part_part)
-        np.exp(part_part, out=part_part)
-        FL_n *= part_part
+        FL_part = room(0, n)
+        softplus(u_n, out=FL_part)
+        FL_part *= gamma
+        np.negative(FL_part, out=FL_part)
+        np.exp(FL_part, out=FL_part)
+        FL_n *= FL_part
 
-    workspace.sweep(u_block, N, rows, (), (), 1, dtype)
+    workspace.sweep(u_block, N, rows, 1, dtype)
     saved = (leading, types, N, gamma, y, u)
     return restore(FL, leading, bound.type), saved
 
 
 def focal_backward(dFL: np.ndarray, saved: Saved, *, workspace: Workspace | None = None) -> tuple[np.ndarray, ...]:
-    """dx: the gradient of a loss of which dFL is the gradient with respect to FL.
+    """dx: the gradient of a loss whose gradient with respect to FL is dFL.
 
     Args:
         dFL: (...,)
@@ -82,7 +82,7 @@ def focal_backward(dFL: np.ndarray, saved: Saved, *, workspace: Workspace | None
     dx = workspace.empty((N,), dtype)
 
     def dx_part_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dx: the entries n of a block."""
         u_n = u[n]
         dx_n = dx[n]
         dx_part = np.negative(u_n, out=dx_n)
@@ -94,18 +94,18 @@ def focal_backward(dFL: np.ndarray, saved: Saved, *, workspace: Workspace | None
         #     gamma)*gamma*exp(u[n])*log(1 + exp(-u[n])))*dFL[n]*y[n]
         #     by du written in
         np.subtract(dx_part, dx_part_2, out=dx_n)
-        part_part = np.multiply(gamma, dx_part_3, out=room(2, n))
-        dx_n -= part_part
+        dx_part_4 = np.multiply(gamma, dx_part_3, out=room(2, n))
+        dx_n -= dx_part_4
         np.exp(dx_n, out=dx_n)
         np.negative(dx_n, out=dx_n)
-        part_part_2 = np.multiply(-1 - gamma, dx_part_3, out=room(3, n))
-        part_part_2 += u_n
-        np.exp(part_part_2, out=part_part_2)
-        part_part_2 *= dx_part_2
-        part_part_2 *= gamma
-        dx_n -= part_part_2
+        dx_part_5 = np.multiply(-1 - gamma, dx_part_3, out=room(3, n))
+        dx_part_5 += u_n
+        np.exp(dx_part_5, out=dx_part_5)
+        dx_part_5 *= dx_part_2
+        dx_part_5 *= gamma
+        dx_n -= dx_part_5
         dx_n *= dFL[n]
         dx_n *= y[n]
 
-    workspace.sweep(dx_part_block, N, rows, (), (), 1, dtype)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(dx_part_block, N, rows, 1, dtype)
+    return (restore(dx, leading, types["x"]),)

@@ -41,7 +41,7 @@ def gelu_forward(x: np.ndarray, *, workspace: Workspace | None = None) -> tuple[
     y = workspace.empty((N,), dtype)
 
     def Phi_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes Phi, y: the entries n of a block."""
         x_n = x[n]
         Phi_n = Phi[n]
         # Phi[n] = 1/2 + erf(sqrt(2)*x[n]/2)/2
@@ -49,13 +49,13 @@ def gelu_forward(x: np.ndarray, *, workspace: Workspace | None = None) -> tuple[
         # y[n] = Phi[n]*x[n]
         scaled_normal_cdf(x_n, Phi_n, out=y[n])
 
-    workspace.sweep(Phi_block, N, rows, (), (), 1, dtype)
+    workspace.sweep(Phi_block, N, rows, 1, dtype)
     saved = (leading, types, N, x, Phi)
     return restore(y, leading, bound.type), saved
 
 
 def gelu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None) -> tuple[np.ndarray, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (...,)
@@ -73,7 +73,7 @@ def gelu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None =
     dx = workspace.empty((N,), dtype)
 
     def dx_exp_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dx: the entries n of a block."""
         dx_n = dx[n]
         x_n = x[n]
         dx_exp = dx_n
@@ -85,5 +85,5 @@ def gelu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None =
         dx_n += Phi[n]
         dx_n *= dy[n]
 
-    workspace.sweep(dx_exp_block, N, rows, (), (), 1, dtype)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(dx_exp_block, N, rows, 1, dtype)
+    return (restore(dx, leading, types["x"]),)

@@ -43,7 +43,7 @@ def gelu_tanh_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
 def gelu_tanh_backward(
     dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (...,)
@@ -61,7 +61,7 @@ def gelu_tanh_backward(
     dx = workspace.empty((N,), dtype)
 
     def dx_part_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dx: the entries n of a block."""
         dx_n = dx[n]
         x_n = x[n]
         dx_part = dx_n
@@ -72,16 +72,16 @@ def gelu_tanh_backward(
         #     by dt written in; t[n] = tanh(sqrt(2)*(8943*x[n]**3/200000 + x[n])/sqrt(pi)); 1 + tanh(u) =
         #     2*sigmoid(2*u); 1 - tanh(u)**2 = 4*sigmoid(2*u)*sigmoid(-2*u)
         np.multiply(2, dx_part, out=dx_n)
-        part_part = np.multiply(x_n, dx_part_2, out=room(1, n))
-        part_part_part = np.square(x_n, out=room(2, n))
-        part_part_part *= 26829 / 200000
-        part_part_part += 1
-        np.copyto(part_part_part, 0, where=dx_part_2 == 0)
-        part_part *= part_part_part
-        part_part *= 4 * math.sqrt(2) / math.sqrt(math.pi)
-        dx_n += part_part
+        dx_part_3 = np.multiply(x_n, dx_part_2, out=room(1, n))
+        dx_part_4 = np.square(x_n, out=room(2, n))
+        dx_part_4 *= 26829 / 200000
+        dx_part_4 += 1
+        np.copyto(dx_part_4, 0, where=dx_part_2 == 0)
+        dx_part_3 *= dx_part_4
+        dx_part_3 *= 4 * math.sqrt(2) / math.sqrt(math.pi)
+        dx_n += dx_part_3
         dx_n *= dy[n]
         dx_n *= 0.5
 
-    workspace.sweep(dx_part_block, N, rows, (), (), 1, dtype)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(dx_part_block, N, rows, 1, dtype)
+    return (restore(dx, leading, types["x"]),)

@@ -43,7 +43,7 @@ def jensen_shannon_forward(
     D = workspace.empty((N,), dtype)
 
     def log_M_masked_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes log_M, D: the rows n of a block."""
         X_n = X[n]
         Y_n = Y[n]
         log_M_n = log_M[n]
@@ -53,10 +53,10 @@ def jensen_shannon_forward(
         np.subtract(X_n, log_M_masked, out=log_M_n)
         np.exp(log_M_n, out=log_M_n)
         log_M_n *= 1 - b
-        part_part = np.subtract(Y_n, log_M_masked, out=room(4, n, V))
-        np.exp(part_part, out=part_part)
-        part_part *= b
-        log_M_n += part_part
+        log_M_part = np.subtract(Y_n, log_M_masked, out=room(4, n, V))
+        np.exp(log_M_part, out=log_M_part)
+        log_M_part *= b
+        log_M_n += log_M_part
         np.log(log_M_n, out=log_M_n)
         log_M_n += log_M_masked
         D_exp = np.exp(X_n, out=room(0, n, V))
@@ -64,21 +64,21 @@ def jensen_shannon_forward(
         D_part = room(2, n, V)
         np.copyto(D_part, X_n)
         np.copyto(D_part, 0, where=D_exp == 0)
-        D_part_part = room(5, n, V)
+        D_part_part = room(4, n, V)
         np.copyto(D_part_part, log_M_n)
         np.copyto(D_part_part, 0, where=D_exp == 0)
         D_part -= D_part_part
         D_part_2 = room(3, n, V)
         np.copyto(D_part_2, Y_n)
         np.copyto(D_part_2, 0, where=D_exp_2 == 0)
-        D_part_2_part = room(6, n, V)
+        D_part_2_part = room(4, n, V)
         np.copyto(D_part_2_part, log_M_n)
         np.copyto(D_part_2_part, 0, where=D_exp_2 == 0)
         D_part_2 -= D_part_2_part
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + X[n,v])*exp(X[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
         D[n] = (1 - b) * dot_rows(D_part, D_exp) + b * dot_rows(D_part_2, D_exp_2)
 
-    workspace.sweep(log_M_masked_block, N, rows, (), (), V, dtype)
+    workspace.sweep(log_M_masked_block, N, rows, V, dtype)
     saved = (leading, types, N, V, b, X, log_M)
     return restore(D, leading, bound.type), saved
 
@@ -86,7 +86,7 @@ def jensen_shannon_forward(
 def jensen_shannon_backward(
     dD: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dX: the gradient of a loss of which dD is the gradient with respect to D.
+    """dX: the gradient of a loss whose gradient with respect to D is dD.
 
     Args:
         dD: (...,)
@@ -104,7 +104,7 @@ def jensen_shannon_backward(
     dX = workspace.empty((N, V), dtype)
 
     def dX_exp_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dX: the rows n of a block."""
         X_n = X[n]
         dX_n = dX[n]
         dX_exp = np.exp(X_n, out=room(0, n, V))
@@ -112,12 +112,12 @@ def jensen_shannon_backward(
         #     by dlog_M written in
         np.copyto(dX_n, X_n)
         np.copyto(dX_n, 0, where=dX_exp == 0)
-        part_part = room(1, n, V)
-        np.copyto(part_part, log_M[n])
-        np.copyto(part_part, 0, where=dX_exp == 0)
-        dX_n -= part_part
+        dX_part = room(1, n, V)
+        np.copyto(dX_part, log_M[n])
+        np.copyto(dX_part, 0, where=dX_exp == 0)
+        dX_n -= dX_part
         dX_n *= ((1 - b) * dD[n])[..., None]
         dX_n *= dX_exp
 
-    workspace.sweep(dX_exp_block, N, rows, (), (), V, dtype)
-    return restore(dX, leading, types["X"]),
+    workspace.sweep(dX_exp_block, N, rows, V, dtype)
+    return (restore(dX, leading, types["X"]),)

@@ -47,7 +47,7 @@ def jensen_shannon_logits_forward(
     D = workspace.empty((N,), dtype)
 
     def log_Q_part_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes log_Q, log_M, D: the rows n of a block."""
         z_n = z[n]
         log_Q_n = log_Q[n]
         log_M_n = log_M[n]
@@ -64,10 +64,10 @@ def jensen_shannon_logits_forward(
         np.subtract(log_Q_n, log_M_masked, out=log_M_n)
         np.exp(log_M_n, out=log_M_n)
         log_M_n *= 1 - b
-        part_part = np.subtract(Y_n, log_M_masked, out=room(4, n, V))
-        np.exp(part_part, out=part_part)
-        part_part *= b
-        log_M_n += part_part
+        log_M_part = np.subtract(Y_n, log_M_masked, out=room(4, n, V))
+        np.exp(log_M_part, out=log_M_part)
+        log_M_part *= b
+        log_M_n += log_M_part
         np.log(log_M_n, out=log_M_n)
         log_M_n += log_M_masked
         D_exp = np.exp(log_Q_n, out=room(0, n, V))
@@ -75,21 +75,21 @@ def jensen_shannon_logits_forward(
         D_part = room(2, n, V)
         np.copyto(D_part, log_Q_n)
         np.copyto(D_part, 0, where=D_exp == 0)
-        D_part_part = room(5, n, V)
+        D_part_part = room(4, n, V)
         np.copyto(D_part_part, log_M_n)
         np.copyto(D_part_part, 0, where=D_exp == 0)
         D_part -= D_part_part
         D_part_2 = room(3, n, V)
         np.copyto(D_part_2, Y_n)
         np.copyto(D_part_2, 0, where=D_exp_2 == 0)
-        D_part_2_part = room(6, n, V)
+        D_part_2_part = room(4, n, V)
         np.copyto(D_part_2_part, log_M_n)
         np.copyto(D_part_2_part, 0, where=D_exp_2 == 0)
         D_part_2 -= D_part_2_part
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + log_Q[n,v])*exp(log_Q[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
         D[n] = (1 - b) * dot_rows(D_part, D_exp) + b * dot_rows(D_part_2, D_exp_2)
 
-    workspace.sweep(log_Q_part_block, N, rows, (), (), V, dtype)
+    workspace.sweep(log_Q_part_block, N, rows, V, dtype)
     saved = (leading, types, N, V, b, log_Q, log_M)
     return restore(D, leading, bound.type), saved
 
@@ -97,7 +97,7 @@ def jensen_shannon_logits_forward(
 def jensen_shannon_logits_backward(
     dD: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dz: the gradient of a loss of which dD is the gradient with respect to D.
+    """dz: the gradient of a loss whose gradient with respect to D is dD.
 
     Args:
         dD: (...,)
@@ -115,7 +115,7 @@ def jensen_shannon_logits_backward(
     dz = workspace.empty((N, V), dtype)
 
     def dlog_Q_exp_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz: the rows n of a block."""
         log_Q_n = log_Q[n]
         dz_n = dz[n]
         dlog_Q_exp = np.exp(log_Q_n, out=room(0, n, V))
@@ -136,5 +136,5 @@ def jensen_shannon_logits_backward(
         dz_n *= dz_sum[..., None]
         np.subtract(dlog_Q, dz_n, out=dz_n)
 
-    workspace.sweep(dlog_Q_exp_block, N, rows, (), (), V, dtype)
-    return restore(dz, leading, types["z"]),
+    workspace.sweep(dlog_Q_exp_block, N, rows, V, dtype)
+    return (restore(dz, leading, types["z"]),)

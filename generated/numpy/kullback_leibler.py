@@ -40,7 +40,7 @@ def kullback_leibler_forward(P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, 
 def kullback_leibler_backward(
     dD: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dQ: the gradient of a loss of which dD is the gradient with respect to D.
+    """dQ: the gradient of a loss whose gradient with respect to D is dD.
 
     Args:
         dD: scalar
@@ -58,19 +58,19 @@ def kullback_leibler_backward(
     dQ = workspace.empty((V,), dtype)
 
     def dQ_block(room: Room, part: int, v: slice) -> None:
-        """The entries v of a block."""
+        """Writes dQ: the entries v of a block."""
         P_v = P[v]
         dQ_v = dQ[v]
         # dQ[v] = -P[v]*dD/Q[v]
         np.multiply(dD, P_v, out=dQ_v)
-        part_part = room(0, v)
-        np.copyto(part_part, Q[v])
-        np.copyto(part_part, 1, where=P_v == 0)
-        dQ_v /= part_part
+        dQ_part = room(0, v)
+        np.copyto(dQ_part, Q[v])
+        np.copyto(dQ_part, 1, where=P_v == 0)
+        dQ_v /= dQ_part
         np.negative(dQ_v, out=dQ_v)
 
-    workspace.sweep(dQ_block, V, rows, (), (), 1, dtype)
-    return cast(dQ, types["Q"]),
+    workspace.sweep(dQ_block, V, rows, 1, dtype)
+    return (cast(dQ, types["Q"]),)
 
 
 def kullback_leibler_value_and_gradient(P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -58,7 +58,7 @@ def layer_norm_forward(
     y = workspace.empty((N, C), dtype)
 
     def xc_part_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes r, xhat, y: the rows n of a block."""
         x_n = x[n]
         xhat_n = xhat[n]
         y_n = y[n]
@@ -77,7 +77,7 @@ def layer_norm_forward(
         np.multiply(gamma, xhat_n, out=y_n)
         y_n += beta
 
-    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype)
+    workspace.sweep(xc_part_block, N, rows, C, dtype)
     saved = (leading, types, C, N, gamma, r, xhat)
     return restore(y, leading, bound.type), saved
 
@@ -85,7 +85,7 @@ def layer_norm_forward(
 def layer_norm_backward(
     dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dx, dgamma, dbeta: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dgamma, dbeta: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -104,12 +104,12 @@ def layer_norm_backward(
     gamma_over_C = gamma / C
     rows = workspace.rows(N, C)
     dx = workspace.empty((N, C), dtype)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dgamma = np.zeros((parts, C), dtype)
     dbeta = np.zeros((parts, C), dtype)
 
     def dy_xhat_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dx and adds to dgamma, dbeta: the rows n of a block."""
         dy_n = dy[n]
         xhat_n = xhat[n]
         dx_n = dx[n]
@@ -121,14 +121,14 @@ def layer_norm_backward(
         # dx[n,c] = (-Sum_c(dxhat[n,c])/C - xhat[n,c]*Sum_c_1(dxhat[n,c_1]*xhat[n,c_1])/C + dxhat[n,c])*r[n]
         #     by dxc, dmu written in; dxhat[n,c] = gamma[c]*dy[n,c] written in
         np.multiply(gamma, dy_n, out=dx_n)
-        part_part = np.multiply(dx_sum[..., None], xhat_n, out=room(0, n, C))
-        dx_n -= part_part
+        dx_part = np.multiply(dx_sum[..., None], xhat_n, out=room(0, n, C))
+        dx_n -= dx_part
         dx_n -= dx_sum_2[..., None]
         dx_n *= r[n][..., None]
         # dbeta[c] = Sum_n(dy[n,c])
         dbeta[part] += add_rows(dy_n)
 
-    workspace.sweep(dy_xhat_block, N, rows, (), (), C, dtype, parts=parts)
+    workspace.sweep(dy_xhat_block, N, rows, C, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(axis=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"]), cast(dbeta, types["beta"])

@@ -51,7 +51,7 @@ def layer_norm_std_forward(
     y = workspace.empty((N, C), dtype)
 
     def xc_part_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes xc, s, y: the rows n of a block."""
         x_n = x[n]
         xc_n = xc[n]
         xc_part_sum = np.dot(x_n, share_of_C)
@@ -65,7 +65,7 @@ def layer_norm_std_forward(
         # y[n,c] = xc[n,c]/(s[n] + eps)
         np.divide(xc_n, (s[n] + eps)[..., None], out=y[n])
 
-    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype)
+    workspace.sweep(xc_part_block, N, rows, C, dtype)
     saved = (leading, types, C, N, eps, xc, s, y)
     return restore(y, leading, bound.type), saved
 
@@ -73,7 +73,7 @@ def layer_norm_std_forward(
 def layer_norm_std_backward(
     dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -92,7 +92,7 @@ def layer_norm_std_backward(
     dx = workspace.empty((N, C), dtype)
 
     def dx_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dx: the rows n of a block."""
         xc_n = xc[n]
         dy_n = dy[n]
         dx_n = dx[n]
@@ -111,5 +111,5 @@ def layer_norm_std_backward(
         dx_n -= dx_sum_2[..., None]
         dx_n /= (s[n] + eps)[..., None]
 
-    workspace.sweep(dx_block, N, rows, (), (), C, dtype)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(dx_block, N, rows, C, dtype)
+    return (restore(dx, leading, types["x"]),)

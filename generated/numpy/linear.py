@@ -38,7 +38,7 @@ def linear_forward(x: np.ndarray, W: np.ndarray, b: np.ndarray) -> tuple[np.ndar
 
 
 def linear_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
-    """dx, dW, db: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dW, db: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., F)

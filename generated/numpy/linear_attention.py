@@ -58,12 +58,12 @@ def linear_attention_forward(
     workspace = workspace or Workspace()
     rows = workspace.rows(T_k, d_k, matrices=True)
     phi_k = workspace.empty((N, T_k, d_k), dtype)
-    parts = workspace.parts(T_k, rows, (N,), ())
+    parts = workspace.parts(T_k, rows, own=(N,))
     S = np.zeros((parts, N, d_k, d_v), dtype)
     z = np.zeros((parts, N, d_k), dtype)
 
     def phi_k_block(room: Room, part: int, n: slice, j: slice) -> None:
-        """The rows j of a block, for some n."""
+        """Writes phi_k and adds to S, z: the rows j of a block, for some n."""
         phi_k_n_j = phi_k[n, j]
         K_n_j = K[n, j]
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
@@ -76,7 +76,7 @@ def linear_attention_forward(
         np.copyto(z_block, phi_k_n_j.sum(axis=1))
         z[part, n] += z_block
 
-    workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, parts=parts, lots=(N,), matrices=True)
+    workspace.sweep(phi_k_block, T_k, rows, d_k, dtype, parts=parts, lots=(N,), matrices=True)
     S = S[0] if parts == 1 else S.sum(axis=0)
     z = z[0] if parts == 1 else z.sum(axis=0)
     rows = workspace.rows(T_q, d_k, matrices=True)
@@ -85,7 +85,7 @@ def linear_attention_forward(
     O = workspace.empty((N, T_q, d_v), dtype)
 
     def phi_q_block(room: Room, part: int, n_2: slice, i: slice) -> None:
-        """The rows i of a block, for some n_2."""
+        """Writes phi_q, norm, O: the rows i of a block, for some n_2."""
         phi_q_n_2_i = phi_q[n_2, i]
         Q_n_2_i = Q[n_2, i]
         O_n_2_i = O[n_2, i]
@@ -97,7 +97,7 @@ def linear_attention_forward(
         np.matmul(phi_q_n_2_i, S[n_2], out=O_n_2_i)
         O_n_2_i /= norm[n_2, i][..., None]
 
-    workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, lots=(N,), matrices=True)
+    workspace.sweep(phi_q_block, T_q, rows, d_k, dtype, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, S, z, norm, O)
     return restore(O, leading, bound.type), saved
 
@@ -105,7 +105,7 @@ def linear_attention_forward(
 def linear_attention_backward(
     dO: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dQ, dK, dV: the gradient of a loss of which dO is the gradient with respect to O.
+    """dQ, dK, dV: the gradients of a loss whose gradient with respect to O is dO.
 
     Args:
         dO: (..., T_q, d_v)
@@ -123,13 +123,13 @@ def linear_attention_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(T_q, d_k, matrices=True)
     dQ = workspace.empty((N, T_q, d_k), dtype)
-    parts = workspace.parts(T_q, rows, (N,), ())
+    parts = workspace.parts(T_q, rows, own=(N,))
     dz = np.zeros((parts, N, d_k), dtype)
     dS = np.zeros((parts, N, d_k, d_v), dtype)
     S_turned = turned(S, T_q)
 
     def dQ_block(room: Room, part: int, n: slice, i: slice) -> None:
-        """The rows i of a block, for some n."""
+        """Writes dQ and adds to dz, dS: the rows i of a block, for some n."""
         dO_n_i = dO[n, i]
         norm_n_i = norm[n, i]
         phi_q_n_i = phi_q[n, i]
@@ -148,19 +148,19 @@ def linear_attention_backward(
         #     by dphi_q written in
         np.matmul(dO_n_i, S_turned[n], out=dQ_n_i)
         dQ_n_i /= norm_n_i[..., None]
-        part_part = np.multiply(dnorm[..., None], z[n][:, None], out=room(2, n, i, d_k))
-        dQ_n_i += part_part
-        part_part_2 = room(3, n, i, d_k)
-        np.copyto(part_part_2, Q_n_i)
-        np.copyto(part_part_2, -math.inf, where=Q_n_i > 0)
-        np.exp(part_part_2, out=part_part_2)
-        part_part_2_part = room(4, n, i, d_k)
-        part_part_2_part.fill(1)
-        np.copyto(part_part_2_part, 0, where=Q_n_i <= 0)
-        part_part_2 += part_part_2_part
-        dQ_n_i *= part_part_2
+        dQ_part = np.multiply(dnorm[..., None], z[n][:, None], out=room(2, n, i, d_k))
+        dQ_n_i += dQ_part
+        dQ_part_2 = room(3, n, i, d_k)
+        np.copyto(dQ_part_2, Q_n_i)
+        np.copyto(dQ_part_2, -math.inf, where=Q_n_i > 0)
+        np.exp(dQ_part_2, out=dQ_part_2)
+        dQ_part_3 = room(4, n, i, d_k)
+        dQ_part_3.fill(1)
+        np.copyto(dQ_part_3, 0, where=Q_n_i <= 0)
+        dQ_part_2 += dQ_part_3
+        dQ_n_i *= dQ_part_2
 
-    workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, parts=parts, lots=(N,), matrices=True)
+    workspace.sweep(dQ_block, T_q, rows, d_k, dtype, parts=parts, lots=(N,), matrices=True)
     dz = dz[0] if parts == 1 else dz.sum(axis=0)
     dS = dS[0] if parts == 1 else dS.sum(axis=0)
     rows = workspace.rows(T_k, d_k, matrices=True)
@@ -169,7 +169,7 @@ def linear_attention_backward(
     dS_turned = turned(dS, T_k)
 
     def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
-        """The rows j of a block, for some n_2."""
+        """Writes dK, dV: the rows j of a block, for some n_2."""
         dK_n_2_j = dK[n_2, j]
         K_n_2_j = K[n_2, j]
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
@@ -177,17 +177,17 @@ def linear_attention_backward(
         np.copyto(dK_n_2_j, K_n_2_j)
         np.copyto(dK_n_2_j, -math.inf, where=K_n_2_j > 0)
         np.exp(dK_n_2_j, out=dK_n_2_j)
-        part_part = room(0, n_2, j, d_k)
-        part_part.fill(1)
-        np.copyto(part_part, 0, where=K_n_2_j <= 0)
-        dK_n_2_j += part_part
-        part_part_2 = np.matmul(V[n_2, j], dS_turned[n_2], out=room(1, n_2, j, d_k))
-        part_part_2 += dz[n_2][:, None]
-        dK_n_2_j *= part_part_2
+        dK_part = room(0, n_2, j, d_k)
+        dK_part.fill(1)
+        np.copyto(dK_part, 0, where=K_n_2_j <= 0)
+        dK_n_2_j += dK_part
+        dK_part_2 = np.matmul(V[n_2, j], dS_turned[n_2], out=room(1, n_2, j, d_k))
+        dK_part_2 += dz[n_2][:, None]
+        dK_n_2_j *= dK_part_2
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         np.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
 
-    workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, lots=(N,), matrices=True)
+    workspace.sweep(dK_block, T_k, rows, d_k, dtype, lots=(N,), matrices=True)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -221,12 +221,12 @@ def linear_attention_lean_forward(
     workspace = workspace or Workspace()
     rows = workspace.rows(T_k, d_k, matrices=True)
     phi_k = workspace.empty((N, T_k, d_k), dtype)
-    parts = workspace.parts(T_k, rows, (N,), ())
+    parts = workspace.parts(T_k, rows, own=(N,))
     S = np.zeros((parts, N, d_k, d_v), dtype)
     z = np.zeros((parts, N, d_k), dtype)
 
     def phi_k_block(room: Room, part: int, n: slice, j: slice) -> None:
-        """The rows j of a block, for some n."""
+        """Writes phi_k and adds to S, z: the rows j of a block, for some n."""
         phi_k_n_j = phi_k[n, j]
         K_n_j = K[n, j]
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
@@ -239,7 +239,7 @@ def linear_attention_lean_forward(
         np.copyto(z_block, phi_k_n_j.sum(axis=1))
         z[part, n] += z_block
 
-    workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, parts=parts, lots=(N,), matrices=True)
+    workspace.sweep(phi_k_block, T_k, rows, d_k, dtype, parts=parts, lots=(N,), matrices=True)
     S = S[0] if parts == 1 else S.sum(axis=0)
     z = z[0] if parts == 1 else z.sum(axis=0)
     rows = workspace.rows(T_q, d_k, matrices=True)
@@ -248,7 +248,7 @@ def linear_attention_lean_forward(
     O = workspace.empty((N, T_q, d_v), dtype)
 
     def phi_q_block(room: Room, part: int, n_2: slice, i: slice) -> None:
-        """The rows i of a block, for some n_2."""
+        """Writes phi_q, norm, O: the rows i of a block, for some n_2."""
         phi_q_n_2_i = phi_q[n_2, i]
         Q_n_2_i = Q[n_2, i]
         O_n_2_i = O[n_2, i]
@@ -260,7 +260,7 @@ def linear_attention_lean_forward(
         np.matmul(phi_q_n_2_i, S[n_2], out=O_n_2_i)
         O_n_2_i /= norm[n_2, i][..., None]
 
-    workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, lots=(N,), matrices=True)
+    workspace.sweep(phi_q_block, T_q, rows, d_k, dtype, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, z, norm, O)
     return restore(O, leading, bound.type), saved
 
@@ -268,7 +268,7 @@ def linear_attention_lean_forward(
 def linear_attention_lean_backward(
     dO: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dQ, dK, dV: the gradient of a loss of which dO is the gradient with respect to O.
+    """dQ, dK, dV: the gradients of a loss whose gradient with respect to O is dO.
 
     Args:
         dO: (..., T_q, d_v)
@@ -288,13 +288,13 @@ def linear_attention_lean_backward(
     S = phi_k.swapaxes(-1, -2) @ V
     rows = workspace.rows(T_q, d_k, matrices=True)
     dQ = workspace.empty((N, T_q, d_k), dtype)
-    parts = workspace.parts(T_q, rows, (N,), ())
+    parts = workspace.parts(T_q, rows, own=(N,))
     dz = np.zeros((parts, N, d_k), dtype)
     dS = np.zeros((parts, N, d_k, d_v), dtype)
     S_turned = turned(S, T_q)
 
     def dQ_block(room: Room, part: int, n: slice, i: slice) -> None:
-        """The rows i of a block, for some n."""
+        """Writes dQ and adds to dz, dS: the rows i of a block, for some n."""
         dO_n_i = dO[n, i]
         norm_n_i = norm[n, i]
         phi_q_n_i = phi_q[n, i]
@@ -313,19 +313,19 @@ def linear_attention_lean_backward(
         #     by dphi_q written in
         np.matmul(dO_n_i, S_turned[n], out=dQ_n_i)
         dQ_n_i /= norm_n_i[..., None]
-        part_part = np.multiply(dnorm[..., None], z[n][:, None], out=room(2, n, i, d_k))
-        dQ_n_i += part_part
-        part_part_2 = room(3, n, i, d_k)
-        np.copyto(part_part_2, Q_n_i)
-        np.copyto(part_part_2, -math.inf, where=Q_n_i > 0)
-        np.exp(part_part_2, out=part_part_2)
-        part_part_2_part = room(4, n, i, d_k)
-        part_part_2_part.fill(1)
-        np.copyto(part_part_2_part, 0, where=Q_n_i <= 0)
-        part_part_2 += part_part_2_part
-        dQ_n_i *= part_part_2
+        dQ_part = np.multiply(dnorm[..., None], z[n][:, None], out=room(2, n, i, d_k))
+        dQ_n_i += dQ_part
+        dQ_part_2 = room(3, n, i, d_k)
+        np.copyto(dQ_part_2, Q_n_i)
+        np.copyto(dQ_part_2, -math.inf, where=Q_n_i > 0)
+        np.exp(dQ_part_2, out=dQ_part_2)
+        dQ_part_3 = room(4, n, i, d_k)
+        dQ_part_3.fill(1)
+        np.copyto(dQ_part_3, 0, where=Q_n_i <= 0)
+        dQ_part_2 += dQ_part_3
+        dQ_n_i *= dQ_part_2
 
-    workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, parts=parts, lots=(N,), matrices=True)
+    workspace.sweep(dQ_block, T_q, rows, d_k, dtype, parts=parts, lots=(N,), matrices=True)
     dz = dz[0] if parts == 1 else dz.sum(axis=0)
     dS = dS[0] if parts == 1 else dS.sum(axis=0)
     rows = workspace.rows(T_k, d_k, matrices=True)
@@ -334,7 +334,7 @@ def linear_attention_lean_backward(
     dS_turned = turned(dS, T_k)
 
     def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
-        """The rows j of a block, for some n_2."""
+        """Writes dK, dV: the rows j of a block, for some n_2."""
         dK_n_2_j = dK[n_2, j]
         K_n_2_j = K[n_2, j]
         # dK[n,j,a] = ([K[n,j,a] <= 0]*exp(K[n,j,a]) + [K[n,j,a] > 0])*(dz[n,a] + Sum_c(V[n,j,c]*dS[n,a,c]))
@@ -342,15 +342,15 @@ def linear_attention_lean_backward(
         np.copyto(dK_n_2_j, K_n_2_j)
         np.copyto(dK_n_2_j, -math.inf, where=K_n_2_j > 0)
         np.exp(dK_n_2_j, out=dK_n_2_j)
-        part_part = room(0, n_2, j, d_k)
-        part_part.fill(1)
-        np.copyto(part_part, 0, where=K_n_2_j <= 0)
-        dK_n_2_j += part_part
-        part_part_2 = np.matmul(V[n_2, j], dS_turned[n_2], out=room(1, n_2, j, d_k))
-        part_part_2 += dz[n_2][:, None]
-        dK_n_2_j *= part_part_2
+        dK_part = room(0, n_2, j, d_k)
+        dK_part.fill(1)
+        np.copyto(dK_part, 0, where=K_n_2_j <= 0)
+        dK_n_2_j += dK_part
+        dK_part_2 = np.matmul(V[n_2, j], dS_turned[n_2], out=room(1, n_2, j, d_k))
+        dK_part_2 += dz[n_2][:, None]
+        dK_n_2_j *= dK_part_2
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         np.matmul(phi_k[n_2, j], dS[n_2], out=dV[n_2, j])
 
-    workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, lots=(N,), matrices=True)
+    workspace.sweep(dK_block, T_k, rows, d_k, dtype, lots=(N,), matrices=True)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])

@@ -52,7 +52,7 @@ def linear_regression_forward(
 
 
 def linear_regression_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
-    """dw: the gradient of a loss of which dloss is the gradient with respect to loss.
+    """dw: the gradient of a loss whose gradient with respect to loss is dloss.
 
     Args:
         dloss: scalar
@@ -66,7 +66,7 @@ def linear_regression_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndar
     # dw[c] = (Sum_n(e[n]*X[n,c])/N + w[c]*ridge)*dloss   (C,)
     #     by de written in
     dw = dloss * (np.dot(X.T, e) / N + ridge * w)
-    return cast(dw, types["w"]),
+    return (cast(dw, types["w"]),)
 
 
 def linear_regression_value_and_gradient(

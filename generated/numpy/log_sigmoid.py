@@ -37,14 +37,14 @@ def log_sigmoid_forward(x: np.ndarray, *, workspace: Workspace | None = None) ->
     y = workspace.empty((N,), dtype)
 
     def y_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes y: the entries n of a block."""
         y_n = y[n]
         # y[n] = log(1/(1 + exp(-x[n])))
         np.negative(x[n], out=y_n)
         softplus(y_n, out=y_n)
         np.negative(y_n, out=y_n)
 
-    workspace.sweep(y_block, N, rows, (), (), 1, dtype)
+    workspace.sweep(y_block, N, rows, 1, dtype)
     saved = (leading, types, N, x)
     return restore(y, leading, bound.type), saved
 
@@ -52,7 +52,7 @@ def log_sigmoid_forward(x: np.ndarray, *, workspace: Workspace | None = None) ->
 def log_sigmoid_backward(
     dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (...,)
@@ -70,12 +70,12 @@ def log_sigmoid_backward(
     dx = workspace.empty((N,), dtype)
 
     def dx_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dx: the entries n of a block."""
         dx_n = dx[n]
         # dx[n] = dy[n]*exp(-x[n])/(1 + exp(-x[n]))
         np.negative(x[n], out=dx_n)
         expit(dx_n, out=dx_n)
         dx_n *= dy[n]
 
-    workspace.sweep(dx_block, N, rows, (), (), 1, dtype)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(dx_block, N, rows, 1, dtype)
+    return (restore(dx, leading, types["x"]),)

@@ -39,7 +39,7 @@ def log_softmax_forward(z: np.ndarray, *, workspace: Workspace | None = None) ->
     y = workspace.empty((N, V), dtype)
 
     def y_part_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes y: the rows n of a block."""
         z_n = z[n]
         y_n = y[n]
         y_part_top = z_n.max(axis=-1, initial=-math.inf)
@@ -49,7 +49,7 @@ def log_softmax_forward(z: np.ndarray, *, workspace: Workspace | None = None) ->
         # y[n,v] = log_softmax(z[n,v], over=v)
         np.subtract(y_part, y_part_2[..., None], out=y_n)
 
-    workspace.sweep(y_part_block, N, rows, (), (), V, dtype)
+    workspace.sweep(y_part_block, N, rows, V, dtype)
     saved = (leading, types, N, V, y)
     return restore(y, leading, bound.type), saved
 
@@ -57,7 +57,7 @@ def log_softmax_forward(z: np.ndarray, *, workspace: Workspace | None = None) ->
 def log_softmax_backward(
     dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dz: the gradient of a loss of which dy is the gradient with respect to y.
+    """dz: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., V)
@@ -75,7 +75,7 @@ def log_softmax_backward(
     dz = workspace.empty((N, V), dtype)
 
     def dz_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz: the rows n of a block."""
         dy_n = dy[n]
         dz_n = dz[n]
         dz_sum = dy_n.sum(axis=-1)
@@ -84,5 +84,5 @@ def log_softmax_backward(
         dz_n *= dz_sum[..., None]
         np.subtract(dy_n, dz_n, out=dz_n)
 
-    workspace.sweep(dz_block, N, rows, (), (), V, dtype)
-    return restore(dz, leading, types["z"]),
+    workspace.sweep(dz_block, N, rows, V, dtype)
+    return (restore(dz, leading, types["z"]),)

@@ -39,7 +39,7 @@ def logistic_forward(X: np.ndarray, y: np.ndarray, theta: np.ndarray) -> tuple[n
 
 
 def logistic_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
-    """dtheta: the gradient of a loss of which dloss is the gradient with respect to loss.
+    """dtheta: the gradient of a loss whose gradient with respect to loss is dloss.
 
     Args:
         dloss: scalar
@@ -54,7 +54,7 @@ def logistic_backward(dloss: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]
     du = dloss * (expit(u) - y)
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
     dtheta = np.dot(X.T, du)
-    return cast(dtheta, types["theta"]),
+    return (cast(dtheta, types["theta"]),)
 
 
 def logistic_value_and_gradient(X: np.ndarray, y: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -38,7 +38,7 @@ def logistic_hessian(X: np.ndarray, theta: np.ndarray, *, workspace: Workspace |
     H = workspace.empty((B, d, d), dtype)
 
     def H_block(room: Room, part: int, r: slice) -> None:
-        """The rows r of a block."""
+        """Writes H: the rows r of a block."""
         X_r = X[r]
         # u[r,i] = Sum_a(theta[r,a]*X[r,i,a])
         u = room(0, r, N)
@@ -52,5 +52,5 @@ def logistic_hessian(X: np.ndarray, theta: np.ndarray, *, workspace: Workspace |
         # H[r,a,b] = Sum_i((1 - s[r,i])*s[r,i]*X[r,i,a]*X[r,i,b])
         np.matmul(H_part.swapaxes(-1, -2), X_r, out=H[r])
 
-    workspace.sweep(H_block, B, rows, (), (), N * d, dtype)
+    workspace.sweep(H_block, B, rows, N * d, dtype)
     return restore(H, leading, bound.type)

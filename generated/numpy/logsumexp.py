@@ -42,7 +42,7 @@ def logsumexp_forward(z: np.ndarray, *, workspace: Workspace | None = None) -> t
     L_log = workspace.empty((N,), dtype)
 
     def L_top_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes L_top, L_log: the rows n of a block."""
         z_n = z[n]
         # L[n] = logsumexp(z[n,i], over=i) = L_top + L_log
         L_top[n] = z_n.max(axis=-1)
@@ -50,7 +50,7 @@ def logsumexp_forward(z: np.ndarray, *, workspace: Workspace | None = None) -> t
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
 
-    workspace.sweep(L_top_block, N, rows, (), (), V, dtype)
+    workspace.sweep(L_top_block, N, rows, V, dtype)
     # L[n] = logsumexp(z[n,i], over=i)   (N,)
     L = L_top + L_log
     saved = (leading, types, N, V, z, L_top, L_log)
@@ -60,7 +60,7 @@ def logsumexp_forward(z: np.ndarray, *, workspace: Workspace | None = None) -> t
 def logsumexp_backward(
     dL: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dz: the gradient of a loss of which dL is the gradient with respect to L.
+    """dz: the gradient of a loss whose gradient with respect to L is dL.
 
     Args:
         dL: (...,)
@@ -78,12 +78,12 @@ def logsumexp_backward(
     dz = workspace.empty((N, V), dtype)
 
     def dz_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz: the rows n of a block."""
         dz_n = dz[n]
         # dz[n,i] = dL[n]*exp(z[n,i])/Sum_i_2(exp(z[n,i_2]))
         np.subtract(z[n], L_top[n][..., None], out=dz_n)
         np.exp(dz_n, out=dz_n)
         dz_n *= (dL[n] * np.exp(-L_log[n]))[..., None]
 
-    workspace.sweep(dz_block, N, rows, (), (), V, dtype)
-    return restore(dz, leading, types["z"]),
+    workspace.sweep(dz_block, N, rows, V, dtype)
+    return (restore(dz, leading, types["z"]),)

@@ -46,7 +46,7 @@ def mean_squared_error_forward(y: np.ndarray, t: np.ndarray) -> tuple[np.ndarray
 def mean_squared_error_backward(
     dloss: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dy, dt: the gradient of a loss of which dloss is the gradient with respect to loss.
+    """dy, dt: the gradients of a loss whose gradient with respect to loss is dloss.
 
     Args:
         dloss: scalar
@@ -66,7 +66,7 @@ def mean_squared_error_backward(
     dt = workspace.empty((N,), dtype)
 
     def dy_part_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dy, dt: the entries n of a block."""
         dt_n = dt[n]
         dy_part = np.subtract(y[n], t[n], out=dt_n)
         # dy[n] = 2*(-t[n] + y[n])*dloss/N
@@ -74,7 +74,7 @@ def mean_squared_error_backward(
         # dt[n] = -2*(-t[n] + y[n])*dloss/N
         np.multiply(-2 / N * dloss, dy_part, out=dt_n)
 
-    workspace.sweep(dy_part_block, N, rows, (), (), 1, dtype)
+    workspace.sweep(dy_part_block, N, rows, 1, dtype)
     return restore(dy, leading, types["y"]), restore(dt, leading, types["t"])
 
 

@@ -37,7 +37,7 @@ def read_out_forward(x: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, Saved]:
 
 
 def read_out_backward(dz: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
-    """dx, dW: the gradient of a loss of which dz is the gradient with respect to z.
+    """dx, dW: the gradients of a loss whose gradient with respect to z is dz.
 
     Args:
         dz: (..., V)

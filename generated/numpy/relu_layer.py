@@ -63,7 +63,7 @@ def relu_layer_forward(
     y = workspace.empty((N, C_out), dtype)
 
     def z_block(room: Room, part: int, row: slice) -> None:
-        """The rows row of a block."""
+        """Writes z, hidden, y: the rows row of a block."""
         z_row = z[row]
         hidden_row = hidden[row]
         y_row = y[row]
@@ -76,7 +76,7 @@ def relu_layer_forward(
         np.matmul(hidden_row, W_2.T, out=y_row)
         y_row += b_2
 
-    workspace.sweep(z_block, N, rows, (), (), Hidden, dtype)
+    workspace.sweep(z_block, N, rows, Hidden, dtype)
     saved = (leading, types, C_in, C_out, Hidden, N, x, W_1, W_2, z, hidden)
     return restore(y, leading, bound.type), saved
 
@@ -84,7 +84,7 @@ def relu_layer_forward(
 def relu_layer_backward(
     dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dx, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dW_1, db_1, dW_2, db_2: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C_out)
@@ -106,13 +106,13 @@ def relu_layer_backward(
     db_2 = add_rows(dy)
     rows = workspace.rows(N, Hidden, matrices=True)
     dx = workspace.empty((N, C_in), dtype)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dW_1 = np.zeros((parts, Hidden, C_in), dtype)
     db_1 = np.zeros((parts, Hidden), dtype)
     dW_2 = np.zeros((parts, C_out, Hidden), dtype)
 
     def dhidden_block(room: Room, part: int, row: slice) -> None:
-        """The rows row of a block."""
+        """Writes dx and adds to dW_1, db_1, dW_2: the rows row of a block."""
         dy_row = dy[row]
         # dhidden[row,i] = Sum_o(W_2[o,i]*dy[row,o])
         dhidden = np.matmul(dy_row, W_2, out=room(0, row, Hidden))
@@ -130,7 +130,7 @@ def relu_layer_backward(
         dW_2_block = np.matmul(dy_row.T, hidden[row], out=room(0, C_out, Hidden))
         dW_2[part] += dW_2_block
 
-    workspace.sweep(dhidden_block, N, rows, (), (), Hidden, dtype, parts=parts)
+    workspace.sweep(dhidden_block, N, rows, Hidden, dtype, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
     dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)
@@ -184,7 +184,7 @@ def relu_layer_lean_forward(
     y = workspace.empty((N, C_out), dtype)
 
     def z_block(room: Room, part: int, row: slice) -> None:
-        """The rows row of a block."""
+        """Writes y: the rows row of a block."""
         y_row = y[row]
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
         z = np.matmul(x[row], W_1.T, out=room(0, row, Hidden))
@@ -196,7 +196,7 @@ def relu_layer_lean_forward(
         np.matmul(hidden, W_2.T, out=y_row)
         y_row += b_2
 
-    workspace.sweep(z_block, N, rows, (), (), Hidden, dtype)
+    workspace.sweep(z_block, N, rows, Hidden, dtype)
     saved = (leading, types, C_in, C_out, Hidden, N, x, W_1, b_1, W_2)
     return restore(y, leading, bound.type), saved
 
@@ -204,7 +204,7 @@ def relu_layer_lean_forward(
 def relu_layer_lean_backward(
     dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dx, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dW_1, db_1, dW_2, db_2: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C_out)
@@ -226,13 +226,13 @@ def relu_layer_lean_backward(
     db_2 = add_rows(dy)
     rows = workspace.rows(N, Hidden, matrices=True)
     dx = workspace.empty((N, C_in), dtype)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dW_1 = np.zeros((parts, Hidden, C_in), dtype)
     db_1 = np.zeros((parts, Hidden), dtype)
     dW_2 = np.zeros((parts, C_out, Hidden), dtype)
 
     def z_block(room: Room, part: int, row: slice) -> None:
-        """The rows row of a block."""
+        """Writes dx and adds to dW_1, db_1, dW_2: the rows row of a block."""
         x_row = x[row]
         dy_row = dy[row]
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
@@ -257,7 +257,7 @@ def relu_layer_lean_backward(
         dW_2_block = np.matmul(dy_row.T, hidden, out=room(0, C_out, Hidden))
         dW_2[part] += dW_2_block
 
-    workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, parts=parts)
+    workspace.sweep(z_block, N, rows, Hidden, dtype, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(axis=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(axis=0)
     dW_2 = dW_2[0] if parts == 1 else dW_2.sum(axis=0)

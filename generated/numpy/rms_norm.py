@@ -48,7 +48,7 @@ def rms_norm_forward(
     y = workspace.empty((N, C), dtype)
 
     def y_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes r, y: the rows n of a block."""
         x_n = x[n]
         y_n = y[n]
         # r[n] = 1/sqrt(mean(x[n,c]**2, over=c) + eps)
@@ -57,7 +57,7 @@ def rms_norm_forward(
         np.multiply(r[n][..., None], x_n, out=y_n)
         y_n *= gamma
 
-    workspace.sweep(y_block, N, rows, (), (), C, dtype)
+    workspace.sweep(y_block, N, rows, C, dtype)
     saved = (leading, types, C, N, x, gamma, r, y)
     return restore(y, leading, bound.type), saved
 
@@ -65,7 +65,7 @@ def rms_norm_forward(
 def rms_norm_backward(
     dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dx, dgamma: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dgamma: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -82,11 +82,11 @@ def rms_norm_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
     dx = workspace.empty((N, C), dtype)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dgamma = np.zeros((parts, C), dtype)
 
     def dy_x_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dx and adds to dgamma: the rows n of a block."""
         dy_n = dy[n]
         x_n = x[n]
         dx_n = dx[n]
@@ -98,10 +98,10 @@ def rms_norm_backward(
         # dx[n,c] = (gamma[c]*dy[n,c] - r[n]*x[n,c]*Sum_c_1(dy[n,c_1]*y[n,c_1])/C)*r[n]
         #     by dr written in; r[n]*Sum_c_1(gamma[c_1]*dy[n,c_1]*x[n,c_1]) = Sum_c_1(dy[n,c_1]*y[n,c_1])
         np.multiply(gamma, dy_n, out=dx_n)
-        part_part = np.multiply(dx_part[..., None], x_n, out=room(0, n, C))
-        dx_n -= part_part
+        dx_part_2 = np.multiply(dx_part[..., None], x_n, out=room(0, n, C))
+        dx_n -= dx_part_2
         dx_n *= r_n[..., None]
 
-    workspace.sweep(dy_x_block, N, rows, (), (), C, dtype, parts=parts)
+    workspace.sweep(dy_x_block, N, rows, C, dtype, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(axis=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"])

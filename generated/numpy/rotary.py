@@ -44,7 +44,7 @@ def rotary_forward(
     y = workspace.empty((N, T, A, 2), dtype)
 
     def R_block(room: Room, part: int, t: slice) -> None:
-        """The rows t of a block."""
+        """Writes R, y: the rows t of a block."""
         R_t = R[t]
         # angle[t,a] = (t + start)/base**(a/A)
         angle = np.multiply(
@@ -62,13 +62,13 @@ def rotary_forward(
         # y[n,t,a,e] = Sum_f(R[t,a,e,f]*x[n,t,a,f])
         np.copyto(y[:, t], (x[:, t].transpose(1, 2, 0, 3) @ R_t.swapaxes(-1, -2)).transpose(2, 0, 1, 3))
 
-    workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype)
+    workspace.sweep(R_block, T, rows, A * 2 * 2, dtype)
     saved = (leading, types, T, A, R)
     return restore(y, leading, bound.type), saved
 
 
 def rotary_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., T, A, 2)
@@ -81,7 +81,7 @@ def rotary_backward(dy: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
     dy = incoming("rotary_backward", "dy", dy, leading, (T, A, 2), like=R)
     # dx[n,t,a,f] = Sum_e(R[t,a,e,f]*dy[n,t,a,e])   (N, T, A, 2)
     dx = (dy.transpose(1, 2, 0, 3) @ R).transpose(2, 0, 1, 3)
-    return restore(dx, leading, types["x"]),
+    return (restore(dx, leading, types["x"]),)
 
 
 def rotary_lean_forward(
@@ -112,7 +112,7 @@ def rotary_lean_forward(
     y = workspace.empty((N, T, A, 2), dtype)
 
     def R_block(room: Room, part: int, t: slice) -> None:
-        """The rows t of a block."""
+        """Writes angle, R_part, y: the rows t of a block."""
         angle_t = angle[t]
         R_part_t = R_part[t]
         # angle[t,a] = (t + start)/base**(a/A)
@@ -132,7 +132,7 @@ def rotary_lean_forward(
         # y[n,t,a,e] = Sum_f(R[t,a,e,f]*x[n,t,a,f])
         np.copyto(y[:, t], (x[:, t].transpose(1, 2, 0, 3) @ R.swapaxes(-1, -2)).transpose(2, 0, 1, 3))
 
-    workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype)
+    workspace.sweep(R_block, T, rows, A * 2 * 2, dtype)
     saved = (leading, types, A, N, T, angle, R_part)
     return restore(y, leading, bound.type), saved
 
@@ -140,7 +140,7 @@ def rotary_lean_forward(
 def rotary_lean_backward(
     dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., T, A, 2)
@@ -158,7 +158,7 @@ def rotary_lean_backward(
     dx = workspace.empty((N, T, A, 2), dtype)
 
     def R_block(room: Room, part: int, t: slice) -> None:
-        """The rows t of a block."""
+        """Writes dx: the rows t of a block."""
         R_part_t = R_part[t]
         R_part_2 = np.cos(angle[t], out=room(0, t, A))
         R_part_3 = np.negative(R_part_t, out=room(1, t, A))
@@ -170,5 +170,5 @@ def rotary_lean_backward(
         # dx[n,t,a,f] = Sum_e(R[t,a,e,f]*dy[n,t,a,e])
         np.copyto(dx[:, t], (dy[:, t].transpose(1, 2, 0, 3) @ R).transpose(2, 0, 1, 3))
 
-    workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(R_block, T, rows, A * 2 * 2, dtype)
+    return (restore(dx, leading, types["x"]),)

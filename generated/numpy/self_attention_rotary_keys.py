@@ -61,7 +61,7 @@ def self_attention_rotary_keys(
     K_new = workspace.empty((N, G, S, A, 2), dtype)
 
     def h_new_block(room: Room, part: int, s: slice) -> None:
-        """The rows s of a block."""
+        """Writes K_new: the rows s of a block."""
         # angle_key[s,a] = position[s]/base**(a/A)
         angle_key = np.multiply(base**-(np.arange(A, dtype=dtype) / A), position[s][..., None], out=room(0, s, A))
         turns_key_part = np.sin(angle_key, out=room(1, s, A))
@@ -94,5 +94,5 @@ def self_attention_rotary_keys(
             ).reshape((s.stop - s.start), A, N, G, 2).transpose(2, 3, 0, 1, 4),
         )
 
-    workspace.sweep(h_new_block, S, rows, (), (), N * G * A * 2, dtype)
+    workspace.sweep(h_new_block, S, rows, N * G * A * 2, dtype)
     return restore(K_new, leading, bound.type), restore(V_new, leading, bound.type)

@@ -76,7 +76,7 @@ def self_attention_rotary_step(
     Q_new = workspace.empty((N, G, R, S, A, 2), dtype)
 
     def q_new_block(room: Room, part: int, s: slice) -> None:
-        """The rows s of a block."""
+        """Writes Q_new: the rows s of a block."""
         # angle_new[s,a] = position[s]/base**(a/A)
         angle_new = np.multiply(base**-(np.arange(A, dtype=dtype) / A), position[s][..., None], out=room(0, s, A))
         turns_new_part = np.sin(angle_new, out=room(1, s, A))
@@ -111,12 +111,12 @@ def self_attention_rotary_step(
             ).reshape((s.stop - s.start), A, N, G, R, 2).transpose(2, 3, 4, 0, 1, 5),
         )
 
-    workspace.sweep(q_new_block, S, rows, (), (), N * G * R * A * 2, dtype)
+    workspace.sweep(q_new_block, S, rows, N * G * R * A * 2, dtype)
     rows = workspace.rows(S, A * 2, matrices=True)
     O_new = workspace.empty((N, G, R, S, D), dtype)
 
     def Z_new_block(room: Room, part: int, r: int, n: slice, g: slice, s_2: slice) -> None:
-        """The rows s_2 of a block, for one r and some n, g."""
+        """Writes O_new: the rows s_2 of a block, for one r and some n, g."""
         Z_new_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q_new[n, g, r, s_2], out=room(0, n, g, s_2, A, 2))
         # Z_new[n,g,r,s,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A)) =
@@ -138,7 +138,7 @@ def self_attention_rotary_step(
         np.matmul(P_new, V[n, g], out=O_new[n, g, r, s_2])
 
     def Z_new_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, s_2: slice) -> None:
-        """The rows s_2 of a block, for one r and some n, g. No row maximum is needed."""
+        """Writes O_new: the rows s_2 of a block, for one r and some n, g. No row maximum is needed."""
         Z_new_part = np.multiply(0.5 * math.sqrt(2) / math.sqrt(A), Q_new[n, g, r, s_2], out=room(0, n, g, s_2, A, 2))
         # Z_new[n,g,r,s,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A)) =
@@ -165,10 +165,9 @@ def self_attention_rotary_step(
         Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block,
         S,
         rows,
-        (R,),
-        (),
         A * 2,
         dtype,
+        own=(R,),
         lots=(N, G),
         matrices=True,
     )

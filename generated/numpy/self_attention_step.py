@@ -70,7 +70,7 @@ def self_attention_step(
     K_turned = turned(K, S)
 
     def Z_new_block(room: Room, part: int, r: int, n: slice, g: slice, s: slice) -> None:
-        """The rows s of a block, for one r and some n, g."""
+        """Writes O_new: the rows s of a block, for one r and some n, g."""
         Z_new_part = np.divide(Q_new[n, g, r, s], math.sqrt(D), out=room(0, n, g, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
@@ -87,7 +87,7 @@ def self_attention_step(
         np.matmul(A_new, V[n, g], out=O_new[n, g, r, s])
 
     def Z_new_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, s: slice) -> None:
-        """The rows s of a block, for one r and some n, g. No row maximum is needed."""
+        """Writes O_new: the rows s of a block, for one r and some n, g. No row maximum is needed."""
         Z_new_part = np.divide(Q_new[n, g, r, s], math.sqrt(D), out=room(0, n, g, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
@@ -109,10 +109,9 @@ def self_attention_step(
         Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block,
         S,
         rows,
-        (R,),
-        (),
         T,
         dtype,
+        own=(R,),
         lots=(N, G),
         matrices=True,
     )

@@ -52,18 +52,18 @@ def sgd(
     theta_next = workspace.empty((N,), dtype)
 
     def v_next_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes v_next, theta_next: the entries n of a block."""
         theta_n = theta[n]
         v_next_n = v_next[n]
         theta_next_n = theta_next[n]
         # v_next[n] = theta[n]*decay + v[n]*mu + g[n]
         np.multiply(decay, theta_n, out=v_next_n)
-        part_part = np.multiply(mu, v[n], out=room(0, n))
-        v_next_n += part_part
+        v_next_part = np.multiply(mu, v[n], out=room(0, n))
+        v_next_n += v_next_part
         v_next_n += g[n]
         # theta_next[n] = -v_next[n]*lr + theta[n]
         np.multiply(lr, v_next_n, out=theta_next_n)
         np.subtract(theta_n, theta_next_n, out=theta_next_n)
 
-    workspace.sweep(v_next_block, N, rows, (), (), 1, dtype)
+    workspace.sweep(v_next_block, N, rows, 1, dtype)
     return restore(theta_next, leading, bound.type), restore(v_next, leading, bound.type)

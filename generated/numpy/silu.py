@@ -37,7 +37,7 @@ def silu_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
 
 
 def silu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None) -> tuple[np.ndarray, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (...,)
@@ -55,17 +55,17 @@ def silu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None =
     dx = workspace.empty((N,), dtype)
 
     def dx_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dx: the entries n of a block."""
         x_n = x[n]
         dx_n = dx[n]
         # dx[n] = (1/(1 + exp(-x[n])) + y[n]*exp(-x[n])/(1 + exp(-x[n])))*dy[n]
         np.negative(x_n, out=dx_n)
         expit(dx_n, out=dx_n)
         dx_n *= y[n]
-        part_part = room(0, n)
-        expit(x_n, out=part_part)
-        dx_n += part_part
+        dx_part = room(0, n)
+        expit(x_n, out=dx_part)
+        dx_n += dx_part
         dx_n *= dy[n]
 
-    workspace.sweep(dx_block, N, rows, (), (), 1, dtype)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(dx_block, N, rows, 1, dtype)
+    return (restore(dx, leading, types["x"]),)

@@ -42,7 +42,7 @@ def sinusoidal_positions_forward(
     E = workspace.empty((N, A, 2), dtype)
 
     def E_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes angle, E: the rows n of a block."""
         angle_n = angle[n]
         # angle[n,a] = position[n]*theta[a]
         np.multiply(position[n][..., None], theta, out=angle_n)
@@ -51,7 +51,7 @@ def sinusoidal_positions_forward(
         # E[n,a,e] = where(Eq(e, 0), sin(angle[n,a]), cos(angle[n,a]))
         np.copyto(E[n], np.where(np.arange(2) == 0, E_part[..., None], E_part_2[..., None]))
 
-    workspace.sweep(E_block, N, rows, (), (), A * 2, dtype)
+    workspace.sweep(E_block, N, rows, A * 2, dtype)
     saved = (leading, types, A, N, position, theta, angle)
     return restore(E, leading, bound.type), saved
 
@@ -59,7 +59,7 @@ def sinusoidal_positions_forward(
 def sinusoidal_positions_backward(
     dE: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dposition, dtheta: the gradient of a loss of which dE is the gradient with respect to E.
+    """dposition, dtheta: the gradients of a loss whose gradient with respect to E is dE.
 
     Args:
         dE: (..., A, 2)
@@ -78,7 +78,7 @@ def sinusoidal_positions_backward(
     dangle = workspace.empty((N, A), dtype)
 
     def dangle_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dangle: the rows n of a block."""
         dE_n = dE[n]
         angle_n = angle[n]
         dangle_n = dangle[n]
@@ -95,11 +95,11 @@ def sinusoidal_positions_backward(
         # dangle[n,a] = Sum_e(dE[n,a,e]*[Eq(e, 0)])*cos(angle[n,a]) - Sum_e(dE[n,a,e]*[Ne(e, 0)])*sin(angle[n,a])
         np.cos(angle_n, out=dangle_n)
         dangle_n *= dangle_sum
-        part_part = np.sin(angle_n, out=room(3, n, A))
-        part_part *= dangle_sum_2
-        dangle_n -= part_part
+        dangle_part = np.sin(angle_n, out=room(3, n, A))
+        dangle_part *= dangle_sum_2
+        dangle_n -= dangle_part
 
-    workspace.sweep(dangle_block, N, rows, (), (), A * 2, dtype)
+    workspace.sweep(dangle_block, N, rows, A * 2, dtype)
     # dposition[n] = Sum_a(theta[a]*dangle[n,a])   (N,)
     dposition = np.dot(dangle, theta)
     # dtheta[a] = Sum_n(position[n]*dangle[n,a])   (A,)

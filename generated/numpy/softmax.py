@@ -39,7 +39,7 @@ def softmax_forward(z: np.ndarray, *, workspace: Workspace | None = None) -> tup
     p = workspace.empty((N, V), dtype)
 
     def p_exp_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes p: the rows n of a block."""
         z_n = z[n]
         p_n = p[n]
         p_exp_top = z_n.max(axis=-1, initial=-math.inf)
@@ -49,13 +49,13 @@ def softmax_forward(z: np.ndarray, *, workspace: Workspace | None = None) -> tup
         # p[n,v] = softmax(z[n,v], over=v)
         np.divide(p_exp, p_sum[..., None], out=p_n)
 
-    workspace.sweep(p_exp_block, N, rows, (), (), V, dtype)
+    workspace.sweep(p_exp_block, N, rows, V, dtype)
     saved = (leading, types, N, V, p)
     return restore(p, leading, bound.type), saved
 
 
 def softmax_backward(dp: np.ndarray, saved: Saved, *, workspace: Workspace | None = None) -> tuple[np.ndarray, ...]:
-    """dz: the gradient of a loss of which dp is the gradient with respect to p.
+    """dz: the gradient of a loss whose gradient with respect to p is dp.
 
     Args:
         dp: (..., V)
@@ -73,7 +73,7 @@ def softmax_backward(dp: np.ndarray, saved: Saved, *, workspace: Workspace | Non
     dz = workspace.empty((N, V), dtype)
 
     def dz_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz: the rows n of a block."""
         dp_n = dp[n]
         p_n = p[n]
         dz_n = dz[n]
@@ -82,5 +82,5 @@ def softmax_backward(dp: np.ndarray, saved: Saved, *, workspace: Workspace | Non
         np.subtract(dp_n, dz_sum[..., None], out=dz_n)
         dz_n *= p_n
 
-    workspace.sweep(dz_block, N, rows, (), (), V, dtype)
-    return restore(dz, leading, types["z"]),
+    workspace.sweep(dz_block, N, rows, V, dtype)
+    return (restore(dz, leading, types["z"]),)

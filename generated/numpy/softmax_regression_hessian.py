@@ -42,7 +42,7 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Works
     W_turned = turned(W, N)
 
     def u_block(room: Room, part: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for some r."""
+        """Writes mu: the rows i of a block, for some r."""
         mu_r_i = mu[r, i]
         # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
         u = np.matmul(X[r, i], W_turned[r], out=mu_r_i)
@@ -54,7 +54,7 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Works
         np.divide(mu_exp, mu_sum[..., None], out=mu_r_i)
 
     def u_block_unshifted(room: Room, part: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for some r. No row maximum is needed."""
+        """Writes mu: the rows i of a block, for some r. No row maximum is needed."""
         mu_r_i = mu[r, i]
         # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
         u = np.matmul(X[r, i], W_turned[r], out=mu_r_i)
@@ -68,14 +68,14 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Works
         np.sqrt(dot_rows(X, X)).max(axis=(0, 1), initial=-math.inf)
     ) * float(np.sqrt(dot_rows(W, W)).max(axis=(0, 1), initial=-math.inf))
     workspace.sweep(
-        u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, (), (), C, dtype, lots=(B,), matrices=True
+        u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, C, dtype, lots=(B,), matrices=True
     )
     rows = workspace.rows(C, C * d * d, matrices=True)
-    parts = workspace.parts(C, rows, (B,), (N,))
+    parts = workspace.parts(C, rows, own=(B,), shared=(N,))
     H = np.zeros((parts, B, C, d, C, d), dtype)
 
     def H_block(room: Room, part: int, i_2: int, r_2: slice, c: slice) -> None:
-        """The rows c of a block, for one i_2 and some r_2."""
+        """Adds to H: the rows c of a block, for one i_2 and some r_2."""
         mu_r_2_i_2_c = mu[r_2, i_2, c]
         X_r_2_i_2 = X[r_2, i_2]
         # cov[r,i,c,e] = (-mu[r,i,e] + [c = e])*mu[r,i,c]
@@ -89,6 +89,6 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Works
         H_block = np.multiply(cov[:, :, None, :, None], H_part[:, None, :, None], out=room(2, r_2, c, d, C, d))
         H[part, r_2, c] += H_block
 
-    workspace.sweep(H_block, C, rows, (), (N,), C * d * d, dtype, parts=parts, lots=(B,), matrices=True)
+    workspace.sweep(H_block, C, rows, C * d * d, dtype, shared=(N,), parts=parts, lots=(B,), matrices=True)
     H = H[0] if parts == 1 else H.sum(axis=0)
     return restore(H, leading, bound.type)

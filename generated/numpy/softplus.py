@@ -39,7 +39,7 @@ def softplus_forward(x: np.ndarray) -> tuple[np.ndarray, Saved]:
 def softplus_backward(
     dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (...,)
@@ -57,11 +57,11 @@ def softplus_backward(
     dx = workspace.empty((N,), dtype)
 
     def dx_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dx: the entries n of a block."""
         dx_n = dx[n]
         # dx[n] = dy[n]*exp(x[n])/(1 + exp(x[n]))
         expit(x[n], out=dx_n)
         dx_n *= dy[n]
 
-    workspace.sweep(dx_block, N, rows, (), (), 1, dtype)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(dx_block, N, rows, 1, dtype)
+    return (restore(dx, leading, types["x"]),)

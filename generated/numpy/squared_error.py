@@ -40,13 +40,13 @@ def squared_error_forward(
     e = workspace.empty((N,), dtype)
 
     def e_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes e: the entries n of a block."""
         e_n = e[n]
         # e[n] = (-t[n] + y[n])**2
         np.subtract(y[n], t[n], out=e_n)
         np.square(e_n, out=e_n)
 
-    workspace.sweep(e_block, N, rows, (), (), 1, dtype)
+    workspace.sweep(e_block, N, rows, 1, dtype)
     saved = (leading, types, N, y, t)
     return restore(e, leading, bound.type), saved
 
@@ -54,7 +54,7 @@ def squared_error_forward(
 def squared_error_backward(
     de: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dy, dt: the gradient of a loss of which de is the gradient with respect to e.
+    """dy, dt: the gradients of a loss whose gradient with respect to e is de.
 
     Args:
         de: (...,)
@@ -74,7 +74,7 @@ def squared_error_backward(
     dt = workspace.empty((N,), dtype)
 
     def dy_part_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dy, dt: the entries n of a block."""
         dt_n = dt[n]
         dy_part = np.subtract(y[n], t[n], out=dt_n)
         dy_part *= de[n]
@@ -83,5 +83,5 @@ def squared_error_backward(
         # dt[n] = -2*(-t[n] + y[n])*de[n]
         np.multiply(-2, dy_part, out=dt_n)
 
-    workspace.sweep(dy_part_block, N, rows, (), (), 1, dtype)
+    workspace.sweep(dy_part_block, N, rows, 1, dtype)
     return restore(dy, leading, types["y"]), restore(dt, leading, types["t"])

@@ -41,7 +41,7 @@ def squared_error_sum_forward(y: np.ndarray, t: np.ndarray) -> tuple[np.ndarray,
 def squared_error_sum_backward(
     dtotal: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dy, dt: the gradient of a loss of which dtotal is the gradient with respect to total.
+    """dy, dt: the gradients of a loss whose gradient with respect to total is dtotal.
 
     Args:
         dtotal: scalar
@@ -61,7 +61,7 @@ def squared_error_sum_backward(
     dt = workspace.empty((N,), dtype)
 
     def dy_part_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dy, dt: the entries n of a block."""
         dt_n = dt[n]
         dy_part = np.subtract(y[n], t[n], out=dt_n)
         # dy[n] = 2*(-t[n] + y[n])*dtotal
@@ -69,7 +69,7 @@ def squared_error_sum_backward(
         # dt[n] = -2*(-t[n] + y[n])*dtotal
         np.multiply(-2 * dtotal, dy_part, out=dt_n)
 
-    workspace.sweep(dy_part_block, N, rows, (), (), 1, dtype)
+    workspace.sweep(dy_part_block, N, rows, 1, dtype)
     return restore(dy, leading, types["y"]), restore(dt, leading, types["t"])
 
 

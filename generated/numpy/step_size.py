@@ -45,7 +45,7 @@ def step_size(
     rate = workspace.empty((N,), dtype)
 
     def progress_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes rate: the entries n of a block."""
         s_n = s[n]
         # progress[n] = where(s[n] <= rise, 0, (-rise + s[n])/(-rise + steps))
         progress = room(0, n)
@@ -60,5 +60,5 @@ def step_size(
         # rate[n] = where(s[n] <= rise, s[n]*peak/rise, cosine[n])
         np.copyto(rate[n], np.where(s_n <= rise, peak / (rise if rise != 0 else 1) * s_n, cosine))
 
-    workspace.sweep(progress_block, N, rows, (), (), 1, dtype)
+    workspace.sweep(progress_block, N, rows, 1, dtype)
     return restore(rate, leading, bound.type)

@@ -56,7 +56,7 @@ def swiglu_forward(
     y = workspace.empty((N, C), dtype)
 
     def g_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes a, dg_factor, h, y: the rows n of a block."""
         x_n = x[n]
         h_n = h[n]
         a_n = a[n]
@@ -71,22 +71,22 @@ def swiglu_forward(
         np.negative(g, out=dg_factor_n)
         expit(dg_factor_n, out=dg_factor_n)
         dg_factor_n *= a_n
-        part_part = room(1, n, F)
-        expit(g, out=part_part)
-        dg_factor_n += part_part
+        dg_factor_part = room(1, n, F)
+        expit(g, out=dg_factor_part)
+        dg_factor_n += dg_factor_part
         dg_factor_n *= u
         # h[n,f] = a[n,f]*u[n,f]
         np.multiply(a_n, u, out=h_n)
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
         np.matmul(h_n, W_d.T, out=y[n])
 
-    workspace.sweep(g_block, N, rows, (), (), F, dtype)
+    workspace.sweep(g_block, N, rows, F, dtype)
     saved = (leading, types, C, F, N, x, W_g, W_u, W_d, a, dg_factor, h)
     return restore(y, leading, bound.type), saved
 
 
 def swiglu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None) -> tuple[np.ndarray, ...]:
-    """dx, dW_g, dW_u, dW_d: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dW_g, dW_u, dW_d: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -105,13 +105,13 @@ def swiglu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F, matrices=True)
     dx = workspace.empty((N, C), dtype)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dW_g = np.zeros((parts, F, C), dtype)
     dW_u = np.zeros((parts, F, C), dtype)
     dW_d = np.zeros((parts, C, F), dtype)
 
     def dh_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dx and adds to dW_g, dW_u, dW_d: the rows n of a block."""
         dy_n = dy[n]
         dx_n = dx[n]
         x_n = x[n]
@@ -124,8 +124,8 @@ def swiglu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None
         dg = np.multiply(dg_factor[n], dh, out=room(0, n, F))
         # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
         np.matmul(dg, W_g, out=dx_n)
-        part_part = np.matmul(du, W_u, out=room(3, n, C))
-        dx_n += part_part
+        dx_part = np.matmul(du, W_u, out=room(3, n, C))
+        dx_n += dx_part
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
         dW_g_block = np.matmul(dg.T, x_n, out=room(2, F, C))
         dW_g[part] += dW_g_block
@@ -136,7 +136,7 @@ def swiglu_backward(dy: np.ndarray, saved: Saved, *, workspace: Workspace | None
         dW_d_block = np.matmul(dy_n.T, h[n], out=room(0, C, F))
         dW_d[part] += dW_d_block
 
-    workspace.sweep(dh_block, N, rows, (), (), F, dtype, parts=parts)
+    workspace.sweep(dh_block, N, rows, F, dtype, parts=parts)
     dW_g = dW_g[0] if parts == 1 else dW_g.sum(axis=0)
     dW_u = dW_u[0] if parts == 1 else dW_u.sum(axis=0)
     dW_d = dW_d[0] if parts == 1 else dW_d.sum(axis=0)
@@ -178,7 +178,7 @@ def swiglu_lean_forward(
     y = workspace.empty((N, C), dtype)
 
     def g_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes y: the rows n of a block."""
         x_n = x[n]
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
         g = np.matmul(x_n, W_g.T, out=room(0, n, F))
@@ -192,7 +192,7 @@ def swiglu_lean_forward(
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
         np.matmul(h, W_d.T, out=y[n])
 
-    workspace.sweep(g_block, N, rows, (), (), F, dtype)
+    workspace.sweep(g_block, N, rows, F, dtype)
     saved = (leading, types, C, F, N, x, W_g, W_u, W_d)
     return restore(y, leading, bound.type), saved
 
@@ -200,7 +200,7 @@ def swiglu_lean_forward(
 def swiglu_lean_backward(
     dy: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dx, dW_g, dW_u, dW_d: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dW_g, dW_u, dW_d: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -219,13 +219,13 @@ def swiglu_lean_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F, matrices=True)
     dx = workspace.empty((N, C), dtype)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dW_g = np.zeros((parts, F, C), dtype)
     dW_u = np.zeros((parts, F, C), dtype)
     dW_d = np.zeros((parts, C, F), dtype)
 
     def g_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dx and adds to dW_g, dW_u, dW_d: the rows n of a block."""
         x_n = x[n]
         dy_n = dy[n]
         dx_n = dx[n]
@@ -255,8 +255,8 @@ def swiglu_lean_backward(
         dg = np.multiply(dg_factor, dh, out=room(3, n, F))
         # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
         np.matmul(dg, W_g, out=dx_n)
-        part_part = np.matmul(du, W_u, out=room(5, n, C))
-        dx_n += part_part
+        dx_part = np.matmul(du, W_u, out=room(4, n, C))
+        dx_n += dx_part
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
         dW_g_block = np.matmul(dg.T, x_n, out=room(1, F, C))
         dW_g[part] += dW_g_block
@@ -267,7 +267,7 @@ def swiglu_lean_backward(
         dW_d_block = np.matmul(dy_n.T, h, out=room(1, C, F))
         dW_d[part] += dW_d_block
 
-    workspace.sweep(g_block, N, rows, (), (), F, dtype, parts=parts)
+    workspace.sweep(g_block, N, rows, F, dtype, parts=parts)
     dW_g = dW_g[0] if parts == 1 else dW_g.sum(axis=0)
     dW_u = dW_u[0] if parts == 1 else dW_u.sum(axis=0)
     dW_d = dW_d[0] if parts == 1 else dW_d.sum(axis=0)

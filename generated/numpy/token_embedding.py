@@ -43,7 +43,7 @@ def token_embedding_forward(token: np.ndarray, E: np.ndarray, P: np.ndarray) -> 
 
 
 def token_embedding_backward(dx: np.ndarray, saved: Saved) -> tuple[np.ndarray, ...]:
-    """dE, dP: the gradient of a loss of which dx is the gradient with respect to x.
+    """dE, dP: the gradients of a loss whose gradient with respect to x is dx.
 
     Args:
         dx: (..., T, C)

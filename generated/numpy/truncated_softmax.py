@@ -49,7 +49,7 @@ def truncated_softmax(
     q_masked = workspace.empty((N, V), dtype)
 
     def p_exp_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes q_masked: the rows n of a block."""
         p_part_n = p_part[n]
         q_masked_n = q_masked[n]
         p_exp_top = p_part_n.max(axis=-1, initial=-math.inf)
@@ -74,12 +74,12 @@ def truncated_softmax(
         np.copyto(q_masked_n, -math.inf, where=likelier >= most)
         np.copyto(q_masked_n, -math.inf, where=weight >= mass)
 
-    workspace.sweep(p_exp_block, N, rows, (), (), V * V, dtype)
+    workspace.sweep(p_exp_block, N, rows, V * V, dtype)
     rows = workspace.rows(N, V)
     q = workspace.empty((N, V), dtype)
 
     def q_exp_block(room: Room, part: int, n_2: slice) -> None:
-        """The rows n_2 of a block."""
+        """Writes q: the rows n_2 of a block."""
         q_masked_n_2 = q_masked[n_2]
         q_n_2 = q[n_2]
         q_exp_top = np.maximum(q_masked_n_2.max(axis=-1, initial=-math.inf), np.finfo(dtype).min)
@@ -89,5 +89,5 @@ def truncated_softmax(
         # q[n,v] = softmax(z[n,v]/temperature, over=v, where=(likelier[n,v] < most) & (weight[n,v] < mass))
         np.divide(q_exp, q_sum[..., None], out=q_n_2)
 
-    workspace.sweep(q_exp_block, N, rows, (), (), V, dtype)
+    workspace.sweep(q_exp_block, N, rows, V, dtype)
     return restore(q, leading, bound.type)

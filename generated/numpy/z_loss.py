@@ -53,7 +53,7 @@ def z_loss_forward(
     L_log = workspace.empty((N,), dtype)
 
     def L_top_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes L_top, L_log: the rows n of a block."""
         z_n = z[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = z_n.max(axis=-1)
@@ -61,7 +61,7 @@ def z_loss_forward(
         np.exp(L_log_exp, out=L_log_exp)
         L_log[n] = np.log(L_log_exp.sum(axis=-1))
 
-    workspace.sweep(L_top_block, N, rows, (), (), V, dtype)
+    workspace.sweep(L_top_block, N, rows, V, dtype)
     # L[n] = logsumexp(z[n,v], over=v)   (N,)
     L = L_top + L_log
     # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
@@ -73,7 +73,7 @@ def z_loss_forward(
 def z_loss_backward(
     dloss: np.ndarray, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """dz: the gradient of a loss of which dloss is the gradient with respect to loss.
+    """dz: the gradient of a loss whose gradient with respect to loss is dloss.
 
     Args:
         dloss: scalar
@@ -92,7 +92,7 @@ def z_loss_backward(
     dz = workspace.empty((N, V), dtype)
 
     def dz_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz: the rows n of a block."""
         dz_n = dz[n]
         # dL[n] = (1/N + 2*L[n]*scale/N)*dloss
         dL = dL_part * (2 * scale * L[n] + 1)
@@ -102,8 +102,8 @@ def z_loss_backward(
         dz_n *= (dL * np.exp(-L_log[n]))[..., None]
         dz_n[np.arange(n.stop - n.start), target[n]] -= dL_part
 
-    workspace.sweep(dz_block, N, rows, (), (), V, dtype)
-    return restore(dz, leading, types["z"]),
+    workspace.sweep(dz_block, N, rows, V, dtype)
+    return (restore(dz, leading, types["z"]),)
 
 
 def z_loss_value_and_gradient(
@@ -137,7 +137,7 @@ def z_loss_value_and_gradient(
     dz = workspace.empty((N, V), dtype)
 
     def L_exp_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes L, dz: the rows n of a block."""
         z_n = z[n]
         dz_n = dz[n]
         L_top = z_n.max(axis=-1)
@@ -152,7 +152,7 @@ def z_loss_value_and_gradient(
         np.multiply((dL / L_sum)[..., None], L_exp, out=dz_n)
         dz_n[np.arange(n.stop - n.start), target[n]] -= 1 / N
 
-    workspace.sweep(L_exp_block, N, rows, (), (), V, dtype)
+    workspace.sweep(L_exp_block, N, rows, V, dtype)
     # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
     loss = (scale * (L @ L) + L.sum(axis=-1) - z[np.arange(N), target].sum(axis=-1)) / N
     return cast(loss, bound.type), restore(dz, leading, bound.type)

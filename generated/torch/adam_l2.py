@@ -72,7 +72,7 @@ def adam_l2_forward(
     moved = workspace.empty((N,), dtype, device)
 
     def total_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes m_next, s_next, moved: the entries n of a block."""
         theta_n = theta[n]
         s_next_n = s_next[n]
         m_next_n = m_next[n]
@@ -85,8 +85,8 @@ def adam_l2_forward(
         # s_next[n] = total[n]**2*(1 - beta_2) + s[n]*beta_2
         torch.square(total, out=s_next_n)
         s_next_n.mul_(1 - beta_2)
-        part_part = torch.mul(s[n], beta_2, out=room(0, n))
-        s_next_n.add_(part_part)
+        s_next_part = torch.mul(s[n], beta_2, out=room(0, n))
+        s_next_n.add_(s_next_part)
         # moved[n] = -m_next[n]*lr/((1 - beta_1**count)*(sqrt(s_next[n]/(1 - beta_2**count)) + eps)) + theta[n]
         torch.div(s_next_n, 1 - beta_2**count, out=moved_n)
         torch.sqrt(moved_n, out=moved_n)
@@ -94,7 +94,7 @@ def adam_l2_forward(
         torch.div(m_next_n, moved_n, out=moved_n)
         torch.add(theta_n, moved_n, alpha=-(lr / (1 - beta_1**count)), out=moved_n)
 
-    workspace.sweep(total_block, N, rows, (), (), 1, dtype, device)
+    workspace.sweep(total_block, N, rows, 1, dtype, device)
     return (
         restore(moved, leading, bound.type), restore(m_next, leading, bound.type), restore(s_next, leading, bound.type),
     )
@@ -103,7 +103,7 @@ def adam_l2_forward(
 _operator = Operator(
     "adam_l2",
     adam_l2_forward,
-    version="vf9f43b15",
+    version="v1b3759ff",
     arrays=("theta: N...", "g: N...", "m: N...", "s: N..."),
     outputs=("moved: N...", "m_next: N...", "s_next: N..."),
     options=("float count", "float lr", "float beta_1", "float beta_2", "float eps", "float decay"),

@@ -73,7 +73,7 @@ def adamw_forward(
     theta_next = workspace.empty((N,), dtype, device)
 
     def m_next_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes m_next, v_next, theta_next: the entries n of a block."""
         g_n = g[n]
         m_next_n = m_next[n]
         v_next_n = v_next[n]
@@ -96,7 +96,7 @@ def adamw_forward(
         torch.add(theta_n, theta_next_n, alpha=-lr, out=theta_next_n)
         torch.add(theta_next_n, theta_n, alpha=-(lr * weight_decay), out=theta_next_n)
 
-    workspace.sweep(m_next_block, N, rows, (), (), 1, dtype, device)
+    workspace.sweep(m_next_block, N, rows, 1, dtype, device)
     return (
         restore(theta_next, leading, bound.type),
         restore(m_next, leading, bound.type),
@@ -107,7 +107,7 @@ def adamw_forward(
 _operator = Operator(
     "adamw",
     adamw_forward,
-    version="v9cf3fe3a",
+    version="vc6ab2040",
     arrays=("theta: N...", "g: N...", "m: N...", "v: N..."),
     outputs=("theta_next: N...", "m_next: N...", "v_next: N..."),
     options=("float t", "float lr", "float beta_1", "float beta_2", "float eps", "float weight_decay"),

@@ -37,7 +37,7 @@ def addition_forward(x: torch.Tensor, f: torch.Tensor) -> tuple[torch.Tensor, Sa
 
 
 def addition_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
-    """dx, df: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, df: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (...,)

@@ -57,7 +57,7 @@ def attention_merge_forward(
     O = workspace.empty((N, C), dtype, device)
 
     def L_top_masked_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes L_top, L_log, O: the rows n of a block."""
         scales_n = scales[n]
         allowed_n = allowed[n]
         L_top_n = L_top[n]
@@ -80,7 +80,7 @@ def attention_merge_forward(
         # O[n,c] = Sum_p(w[n,p]*outputs[n,p,c])
         O[n].copy_(torch.einsum("npc,np->nc", outputs[n], w))
 
-    workspace.sweep(L_top_masked_block, N, rows, (), (), P * C, dtype, device)
+    workspace.sweep(L_top_masked_block, N, rows, P * C, dtype, device)
     # L[n] = logsumexp(scales[n,p], over=p, where=allowed[n,p] > 0)   (N,)
     L = L_top + L_log
     return restore(O, leading, bound.type), restore(L, leading, bound.type)
@@ -89,7 +89,7 @@ def attention_merge_forward(
 _operator = Operator(
     "attention_merge",
     attention_merge_forward,
-    version="v62edc39e",
+    version="vadf33c33",
     arrays=("outputs: N... P C", "scales: N... P", "allowed: N... P"),
     outputs=("O: N... C", "L: N..."),
     independent=(True, False),

@@ -65,7 +65,7 @@ def batch_norm_forward(
 
 
 def batch_norm_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
-    """dx, dgamma, dbeta: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dgamma, dbeta: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)

@@ -61,7 +61,7 @@ def cosine_similarity_forward(
     y = workspace.empty((N,), dtype, device)
 
     def unit_v_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes p, q, length_v, length_w, unit_v, unit_w, y: the rows n of a block."""
         v_n = v[n]
         w_n = w[n]
         p_n = p[n]
@@ -86,7 +86,7 @@ def cosine_similarity_forward(
         # y[n] = Sum_a(unit_v[n,a]*unit_w[n,a])
         y[n] = y_part.sum(dim=-1)
 
-    workspace.sweep(unit_v_block, N, rows, (), (), d, dtype, device)
+    workspace.sweep(unit_v_block, N, rows, d, dtype, device)
     saved = (leading, types, N, d, eps, p, q, length_v, length_w, unit_v, unit_w, y)
     return restore(y, leading, bound.type), saved
 
@@ -94,7 +94,7 @@ def cosine_similarity_forward(
 def cosine_similarity_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dv, dw: the gradient of a loss of which dy is the gradient with respect to y.
+    """dv, dw: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (...,)
@@ -115,7 +115,7 @@ def cosine_similarity_backward(
     dw = workspace.empty((N, d), dtype, device)
 
     def dv_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dv, dw: the rows n of a block."""
         dy_n = dy[n]
         unit_w_n = unit_w[n]
         dv_n = dv[n]
@@ -127,21 +127,21 @@ def cosine_similarity_backward(
         # dv[n,a] = dy[n]*unit_w[n,a]/length_v[n] - dy[n]*y[n]*unit_v[n,a]*[eps < sqrt(p[n])]/sqrt(p[n])
         #     by dunit_v, dp written in; v[n,a]/(length_v[n]*sqrt(p[n])) = unit_v[n,a]/sqrt(p[n])
         torch.mul((dy_n / length_v[n])[..., None], unit_w_n, out=dv_n)
-        part_part = torch.mul(
+        dv_part_2 = torch.mul(
             (dv_part / torch.sqrt(torch.where(torch.sqrt(p_n) > eps, p_n, 1)))[..., None], unit_v_n, out=room(0, n, d)
         )
-        part_part.masked_fill_(torch.sqrt(p_n)[..., None] <= eps, 0)
-        dv_n.sub_(part_part)
+        dv_part_2.masked_fill_(torch.sqrt(p_n)[..., None] <= eps, 0)
+        dv_n.sub_(dv_part_2)
         # dw[n,a] = dy[n]*unit_v[n,a]/length_w[n] - dy[n]*y[n]*unit_w[n,a]*[eps < sqrt(q[n])]/sqrt(q[n])
         #     by dunit_w, dq written in; w[n,a]/(length_w[n]*sqrt(q[n])) = unit_w[n,a]/sqrt(q[n])
         torch.mul((dy_n / length_w[n])[..., None], unit_v_n, out=dw_n)
-        part_part_2 = torch.mul(
-            (dv_part / torch.sqrt(torch.where(torch.sqrt(q_n) > eps, q_n, 1)))[..., None], unit_w_n, out=room(1, n, d)
+        dw_part = torch.mul(
+            (dv_part / torch.sqrt(torch.where(torch.sqrt(q_n) > eps, q_n, 1)))[..., None], unit_w_n, out=room(0, n, d)
         )
-        part_part_2.masked_fill_(torch.sqrt(q_n)[..., None] <= eps, 0)
-        dw_n.sub_(part_part_2)
+        dw_part.masked_fill_(torch.sqrt(q_n)[..., None] <= eps, 0)
+        dw_n.sub_(dw_part)
 
-    workspace.sweep(dv_block, N, rows, (), (), d, dtype, device)
+    workspace.sweep(dv_block, N, rows, d, dtype, device)
     return restore(dv, leading, types["v"]), restore(dw, leading, types["w"])
 
 
@@ -149,7 +149,7 @@ _operator = Operator(
     "cosine_similarity",
     cosine_similarity_forward,
     cosine_similarity_backward,
-    version="vee952ddf",
+    version="vd309338b",
     arrays=("v: N... d", "w: N... d"),
     outputs=("y: N...",),
     options=("float eps",),

@@ -60,7 +60,7 @@ def cross_entropy_masked_forward(
     row_sum = workspace.empty((N,), dtype, device)
 
     def row_top_top_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes row_top_top, row_top, row_sum: the rows n of a block."""
         z_n = z[n]
         row_top_n = row_top[n]
         row_top_top[n] = z_n.amax(dim=-1)
@@ -69,7 +69,7 @@ def cross_entropy_masked_forward(
         torch.exp(row_sum_exp, out=row_sum_exp)
         torch.clamp(row_sum_exp.sum(dim=-1), min=1, out=row_sum[n])
 
-    workspace.sweep(row_top_top_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(row_top_top_block, N, rows, V, dtype, device)
     # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)   (N,)
     row = torch.where(
         keep > 0,
@@ -87,7 +87,7 @@ def cross_entropy_masked_forward(
 def cross_entropy_masked_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dz: the gradient of a loss of which dloss is the gradient with respect to loss.
+    """dz: the gradient of a loss whose gradient with respect to loss is dloss.
 
     Args:
         dloss: scalar
@@ -110,7 +110,7 @@ def cross_entropy_masked_backward(
     dz = workspace.empty((N, V), dtype, device)
 
     def dz_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz: the rows n of a block."""
         dz_n = dz[n]
         keep_n = keep[n]
         # dz[n,v] = (-[v = target[n]] + exp(z[n,v])/Sum_v_2(exp(z[n,v_2])))*drow[n]*[keep[n] > 0]
@@ -120,8 +120,8 @@ def cross_entropy_masked_backward(
         dz_n.masked_fill_(keep_n[..., None] <= 0, 0)
         dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= torch.where(keep_n > 0, drow, 0)
 
-    workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
-    return restore(dz, leading, types["z"]),
+    workspace.sweep(dz_block, N, rows, V, dtype, device)
+    return (restore(dz, leading, types["z"]),)
 
 
 def cross_entropy_masked_value_and_gradient(
@@ -166,7 +166,7 @@ def cross_entropy_masked_value_and_gradient(
     dz = workspace.empty((N, V), dtype, device)
 
     def row_exp_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes row_top, row_sum, dz: the rows n of a block."""
         z_n = z[n]
         dz_n = dz[n]
         row_sum_n = row_sum[n]
@@ -180,7 +180,7 @@ def cross_entropy_masked_value_and_gradient(
         dz_n.masked_fill_(keep_n[..., None] <= 0, 0)
         dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= torch.where(keep_n > 0, drow, 0)
 
-    workspace.sweep(row_exp_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(row_exp_block, N, rows, V, dtype, device)
     # row[n] = where(keep[n] > 0, -z[n,target[n]] + logsumexp(z[n,v], over=v), 0)   (N,)
     row = torch.where(
         keep > 0,
@@ -198,7 +198,7 @@ _operator = Operator(
     "cross_entropy_masked",
     cross_entropy_masked_forward,
     cross_entropy_masked_backward,
-    version="v470cf0dd",
+    version="vb31c42d4",
     arrays=("z: N... V", "target: N...", "keep: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "row_top", "row_sum", "M"),

@@ -62,7 +62,7 @@ def cross_entropy_rows_forward(
     row_sum = workspace.empty((N,), dtype, device)
 
     def row_top_top_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes row_top_top, row_top, row_sum: the rows n of a block."""
         z_n = z[n]
         row_top_n = row_top[n]
         row_top_top[n] = z_n.amax(dim=-1)
@@ -71,7 +71,7 @@ def cross_entropy_rows_forward(
         torch.exp(row_sum_exp, out=row_sum_exp)
         torch.clamp(row_sum_exp.sum(dim=-1), min=1, out=row_sum[n])
 
-    workspace.sweep(row_top_top_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(row_top_top_block, N, rows, V, dtype, device)
     # row[n] = where(keep[n] > 0, (-z[n,target[n]] + logsumexp(z[n,v], over=v))*w[target[n]], 0)   (N,)
     row = torch.where(
         keep > 0,
@@ -91,7 +91,7 @@ def cross_entropy_rows_forward(
 def cross_entropy_rows_backward(
     drow: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dz: the gradient of a loss of which drow is the gradient with respect to row.
+    """dz: the gradient of a loss whose gradient with respect to row is drow.
 
     Args:
         drow: (...,)
@@ -111,7 +111,7 @@ def cross_entropy_rows_backward(
     dz = workspace.empty((N, V), dtype, device)
 
     def dz_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz: the rows n of a block."""
         dz_n = dz[n]
         dz_part_n = dz_part[n]
         keep_n = keep[n]
@@ -122,15 +122,15 @@ def cross_entropy_rows_backward(
         dz_n.masked_fill_(keep_n[..., None] <= 0, 0)
         dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= torch.where(keep_n > 0, dz_part_n, 0)
 
-    workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
-    return restore(dz, leading, types["z"]),
+    workspace.sweep(dz_block, N, rows, V, dtype, device)
+    return (restore(dz, leading, types["z"]),)
 
 
 _operator = Operator(
     "cross_entropy_rows",
     cross_entropy_rows_forward,
     cross_entropy_rows_backward,
-    version="vec89f121",
+    version="v73af6587",
     arrays=("z: N... V", "target: N...", "keep: N...", "w: V"),
     outputs=("row: N...",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "w", "row_top", "row_sum"),

@@ -48,7 +48,7 @@ def dice_forward(p: torch.Tensor, t: torch.Tensor, *, eps: float = 1.0) -> tuple
 def dice_backward(
     dD: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dp: the gradient of a loss of which dD is the gradient with respect to D.
+    """dp: the gradient of a loss whose gradient with respect to D is dD.
 
     Args:
         dD: (...,)
@@ -67,22 +67,22 @@ def dice_backward(
     dp = workspace.empty((N, M), dtype, device)
 
     def dp_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dp: the rows n of a block."""
         dp_n = dp[n]
         # dp[n,i] = (-D[n] + 2*t[n,i])*dD[n]/(U[n] + eps)
         #     by dU, dI written in
         torch.add((-D[n])[..., None], t[n], alpha=2, out=dp_n)
         dp_n.mul_((dD[n] / (U[n] + eps))[..., None])
 
-    workspace.sweep(dp_block, N, rows, (), (), M, dtype, device)
-    return restore(dp, leading, types["p"]),
+    workspace.sweep(dp_block, N, rows, M, dtype, device)
+    return (restore(dp, leading, types["p"]),)
 
 
 _operator = Operator(
     "dice",
     dice_forward,
     dice_backward,
-    version="vc677a53c",
+    version="v2782f5bc",
     arrays=("p: N... M", "t: N... M"),
     outputs=("D: N...",),
     options=("float eps",),

@@ -54,7 +54,7 @@ def distillation_forward(
     KL = workspace.empty((N,), dtype, device)
 
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes log_p, q, KL: the rows n of a block."""
         log_p_n = log_p[n]
         q_n = q[n]
         log_p_part = torch.div(z[n], temperature, out=log_p_n)
@@ -83,7 +83,7 @@ def distillation_forward(
         # KL[n] = Sum_v((-log_p[n,v] + log_q[n,v])*q[n,v])
         KL[n] = KL_part.sum(dim=-1)
 
-    workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(log_p_part_block, N, rows, V, dtype, device)
     # loss = temperature**2*Sum_n(KL[n])/N
     loss = temperature**2 / N * KL.sum(dim=-1)
     saved = (leading, types, N, V, temperature, log_p, q)
@@ -93,7 +93,7 @@ def distillation_forward(
 def distillation_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dz: the gradient of a loss of which dloss is the gradient with respect to loss.
+    """dz: the gradient of a loss whose gradient with respect to loss is dloss.
 
     Args:
         dloss: scalar
@@ -112,7 +112,7 @@ def distillation_backward(
     dz = workspace.empty((N, V), dtype, device)
 
     def dz_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz: the rows n of a block."""
         dz_n = dz[n]
         # dz[n,v_1] = -(-exp(z[n,v_1]/temperature)/Sum_v(exp(z[n,v]/temperature)) + q[n,v_1])*dloss*temperature/N
         #     by dlog_p written in;
@@ -123,8 +123,8 @@ def distillation_backward(
         dz_n.mul_(temperature / N * dloss)
         torch.neg(dz_n, out=dz_n)
 
-    workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
-    return restore(dz, leading, types["z"]),
+    workspace.sweep(dz_block, N, rows, V, dtype, device)
+    return (restore(dz, leading, types["z"]),)
 
 
 def distillation_value_and_gradient(
@@ -159,7 +159,7 @@ def distillation_value_and_gradient(
     dz = workspace.empty((N, V), dtype, device)
 
     def log_p_part_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes KL, dz: the rows n of a block."""
         dz_n = dz[n]
         log_p_part = torch.div(z[n], temperature, out=room(0, n, V))
         log_p_part_2_top = largest(log_p_part, -1)
@@ -195,7 +195,7 @@ def distillation_value_and_gradient(
         dz_n.mul_(temperature / N)
         torch.neg(dz_n, out=dz_n)
 
-    workspace.sweep(log_p_part_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(log_p_part_block, N, rows, V, dtype, device)
     # loss = temperature**2*Sum_n(KL[n])/N
     loss = temperature**2 / N * KL.sum(dim=-1)
     return cast(loss, bound.type), restore(dz, leading, bound.type)
@@ -205,7 +205,7 @@ _operator = Operator(
     "distillation",
     distillation_forward,
     distillation_backward,
-    version="va0ea30f6",
+    version="v81e09c2e",
     arrays=("z: N... V", "t: N... V"),
     outputs=("loss:",),
     options=("float temperature",),

@@ -72,7 +72,7 @@ def dpo_forward(
 def dpo_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dchosen, drejected: the gradient of a loss of which dloss is the gradient with respect to loss.
+    """dchosen, drejected: the gradients of a loss whose gradient with respect to loss is dloss.
 
     Args:
         dloss: scalar
@@ -93,7 +93,7 @@ def dpo_backward(
     dchosen = workspace.empty((N,), dtype, device)
 
     def drejected_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes drejected, dchosen: the entries n of a block."""
         drejected_n = drejected[n]
         # drejected[n] = dloss*beta*exp(-h[n])/((1 + exp(-h[n]))*N)
         #     by dr_l, dh written in
@@ -104,7 +104,7 @@ def dpo_backward(
         #     by dr_w written in
         torch.neg(drejected_n, out=dchosen[n])
 
-    workspace.sweep(drejected_block, N, rows, (), (), 1, dtype, device)
+    workspace.sweep(drejected_block, N, rows, 1, dtype, device)
     return restore(dchosen, leading, types["chosen"]), restore(drejected, leading, types["rejected"])
 
 
@@ -165,7 +165,7 @@ _operator = Operator(
     "dpo",
     dpo_forward,
     dpo_backward,
-    version="vf5ce0d97",
+    version="v94bb4149",
     arrays=("chosen: N...", "rejected: N...", "ref_chosen: N...", "ref_rejected: N..."),
     outputs=("loss:",),
     options=("float beta",),

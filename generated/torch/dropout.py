@@ -43,13 +43,13 @@ def dropout_forward(
     y = workspace.empty((N,), dtype, device)
 
     def y_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes y: the entries n of a block."""
         y_n = y[n]
         # y[n] = where(keep[n] > 0, x[n]/(1 - p), 0)
         torch.div(x[n], 1 - p if 1 - p != 0 else 1, out=y_n)
         y_n.masked_fill_(keep[n] <= 0, 0)
 
-    workspace.sweep(y_block, N, rows, (), (), 1, dtype, device)
+    workspace.sweep(y_block, N, rows, 1, dtype, device)
     saved = (leading, types, N, p, keep)
     return restore(y, leading, bound.type), saved
 
@@ -57,7 +57,7 @@ def dropout_forward(
 def dropout_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (...,)
@@ -76,21 +76,21 @@ def dropout_backward(
     dx = workspace.empty((N,), dtype, device)
 
     def dx_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dx: the entries n of a block."""
         dx_n = dx[n]
         # dx[n] = dy[n]*[keep[n] > 0]/(1 - p)
         torch.div(dy[n], 1 - p if 1 - p != 0 else 1, out=dx_n)
         dx_n.masked_fill_(keep[n] <= 0, 0)
 
-    workspace.sweep(dx_block, N, rows, (), (), 1, dtype, device)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(dx_block, N, rows, 1, dtype, device)
+    return (restore(dx, leading, types["x"]),)
 
 
 _operator = Operator(
     "dropout",
     dropout_forward,
     dropout_backward,
-    version="v9ea5d5ae",
+    version="v2e43dae7",
     arrays=("x: N...", "keep: N..."),
     outputs=("y: N...",),
     options=("float p",),

@@ -38,7 +38,7 @@ def embedding_forward(token: torch.Tensor, E: torch.Tensor) -> tuple[torch.Tenso
 
 
 def embedding_backward(dx: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
-    """dE: the gradient of a loss of which dx is the gradient with respect to x.
+    """dE: the gradient of a loss whose gradient with respect to x is dx.
 
     Args:
         dx: (..., C)
@@ -54,14 +54,14 @@ def embedding_backward(dx: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ..
     # dE[v,c] = Sum_n(dx[n,c]*[v = token[n]])   (V, C)
     dE = torch.zeros((V, C), dtype=dtype, device=device)
     dE.index_put_((token.long(),), dx, accumulate=True)
-    return cast(dE, types["E"]),
+    return (cast(dE, types["E"]),)
 
 
 _operator = Operator(
     "embedding",
     embedding_forward,
     embedding_backward,
-    version="v64909ba1",
+    version="vaa46f588",
     arrays=("token: N...", "E: V C"),
     outputs=("x: N... C",),
     saved=("leading", "types", "C", "V", "token"),

@@ -66,7 +66,7 @@ def feed_forward_forward(
     y = workspace.empty((N, C), dtype, device)
 
     def u_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes du_factor, h, y: the rows n of a block."""
         h_n = h[n]
         du_factor_n = du_factor[n]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
@@ -85,13 +85,13 @@ def feed_forward_forward(
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
         torch.addmm(b_2, h_n, W_2.T, out=y[n])
 
-    workspace.sweep(u_block, N, rows, (), (), F, dtype, device)
+    workspace.sweep(u_block, N, rows, F, dtype, device)
     saved = (leading, types, C, x, W_1, W_2, du_factor, h)
     return restore(y, leading, bound.type), saved
 
 
 def feed_forward_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
-    """dx, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dW_1, db_1, dW_2, db_2: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -172,7 +172,7 @@ def feed_forward_lean_forward(
     y = workspace.empty((N, C), dtype, device)
 
     def u_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes y: the rows n of a block."""
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
         u = torch.addmm(b_1, x[n], W_1.T, out=room(0, n, F))
         # Phi[n,f] = 1/2 + erf(sqrt(2)*u[n,f]/2)/2
@@ -184,7 +184,7 @@ def feed_forward_lean_forward(
         # y[n,c] = b_2[c] + Sum_f(W_2[c,f]*h[n,f])
         torch.addmm(b_2, h, W_2.T, out=y[n])
 
-    workspace.sweep(u_block, N, rows, (), (), F, dtype, device)
+    workspace.sweep(u_block, N, rows, F, dtype, device)
     saved = (leading, types, C, F, N, x, W_1, b_1, W_2)
     return restore(y, leading, bound.type), saved
 
@@ -192,7 +192,7 @@ def feed_forward_lean_forward(
 def feed_forward_lean_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dW_1, db_1, dW_2, db_2: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -215,13 +215,13 @@ def feed_forward_lean_backward(
     db_2 = dy.sum(dim=0)
     rows = workspace.rows(N, F, matrices=True)
     dx = workspace.empty((N, C), dtype, device)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
     dW_2 = torch.zeros((parts, C, F), dtype=dtype, device=device)
 
     def u_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dx and adds to dW_1, db_1, dW_2: the rows n of a block."""
         x_n = x[n]
         dy_n = dy[n]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*x[n,c])
@@ -253,7 +253,7 @@ def feed_forward_lean_backward(
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_2[part].addmm_(dy_n.T, h)
 
-    workspace.sweep(u_block, N, rows, (), (), F, dtype, device, parts=parts)
+    workspace.sweep(u_block, N, rows, F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
     dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
@@ -270,7 +270,7 @@ _operator = Operator(
     "feed_forward",
     feed_forward_forward,
     feed_forward_backward,
-    version="v14fe867c",
+    version="vb1216d09",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "x", "W_1", "W_2", "du_factor", "h"),
@@ -304,7 +304,7 @@ _lean_operator = Operator(
     "feed_forward_lean",
     feed_forward_lean_forward,
     feed_forward_lean_backward,
-    version="v7042d053",
+    version="v9bc1330e",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "b_1", "W_2"),

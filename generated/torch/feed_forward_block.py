@@ -84,7 +84,7 @@ def feed_forward_block_forward(
     z = workspace.empty((N, C), dtype, device)
 
     def xc_part_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes r, xhat, z: the rows n of a block."""
         x_n = x[n]
         xhat_n = xhat[n]
         r_n = r[n]
@@ -102,14 +102,14 @@ def feed_forward_block_forward(
         # z[n,c] = gamma[c]*xhat[n,c] + beta[c]
         torch.addcmul(beta, gamma, xhat_n, out=z[n])
 
-    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
+    workspace.sweep(xc_part_block, N, rows, C, dtype, device)
     rows = workspace.rows(N, F, matrices=True)
     du_factor = workspace.empty((N, F), dtype, device)
     h = workspace.empty((N, F), dtype, device)
     y = workspace.empty((N, C), dtype, device)
 
     def u_block(room: Room, part: int, n_2: slice) -> None:
-        """The rows n_2 of a block."""
+        """Writes du_factor, h, y: the rows n_2 of a block."""
         h_n_2 = h[n_2]
         du_factor_n_2 = du_factor[n_2]
         y_n_2 = y[n_2]
@@ -131,7 +131,7 @@ def feed_forward_block_forward(
         y_n_2.add_(x[n_2])
         y_n_2.add_(b_2)
 
-    workspace.sweep(u_block, N, rows, (), (), F, dtype, device)
+    workspace.sweep(u_block, N, rows, F, dtype, device)
     saved = (leading, types, C, F, N, gamma, W_1, W_2, r, xhat, z, du_factor, h)
     return restore(y, leading, bound.type), saved
 
@@ -139,8 +139,7 @@ def feed_forward_block_forward(
 def feed_forward_block_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx, dgamma, dbeta, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect
-    to y.
+    """dx, dgamma, dbeta, dW_1, db_1, dW_2, db_2: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -165,7 +164,7 @@ def feed_forward_block_backward(
     rows = workspace.rows(N, C, matrices=True)
     du = workspace.empty((N, F), dtype, device)
     dx = workspace.empty((N, C), dtype, device)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
     dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
@@ -173,7 +172,7 @@ def feed_forward_block_backward(
     db_2 = torch.zeros((parts, C), dtype=dtype, device=device)
 
     def dz_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes du, dx and adds to dgamma, dbeta, dW_1, dW_2, db_2: the rows n of a block."""
         dy_n = dy[n]
         du_n = du[n]
         xhat_n = xhat[n]
@@ -206,7 +205,7 @@ def feed_forward_block_backward(
         # db_2[c] = Sum_n(dy[n,c])
         db_2[part].add_(dy_n.sum(dim=0))
 
-    workspace.sweep(dz_block, N, rows, (), (), C, dtype, device, parts=parts)
+    workspace.sweep(dz_block, N, rows, C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
@@ -279,7 +278,7 @@ def feed_forward_block_lean_forward(
     z = workspace.empty((N, C), dtype, device)
 
     def xc_part_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes r, xhat, z: the rows n of a block."""
         x_n = x[n]
         xhat_n = xhat[n]
         r_n = r[n]
@@ -297,12 +296,12 @@ def feed_forward_block_lean_forward(
         # z[n,c] = gamma[c]*xhat[n,c] + beta[c]
         torch.addcmul(beta, gamma, xhat_n, out=z[n])
 
-    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
+    workspace.sweep(xc_part_block, N, rows, C, dtype, device)
     rows = workspace.rows(N, F, matrices=True)
     y = workspace.empty((N, C), dtype, device)
 
     def u_block(room: Room, part: int, n_2: slice) -> None:
-        """The rows n_2 of a block."""
+        """Writes y: the rows n_2 of a block."""
         y_n_2 = y[n_2]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
         u = torch.addmm(b_1, z[n_2], W_1.T, out=room(0, n_2, F))
@@ -317,7 +316,7 @@ def feed_forward_block_lean_forward(
         y_n_2.add_(x[n_2])
         y_n_2.add_(b_2)
 
-    workspace.sweep(u_block, N, rows, (), (), F, dtype, device)
+    workspace.sweep(u_block, N, rows, F, dtype, device)
     saved = (leading, types, C, F, N, gamma, W_1, b_1, W_2, r, xhat, z)
     return restore(y, leading, bound.type), saved
 
@@ -325,8 +324,7 @@ def feed_forward_block_lean_forward(
 def feed_forward_block_lean_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx, dgamma, dbeta, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect
-    to y.
+    """dx, dgamma, dbeta, dW_1, db_1, dW_2, db_2: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -352,13 +350,13 @@ def feed_forward_block_lean_backward(
     db_2 = dy.sum(dim=0)
     rows = workspace.rows(N, F, matrices=True)
     dz = workspace.empty((N, C), dtype, device)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dW_1 = torch.zeros((parts, F, C), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, F), dtype=dtype, device=device)
     dW_2 = torch.zeros((parts, C, F), dtype=dtype, device=device)
 
     def u_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz and adds to dW_1, db_1, dW_2: the rows n of a block."""
         z_n = z[n]
         dy_n = dy[n]
         # u[n,f] = b_1[f] + Sum_c(W_1[f,c]*z[n,c])
@@ -390,18 +388,18 @@ def feed_forward_block_lean_backward(
         # dW_2[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_2[part].addmm_(dy_n.T, h)
 
-    workspace.sweep(u_block, N, rows, (), (), F, dtype, device, parts=parts)
+    workspace.sweep(u_block, N, rows, F, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
     dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
     rows = workspace.rows(N, C)
     dx = workspace.empty((N, C), dtype, device)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
     dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
 
     def dz_xhat_block(room: Room, part: int, n_2: slice) -> None:
-        """The rows n_2 of a block."""
+        """Writes dx and adds to dgamma, dbeta: the rows n_2 of a block."""
         dz_n_2 = dz[n_2]
         xhat_n_2 = xhat[n_2]
         dx_n_2 = dx[n_2]
@@ -420,7 +418,7 @@ def feed_forward_block_lean_backward(
         # dbeta[c] = Sum_n(dz[n,c])
         dbeta[part].add_(dz_n_2.sum(dim=0))
 
-    workspace.sweep(dz_xhat_block, N, rows, (), (), C, dtype, device, parts=parts)
+    workspace.sweep(dz_xhat_block, N, rows, C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
     return (
@@ -438,7 +436,7 @@ _operator = Operator(
     "feed_forward_block",
     feed_forward_block_forward,
     feed_forward_block_backward,
-    version="vaccc33b8",
+    version="v2fd931cb",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),
@@ -484,7 +482,7 @@ _lean_operator = Operator(
     "feed_forward_block_lean",
     feed_forward_block_lean_forward,
     feed_forward_block_lean_backward,
-    version="ve2cf55c1",
+    version="v0f1d03a7",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),

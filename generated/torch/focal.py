@@ -45,7 +45,7 @@ def focal_forward(
     FL = workspace.empty((N,), dtype, device)
 
     def u_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes u, FL: the entries n of a block."""
         u_n = u[n]
         FL_n = FL[n]
         # u[n] = x[n]*y[n]
@@ -53,13 +53,13 @@ def focal_forward(
         # FL[n] = log(1 + exp(-u[n]))/(1 + exp(u[n]))**gamma
         torch.neg(u_n, out=FL_n)
         torch.logaddexp(FL_n, torch.zeros((), dtype=dtype, device=device), out=FL_n)
-        part_part = torch.logaddexp(u_n, torch.zeros((), dtype=dtype, device=device), out=room(0, n))
-        part_part.mul_(gamma)
-        torch.neg(part_part, out=part_part)
-        torch.exp(part_part, out=part_part)
-        FL_n.mul_(part_part)
+        FL_part = torch.logaddexp(u_n, torch.zeros((), dtype=dtype, device=device), out=room(0, n))
+        FL_part.mul_(gamma)
+        torch.neg(FL_part, out=FL_part)
+        torch.exp(FL_part, out=FL_part)
+        FL_n.mul_(FL_part)
 
-    workspace.sweep(u_block, N, rows, (), (), 1, dtype, device)
+    workspace.sweep(u_block, N, rows, 1, dtype, device)
     saved = (leading, types, N, gamma, y, u)
     return restore(FL, leading, bound.type), saved
 
@@ -67,7 +67,7 @@ def focal_forward(
 def focal_backward(
     dFL: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx: the gradient of a loss of which dFL is the gradient with respect to FL.
+    """dx: the gradient of a loss whose gradient with respect to FL is dFL.
 
     Args:
         dFL: (...,)
@@ -86,7 +86,7 @@ def focal_backward(
     dx = workspace.empty((N,), dtype, device)
 
     def dx_part_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dx: the entries n of a block."""
         u_n = u[n]
         dx_n = dx[n]
         dx_part = torch.neg(u_n, out=dx_n)
@@ -99,23 +99,23 @@ def focal_backward(
         dx_n.sub_(dx_part_2)
         torch.exp(dx_n, out=dx_n)
         torch.neg(dx_n, out=dx_n)
-        part_part = torch.add(u_n, dx_part_3, alpha=-1 - gamma, out=room(2, n))
-        torch.exp(part_part, out=part_part)
-        part_part.mul_(dx_part_2)
-        part_part.mul_(gamma)
-        dx_n.sub_(part_part)
+        dx_part_4 = torch.add(u_n, dx_part_3, alpha=-1 - gamma, out=room(2, n))
+        torch.exp(dx_part_4, out=dx_part_4)
+        dx_part_4.mul_(dx_part_2)
+        dx_part_4.mul_(gamma)
+        dx_n.sub_(dx_part_4)
         dx_n.mul_(dFL[n])
         dx_n.mul_(y[n])
 
-    workspace.sweep(dx_part_block, N, rows, (), (), 1, dtype, device)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(dx_part_block, N, rows, 1, dtype, device)
+    return (restore(dx, leading, types["x"]),)
 
 
 _operator = Operator(
     "focal",
     focal_forward,
     focal_backward,
-    version="va9f16177",
+    version="vbef7b57b",
     arrays=("x: N...", "y: N..."),
     outputs=("FL: N...",),
     options=("float gamma",),

@@ -43,7 +43,7 @@ def gelu_forward(x: torch.Tensor, *, workspace: Workspace | None = None) -> tupl
     y = workspace.empty((N,), dtype, device)
 
     def Phi_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes Phi, y: the entries n of a block."""
         x_n = x[n]
         Phi_n = Phi[n]
         # Phi[n] = 1/2 + erf(sqrt(2)*x[n]/2)/2
@@ -51,7 +51,7 @@ def gelu_forward(x: torch.Tensor, *, workspace: Workspace | None = None) -> tupl
         # y[n] = Phi[n]*x[n]
         scaled_normal_cdf(x_n, Phi_n, out=y[n])
 
-    workspace.sweep(Phi_block, N, rows, (), (), 1, dtype, device)
+    workspace.sweep(Phi_block, N, rows, 1, dtype, device)
     saved = (leading, types, N, x, Phi)
     return restore(y, leading, bound.type), saved
 
@@ -59,7 +59,7 @@ def gelu_forward(x: torch.Tensor, *, workspace: Workspace | None = None) -> tupl
 def gelu_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (...,)
@@ -78,7 +78,7 @@ def gelu_backward(
     dx = workspace.empty((N,), dtype, device)
 
     def dx_exp_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dx: the entries n of a block."""
         dx_n = dx[n]
         x_n = x[n]
         dx_exp = dx_n
@@ -88,15 +88,15 @@ def gelu_backward(
         torch.addcmul(Phi[n], dx_exp, x_n, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=dx_n)
         dx_n.mul_(dy[n])
 
-    workspace.sweep(dx_exp_block, N, rows, (), (), 1, dtype, device)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(dx_exp_block, N, rows, 1, dtype, device)
+    return (restore(dx, leading, types["x"]),)
 
 
 _operator = Operator(
     "gelu",
     gelu_forward,
     gelu_backward,
-    version="v10fcf602",
+    version="v6c16ce51",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x", "Phi"),

@@ -44,7 +44,7 @@ def gelu_tanh_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
 def gelu_tanh_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (...,)
@@ -63,7 +63,7 @@ def gelu_tanh_backward(
     dx = workspace.empty((N,), dtype, device)
 
     def dx_part_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dx: the entries n of a block."""
         dx_n = dx[n]
         x_n = x[n]
         dx_part = dx_n
@@ -74,26 +74,26 @@ def gelu_tanh_backward(
         #     by dt written in; t[n] = tanh(sqrt(2)*(8943*x[n]**3/200000 + x[n])/sqrt(pi)); 1 + tanh(u) =
         #     2*sigmoid(2*u); 1 - tanh(u)**2 = 4*sigmoid(2*u)*sigmoid(-2*u)
         torch.mul(dx_part, 2, out=dx_n)
-        part_part = torch.mul(x_n, dx_part_2, out=room(1, n))
-        part_part_part = torch.square(x_n, out=room(2, n))
-        part_part_part.mul_(26829 / 200000)
-        part_part_part.add_(1)
-        part_part_part.masked_fill_(dx_part_2 == 0, 0)
-        part_part.mul_(part_part_part)
-        part_part.mul_(4 * math.sqrt(2) / math.sqrt(math.pi))
-        dx_n.add_(part_part)
+        dx_part_3 = torch.mul(x_n, dx_part_2, out=room(1, n))
+        dx_part_4 = torch.square(x_n, out=room(2, n))
+        dx_part_4.mul_(26829 / 200000)
+        dx_part_4.add_(1)
+        dx_part_4.masked_fill_(dx_part_2 == 0, 0)
+        dx_part_3.mul_(dx_part_4)
+        dx_part_3.mul_(4 * math.sqrt(2) / math.sqrt(math.pi))
+        dx_n.add_(dx_part_3)
         dx_n.mul_(dy[n])
         dx_n.mul_(0.5)
 
-    workspace.sweep(dx_part_block, N, rows, (), (), 1, dtype, device)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(dx_part_block, N, rows, 1, dtype, device)
+    return (restore(dx, leading, types["x"]),)
 
 
 _operator = Operator(
     "gelu_tanh",
     gelu_tanh_forward,
     gelu_tanh_backward,
-    version="v385d58b9",
+    version="v875b061f",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x"),

@@ -45,7 +45,7 @@ def jensen_shannon_forward(
     D = workspace.empty((N,), dtype, device)
 
     def log_M_masked_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes log_M, D: the rows n of a block."""
         X_n = X[n]
         Y_n = Y[n]
         log_M_n = log_M[n]
@@ -55,10 +55,10 @@ def jensen_shannon_forward(
         torch.sub(X_n, log_M_masked, out=log_M_n)
         torch.exp(log_M_n, out=log_M_n)
         log_M_n.mul_(1 - b)
-        part_part = torch.sub(Y_n, log_M_masked, out=room(3, n, V))
-        torch.exp(part_part, out=part_part)
-        part_part.mul_(b)
-        log_M_n.add_(part_part)
+        log_M_part = torch.sub(Y_n, log_M_masked, out=room(3, n, V))
+        torch.exp(log_M_part, out=log_M_part)
+        log_M_part.mul_(b)
+        log_M_n.add_(log_M_part)
         torch.log(log_M_n, out=log_M_n)
         log_M_n.add_(log_M_masked)
         D_exp = torch.exp(X_n, out=room(0, n, V))
@@ -66,7 +66,7 @@ def jensen_shannon_forward(
         D_part = room(2, n, V)
         D_part.copy_(X_n)
         D_part.masked_fill_(D_exp == 0, 0)
-        D_part_part = room(4, n, V)
+        D_part_part = room(3, n, V)
         D_part_part.copy_(log_M_n)
         D_part_part.masked_fill_(D_exp == 0, 0)
         D_part.sub_(D_part_part)
@@ -74,7 +74,7 @@ def jensen_shannon_forward(
         D_part_2 = room(0, n, V)
         D_part_2.copy_(Y_n)
         D_part_2.masked_fill_(D_exp_2 == 0, 0)
-        D_part_2_part = room(5, n, V)
+        D_part_2_part = room(3, n, V)
         D_part_2_part.copy_(log_M_n)
         D_part_2_part.masked_fill_(D_exp_2 == 0, 0)
         D_part_2.sub_(D_part_2_part)
@@ -82,7 +82,7 @@ def jensen_shannon_forward(
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + X[n,v])*exp(X[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
         D[n] = (1 - b) * D_part.sum(dim=-1) + b * D_part_2.sum(dim=-1)
 
-    workspace.sweep(log_M_masked_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(log_M_masked_block, N, rows, V, dtype, device)
     saved = (leading, types, N, V, b, X, log_M)
     return restore(D, leading, bound.type), saved
 
@@ -90,7 +90,7 @@ def jensen_shannon_forward(
 def jensen_shannon_backward(
     dD: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dX: the gradient of a loss of which dD is the gradient with respect to D.
+    """dX: the gradient of a loss whose gradient with respect to D is dD.
 
     Args:
         dD: (...,)
@@ -109,7 +109,7 @@ def jensen_shannon_backward(
     dX = workspace.empty((N, V), dtype, device)
 
     def dX_exp_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dX: the rows n of a block."""
         X_n = X[n]
         dX_n = dX[n]
         dX_exp = torch.exp(X_n, out=room(0, n, V))
@@ -117,22 +117,22 @@ def jensen_shannon_backward(
         #     by dlog_M written in
         dX_n.copy_(X_n)
         dX_n.masked_fill_(dX_exp == 0, 0)
-        part_part = room(1, n, V)
-        part_part.copy_(log_M[n])
-        part_part.masked_fill_(dX_exp == 0, 0)
-        dX_n.sub_(part_part)
+        dX_part = room(1, n, V)
+        dX_part.copy_(log_M[n])
+        dX_part.masked_fill_(dX_exp == 0, 0)
+        dX_n.sub_(dX_part)
         dX_n.mul_(((1 - b) * dD[n])[..., None])
         dX_n.mul_(dX_exp)
 
-    workspace.sweep(dX_exp_block, N, rows, (), (), V, dtype, device)
-    return restore(dX, leading, types["X"]),
+    workspace.sweep(dX_exp_block, N, rows, V, dtype, device)
+    return (restore(dX, leading, types["X"]),)
 
 
 _operator = Operator(
     "jensen_shannon",
     jensen_shannon_forward,
     jensen_shannon_backward,
-    version="v058932bd",
+    version="v7fa4043f",
     arrays=("X: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

@@ -47,7 +47,7 @@ def jensen_shannon_logits_forward(
     D = workspace.empty((N,), dtype, device)
 
     def log_Q_part_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes log_Q, log_M, D: the rows n of a block."""
         z_n = z[n]
         log_Q_n = log_Q[n]
         log_M_n = log_M[n]
@@ -64,10 +64,10 @@ def jensen_shannon_logits_forward(
         torch.sub(log_Q_n, log_M_masked, out=log_M_n)
         torch.exp(log_M_n, out=log_M_n)
         log_M_n.mul_(1 - b)
-        part_part = torch.sub(Y_n, log_M_masked, out=room(3, n, V))
-        torch.exp(part_part, out=part_part)
-        part_part.mul_(b)
-        log_M_n.add_(part_part)
+        log_M_part = torch.sub(Y_n, log_M_masked, out=room(3, n, V))
+        torch.exp(log_M_part, out=log_M_part)
+        log_M_part.mul_(b)
+        log_M_n.add_(log_M_part)
         torch.log(log_M_n, out=log_M_n)
         log_M_n.add_(log_M_masked)
         D_exp = torch.exp(log_Q_n, out=room(0, n, V))
@@ -75,7 +75,7 @@ def jensen_shannon_logits_forward(
         D_part = room(2, n, V)
         D_part.copy_(log_Q_n)
         D_part.masked_fill_(D_exp == 0, 0)
-        D_part_part = room(4, n, V)
+        D_part_part = room(3, n, V)
         D_part_part.copy_(log_M_n)
         D_part_part.masked_fill_(D_exp == 0, 0)
         D_part.sub_(D_part_part)
@@ -83,7 +83,7 @@ def jensen_shannon_logits_forward(
         D_part_2 = room(0, n, V)
         D_part_2.copy_(Y_n)
         D_part_2.masked_fill_(D_exp_2 == 0, 0)
-        D_part_2_part = room(5, n, V)
+        D_part_2_part = room(3, n, V)
         D_part_2_part.copy_(log_M_n)
         D_part_2_part.masked_fill_(D_exp_2 == 0, 0)
         D_part_2.sub_(D_part_2_part)
@@ -91,7 +91,7 @@ def jensen_shannon_logits_forward(
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + log_Q[n,v])*exp(log_Q[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
         D[n] = (1 - b) * D_part.sum(dim=-1) + b * D_part_2.sum(dim=-1)
 
-    workspace.sweep(log_Q_part_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(log_Q_part_block, N, rows, V, dtype, device)
     saved = (leading, types, N, V, b, log_Q, log_M)
     return restore(D, leading, bound.type), saved
 
@@ -99,7 +99,7 @@ def jensen_shannon_logits_forward(
 def jensen_shannon_logits_backward(
     dD: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dz: the gradient of a loss of which dD is the gradient with respect to D.
+    """dz: the gradient of a loss whose gradient with respect to D is dD.
 
     Args:
         dD: (...,)
@@ -118,7 +118,7 @@ def jensen_shannon_logits_backward(
     dz = workspace.empty((N, V), dtype, device)
 
     def dlog_Q_exp_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz: the rows n of a block."""
         log_Q_n = log_Q[n]
         dz_n = dz[n]
         dlog_Q_exp = torch.exp(log_Q_n, out=room(0, n, V))
@@ -139,15 +139,15 @@ def jensen_shannon_logits_backward(
         dz_n.mul_(dz_sum[..., None])
         torch.sub(dlog_Q, dz_n, out=dz_n)
 
-    workspace.sweep(dlog_Q_exp_block, N, rows, (), (), V, dtype, device)
-    return restore(dz, leading, types["z"]),
+    workspace.sweep(dlog_Q_exp_block, N, rows, V, dtype, device)
+    return (restore(dz, leading, types["z"]),)
 
 
 _operator = Operator(
     "jensen_shannon_logits",
     jensen_shannon_logits_forward,
     jensen_shannon_logits_backward,
-    version="v7dea8d6d",
+    version="v65574488",
     arrays=("z: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

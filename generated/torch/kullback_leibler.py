@@ -41,7 +41,7 @@ def kullback_leibler_forward(P: torch.Tensor, Q: torch.Tensor) -> tuple[torch.Te
 def kullback_leibler_backward(
     dD: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dQ: the gradient of a loss of which dD is the gradient with respect to D.
+    """dQ: the gradient of a loss whose gradient with respect to D is dD.
 
     Args:
         dD: scalar
@@ -60,19 +60,19 @@ def kullback_leibler_backward(
     dQ = workspace.empty((V,), dtype, device)
 
     def dQ_block(room: Room, part: int, v: slice) -> None:
-        """The entries v of a block."""
+        """Writes dQ: the entries v of a block."""
         P_v = P[v]
         dQ_v = dQ[v]
         # dQ[v] = -P[v]*dD/Q[v]
         torch.mul(dD, P_v, out=dQ_v)
-        part_part = room(0, v)
-        part_part.copy_(Q[v])
-        part_part.masked_fill_(P_v == 0, 1)
-        dQ_v.div_(part_part)
+        dQ_part = room(0, v)
+        dQ_part.copy_(Q[v])
+        dQ_part.masked_fill_(P_v == 0, 1)
+        dQ_v.div_(dQ_part)
         torch.neg(dQ_v, out=dQ_v)
 
-    workspace.sweep(dQ_block, V, rows, (), (), 1, dtype, device)
-    return cast(dQ, types["Q"]),
+    workspace.sweep(dQ_block, V, rows, 1, dtype, device)
+    return (cast(dQ, types["Q"]),)
 
 
 def kullback_leibler_value_and_gradient(P: torch.Tensor, Q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -101,7 +101,7 @@ _operator = Operator(
     "kullback_leibler",
     kullback_leibler_forward,
     kullback_leibler_backward,
-    version="v7e1ec39e",
+    version="v53843340",
     arrays=("P: V", "Q: V"),
     outputs=("D:",),
     saved=("types", "V", "P", "Q"),

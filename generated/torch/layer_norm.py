@@ -65,7 +65,7 @@ def layer_norm_forward(
     y = workspace.empty((N, C), dtype, device)
 
     def xc_part_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes r, xhat, y: the rows n of a block."""
         x_n = x[n]
         xhat_n = xhat[n]
         r_n = r[n]
@@ -83,7 +83,7 @@ def layer_norm_forward(
         # y[n,c] = gamma[c]*xhat[n,c] + beta[c]
         torch.addcmul(beta, gamma, xhat_n, out=y[n])
 
-    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
+    workspace.sweep(xc_part_block, N, rows, C, dtype, device)
     saved = (leading, types, C, N, gamma, r, xhat)
     return restore(y, leading, bound.type), saved
 
@@ -91,7 +91,7 @@ def layer_norm_forward(
 def layer_norm_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx, dgamma, dbeta: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dgamma, dbeta: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -111,12 +111,12 @@ def layer_norm_backward(
     gamma_over_C = gamma / C
     rows = workspace.rows(N, C)
     dx = workspace.empty((N, C), dtype, device)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
     dbeta = torch.zeros((parts, C), dtype=dtype, device=device)
 
     def dy_xhat_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dx and adds to dgamma, dbeta: the rows n of a block."""
         dy_n = dy[n]
         xhat_n = xhat[n]
         dx_n = dx[n]
@@ -133,7 +133,7 @@ def layer_norm_backward(
         # dbeta[c] = Sum_n(dy[n,c])
         dbeta[part].add_(dy_n.sum(dim=0))
 
-    workspace.sweep(dy_xhat_block, N, rows, (), (), C, dtype, device, parts=parts)
+    workspace.sweep(dy_xhat_block, N, rows, C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     dbeta = dbeta[0] if parts == 1 else dbeta.sum(dim=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"]), cast(dbeta, types["beta"])
@@ -143,7 +143,7 @@ _operator = Operator(
     "layer_norm",
     layer_norm_forward,
     layer_norm_backward,
-    version="v24129257",
+    version="v521020c5",
     arrays=("x: N... C", "gamma: C", "beta: C"),
     outputs=("y: N... C",),
     options=("float eps",),

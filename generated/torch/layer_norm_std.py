@@ -53,7 +53,7 @@ def layer_norm_std_forward(
     y = workspace.empty((N, C), dtype, device)
 
     def xc_part_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes xc, s, y: the rows n of a block."""
         x_n = x[n]
         xc_n = xc[n]
         xc_part_sum = x_n @ share_of_C
@@ -67,7 +67,7 @@ def layer_norm_std_forward(
         # y[n,c] = xc[n,c]/(s[n] + eps)
         torch.div(xc_n, (s[n] + eps)[..., None], out=y[n])
 
-    workspace.sweep(xc_part_block, N, rows, (), (), C, dtype, device)
+    workspace.sweep(xc_part_block, N, rows, C, dtype, device)
     saved = (leading, types, C, N, eps, xc, s, y)
     return restore(y, leading, bound.type), saved
 
@@ -75,7 +75,7 @@ def layer_norm_std_forward(
 def layer_norm_std_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -95,7 +95,7 @@ def layer_norm_std_backward(
     dx = workspace.empty((N, C), dtype, device)
 
     def dx_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dx: the rows n of a block."""
         xc_n = xc[n]
         dy_n = dy[n]
         dx_n = dx[n]
@@ -114,15 +114,15 @@ def layer_norm_std_backward(
         dx_n.sub_(dx_sum_2[..., None])
         dx_n.div_((s[n] + eps)[..., None])
 
-    workspace.sweep(dx_block, N, rows, (), (), C, dtype, device)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(dx_block, N, rows, C, dtype, device)
+    return (restore(dx, leading, types["x"]),)
 
 
 _operator = Operator(
     "layer_norm_std",
     layer_norm_std_forward,
     layer_norm_std_backward,
-    version="vd6fe3957",
+    version="v0ca25db8",
     arrays=("x: N... C",),
     outputs=("y: N... C",),
     options=("float eps",),

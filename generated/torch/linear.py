@@ -39,7 +39,7 @@ def linear_forward(x: torch.Tensor, W: torch.Tensor, b: torch.Tensor) -> tuple[t
 
 
 def linear_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
-    """dx, dW, db: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dW, db: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., F)

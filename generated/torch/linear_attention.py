@@ -60,12 +60,12 @@ def linear_attention_forward(
     workspace = workspace or Workspace()
     rows = workspace.rows(T_k, d_k, matrices=True)
     phi_k = workspace.empty((N, T_k, d_k), dtype, device)
-    parts = workspace.parts(T_k, rows, (N,), ())
+    parts = workspace.parts(T_k, rows, own=(N,))
     S = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
     z = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
 
     def phi_k_block(room: Room, part: int, n: slice, j: slice) -> None:
-        """The rows j of a block, for some n."""
+        """Writes phi_k and adds to S, z: the rows j of a block, for some n."""
         phi_k_n_j = phi_k[n, j]
         K_n_j = K[n, j]
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
@@ -77,7 +77,7 @@ def linear_attention_forward(
         z_block.copy_(phi_k_n_j.sum(dim=1))
         z[part, n].add_(z_block)
 
-    workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
+    workspace.sweep(phi_k_block, T_k, rows, d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     S = S[0] if parts == 1 else S.sum(dim=0)
     z = z[0] if parts == 1 else z.sum(dim=0)
     rows = workspace.rows(T_q, d_k, matrices=True)
@@ -86,7 +86,7 @@ def linear_attention_forward(
     O = workspace.empty((N, T_q, d_v), dtype, device)
 
     def phi_q_block(room: Room, part: int, n_2: slice, i: slice) -> None:
-        """The rows i of a block, for some n_2."""
+        """Writes phi_q, norm, O: the rows i of a block, for some n_2."""
         phi_q_n_2_i = phi_q[n_2, i]
         Q_n_2_i = Q[n_2, i]
         O_n_2_i = O[n_2, i]
@@ -98,7 +98,7 @@ def linear_attention_forward(
         torch.bmm(phi_q_n_2_i, S[n_2], out=O_n_2_i)
         O_n_2_i.div_(norm[n_2, i][..., None])
 
-    workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
+    workspace.sweep(phi_q_block, T_q, rows, d_k, dtype, device, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, S, z, norm, O)
     return restore(O, leading, bound.type), saved
 
@@ -106,7 +106,7 @@ def linear_attention_forward(
 def linear_attention_backward(
     dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dQ, dK, dV: the gradient of a loss of which dO is the gradient with respect to O.
+    """dQ, dK, dV: the gradients of a loss whose gradient with respect to O is dO.
 
     Args:
         dO: (..., T_q, d_v)
@@ -125,12 +125,12 @@ def linear_attention_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(T_q, d_k, matrices=True)
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
-    parts = workspace.parts(T_q, rows, (N,), ())
+    parts = workspace.parts(T_q, rows, own=(N,))
     dz = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
     dS = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
 
     def dQ_block(room: Room, part: int, n: slice, i: slice) -> None:
-        """The rows i of a block, for some n."""
+        """Writes dQ and adds to dz, dS: the rows i of a block, for some n."""
         dO_n_i = dO[n, i]
         norm_n_i = norm[n, i]
         phi_q_n_i = phi_q[n, i]
@@ -149,17 +149,17 @@ def linear_attention_backward(
         torch.bmm(dO_n_i, S[n].swapaxes(-1, -2), out=dQ_n_i)
         dQ_n_i.div_(norm_n_i[..., None])
         torch.addcmul(dQ_n_i, z[n][:, None], dnorm[..., None], out=dQ_n_i)
-        part_part = room(2, n, i, d_k)
-        part_part.copy_(Q_n_i)
-        part_part.masked_fill_(Q_n_i > 0, -math.inf)
-        torch.exp(part_part, out=part_part)
-        part_part_part = room(3, n, i, d_k)
-        part_part_part.fill_(1)
-        part_part_part.masked_fill_(Q_n_i <= 0, 0)
-        part_part.add_(part_part_part)
-        dQ_n_i.mul_(part_part)
+        dQ_part = room(2, n, i, d_k)
+        dQ_part.copy_(Q_n_i)
+        dQ_part.masked_fill_(Q_n_i > 0, -math.inf)
+        torch.exp(dQ_part, out=dQ_part)
+        dQ_part_2 = room(3, n, i, d_k)
+        dQ_part_2.fill_(1)
+        dQ_part_2.masked_fill_(Q_n_i <= 0, 0)
+        dQ_part.add_(dQ_part_2)
+        dQ_n_i.mul_(dQ_part)
 
-    workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
+    workspace.sweep(dQ_block, T_q, rows, d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dz = dz[0] if parts == 1 else dz.sum(dim=0)
     dS = dS[0] if parts == 1 else dS.sum(dim=0)
     rows = workspace.rows(T_k, d_k, matrices=True)
@@ -167,7 +167,7 @@ def linear_attention_backward(
     dV = workspace.empty((N, T_k, d_v), dtype, device)
 
     def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
-        """The rows j of a block, for some n_2."""
+        """Writes dK, dV: the rows j of a block, for some n_2."""
         dK_n_2_j = dK[n_2, j]
         K_n_2_j = K[n_2, j]
         dS_n_2 = dS[n_2]
@@ -176,16 +176,16 @@ def linear_attention_backward(
         dK_n_2_j.copy_(K_n_2_j)
         dK_n_2_j.masked_fill_(K_n_2_j > 0, -math.inf)
         torch.exp(dK_n_2_j, out=dK_n_2_j)
-        part_part = room(0, n_2, j, d_k)
-        part_part.fill_(1)
-        part_part.masked_fill_(K_n_2_j <= 0, 0)
-        dK_n_2_j.add_(part_part)
-        part_part_2 = torch.baddbmm(dz[n_2][:, None], V[n_2, j], dS_n_2.swapaxes(-1, -2), out=room(1, n_2, j, d_k))
-        dK_n_2_j.mul_(part_part_2)
+        dK_part = room(0, n_2, j, d_k)
+        dK_part.fill_(1)
+        dK_part.masked_fill_(K_n_2_j <= 0, 0)
+        dK_n_2_j.add_(dK_part)
+        dK_part_2 = torch.baddbmm(dz[n_2][:, None], V[n_2, j], dS_n_2.swapaxes(-1, -2), out=room(1, n_2, j, d_k))
+        dK_n_2_j.mul_(dK_part_2)
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         torch.bmm(phi_k[n_2, j], dS_n_2, out=dV[n_2, j])
 
-    workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
+    workspace.sweep(dK_block, T_k, rows, d_k, dtype, device, lots=(N,), matrices=True)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -220,12 +220,12 @@ def linear_attention_lean_forward(
     workspace = workspace or Workspace()
     rows = workspace.rows(T_k, d_k, matrices=True)
     phi_k = workspace.empty((N, T_k, d_k), dtype, device)
-    parts = workspace.parts(T_k, rows, (N,), ())
+    parts = workspace.parts(T_k, rows, own=(N,))
     S = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
     z = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
 
     def phi_k_block(room: Room, part: int, n: slice, j: slice) -> None:
-        """The rows j of a block, for some n."""
+        """Writes phi_k and adds to S, z: the rows j of a block, for some n."""
         phi_k_n_j = phi_k[n, j]
         K_n_j = K[n, j]
         # phi_k[n,j,a] = where(K[n,j,a] > 0, 1 + K[n,j,a], exp(K[n,j,a]))
@@ -237,7 +237,7 @@ def linear_attention_lean_forward(
         z_block.copy_(phi_k_n_j.sum(dim=1))
         z[part, n].add_(z_block)
 
-    workspace.sweep(phi_k_block, T_k, rows, (), (), d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
+    workspace.sweep(phi_k_block, T_k, rows, d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     S = S[0] if parts == 1 else S.sum(dim=0)
     z = z[0] if parts == 1 else z.sum(dim=0)
     rows = workspace.rows(T_q, d_k, matrices=True)
@@ -246,7 +246,7 @@ def linear_attention_lean_forward(
     O = workspace.empty((N, T_q, d_v), dtype, device)
 
     def phi_q_block(room: Room, part: int, n_2: slice, i: slice) -> None:
-        """The rows i of a block, for some n_2."""
+        """Writes phi_q, norm, O: the rows i of a block, for some n_2."""
         phi_q_n_2_i = phi_q[n_2, i]
         Q_n_2_i = Q[n_2, i]
         O_n_2_i = O[n_2, i]
@@ -258,7 +258,7 @@ def linear_attention_lean_forward(
         torch.bmm(phi_q_n_2_i, S[n_2], out=O_n_2_i)
         O_n_2_i.div_(norm[n_2, i][..., None])
 
-    workspace.sweep(phi_q_block, T_q, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
+    workspace.sweep(phi_q_block, T_q, rows, d_k, dtype, device, lots=(N,), matrices=True)
     saved = (leading, types, N, T_k, T_q, d_k, d_v, Q, K, V, phi_q, phi_k, z, norm, O)
     return restore(O, leading, bound.type), saved
 
@@ -266,7 +266,7 @@ def linear_attention_lean_forward(
 def linear_attention_lean_backward(
     dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dQ, dK, dV: the gradient of a loss of which dO is the gradient with respect to O.
+    """dQ, dK, dV: the gradients of a loss whose gradient with respect to O is dO.
 
     Args:
         dO: (..., T_q, d_v)
@@ -287,12 +287,12 @@ def linear_attention_lean_backward(
     S = phi_k.swapaxes(-1, -2) @ V
     rows = workspace.rows(T_q, d_k, matrices=True)
     dQ = workspace.empty((N, T_q, d_k), dtype, device)
-    parts = workspace.parts(T_q, rows, (N,), ())
+    parts = workspace.parts(T_q, rows, own=(N,))
     dz = torch.zeros((parts, N, d_k), dtype=dtype, device=device)
     dS = torch.zeros((parts, N, d_k, d_v), dtype=dtype, device=device)
 
     def dQ_block(room: Room, part: int, n: slice, i: slice) -> None:
-        """The rows i of a block, for some n."""
+        """Writes dQ and adds to dz, dS: the rows i of a block, for some n."""
         dO_n_i = dO[n, i]
         norm_n_i = norm[n, i]
         phi_q_n_i = phi_q[n, i]
@@ -311,17 +311,17 @@ def linear_attention_lean_backward(
         torch.bmm(dO_n_i, S[n].swapaxes(-1, -2), out=dQ_n_i)
         dQ_n_i.div_(norm_n_i[..., None])
         torch.addcmul(dQ_n_i, z[n][:, None], dnorm[..., None], out=dQ_n_i)
-        part_part = room(2, n, i, d_k)
-        part_part.copy_(Q_n_i)
-        part_part.masked_fill_(Q_n_i > 0, -math.inf)
-        torch.exp(part_part, out=part_part)
-        part_part_part = room(3, n, i, d_k)
-        part_part_part.fill_(1)
-        part_part_part.masked_fill_(Q_n_i <= 0, 0)
-        part_part.add_(part_part_part)
-        dQ_n_i.mul_(part_part)
+        dQ_part = room(2, n, i, d_k)
+        dQ_part.copy_(Q_n_i)
+        dQ_part.masked_fill_(Q_n_i > 0, -math.inf)
+        torch.exp(dQ_part, out=dQ_part)
+        dQ_part_2 = room(3, n, i, d_k)
+        dQ_part_2.fill_(1)
+        dQ_part_2.masked_fill_(Q_n_i <= 0, 0)
+        dQ_part.add_(dQ_part_2)
+        dQ_n_i.mul_(dQ_part)
 
-    workspace.sweep(dQ_block, T_q, rows, (), (), d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
+    workspace.sweep(dQ_block, T_q, rows, d_k, dtype, device, parts=parts, lots=(N,), matrices=True)
     dz = dz[0] if parts == 1 else dz.sum(dim=0)
     dS = dS[0] if parts == 1 else dS.sum(dim=0)
     rows = workspace.rows(T_k, d_k, matrices=True)
@@ -329,7 +329,7 @@ def linear_attention_lean_backward(
     dV = workspace.empty((N, T_k, d_v), dtype, device)
 
     def dK_block(room: Room, part: int, n_2: slice, j: slice) -> None:
-        """The rows j of a block, for some n_2."""
+        """Writes dK, dV: the rows j of a block, for some n_2."""
         dK_n_2_j = dK[n_2, j]
         K_n_2_j = K[n_2, j]
         dS_n_2 = dS[n_2]
@@ -338,16 +338,16 @@ def linear_attention_lean_backward(
         dK_n_2_j.copy_(K_n_2_j)
         dK_n_2_j.masked_fill_(K_n_2_j > 0, -math.inf)
         torch.exp(dK_n_2_j, out=dK_n_2_j)
-        part_part = room(0, n_2, j, d_k)
-        part_part.fill_(1)
-        part_part.masked_fill_(K_n_2_j <= 0, 0)
-        dK_n_2_j.add_(part_part)
-        part_part_2 = torch.baddbmm(dz[n_2][:, None], V[n_2, j], dS_n_2.swapaxes(-1, -2), out=room(1, n_2, j, d_k))
-        dK_n_2_j.mul_(part_part_2)
+        dK_part = room(0, n_2, j, d_k)
+        dK_part.fill_(1)
+        dK_part.masked_fill_(K_n_2_j <= 0, 0)
+        dK_n_2_j.add_(dK_part)
+        dK_part_2 = torch.baddbmm(dz[n_2][:, None], V[n_2, j], dS_n_2.swapaxes(-1, -2), out=room(1, n_2, j, d_k))
+        dK_n_2_j.mul_(dK_part_2)
         # dV[n,j,c] = Sum_a(dS[n,a,c]*phi_k[n,j,a])
         torch.bmm(phi_k[n_2, j], dS_n_2, out=dV[n_2, j])
 
-    workspace.sweep(dK_block, T_k, rows, (), (), d_k, dtype, device, lots=(N,), matrices=True)
+    workspace.sweep(dK_block, T_k, rows, d_k, dtype, device, lots=(N,), matrices=True)
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
@@ -355,7 +355,7 @@ _operator = Operator(
     "linear_attention",
     linear_attention_forward,
     linear_attention_backward,
-    version="v503c0695",
+    version="v506cd4ce",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "S", "z", "norm", "O"),
@@ -384,7 +384,7 @@ _lean_operator = Operator(
     "linear_attention_lean",
     linear_attention_lean_forward,
     linear_attention_lean_backward,
-    version="v334e61a0",
+    version="v62be2547",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "phi_q", "phi_k", "z", "norm", "O"),

@@ -53,7 +53,7 @@ def linear_regression_forward(
 
 
 def linear_regression_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
-    """dw: the gradient of a loss of which dloss is the gradient with respect to loss.
+    """dw: the gradient of a loss whose gradient with respect to loss is dloss.
 
     Args:
         dloss: scalar
@@ -67,7 +67,7 @@ def linear_regression_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch
     # dw[c] = (Sum_n(e[n]*X[n,c])/N + w[c]*ridge)*dloss   (C,)
     #     by de written in
     dw = dloss * (X.T @ e / N + ridge * w)
-    return cast(dw, types["w"]),
+    return (cast(dw, types["w"]),)
 
 
 def linear_regression_value_and_gradient(
@@ -108,7 +108,7 @@ _operator = Operator(
     "linear_regression",
     linear_regression_forward,
     linear_regression_backward,
-    version="v9bf11ce7",
+    version="v49773f23",
     arrays=("X: N C", "w: C", "y: N"),
     outputs=("loss:",),
     options=("float ridge",),

@@ -39,14 +39,14 @@ def log_sigmoid_forward(x: torch.Tensor, *, workspace: Workspace | None = None) 
     y = workspace.empty((N,), dtype, device)
 
     def y_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes y: the entries n of a block."""
         y_n = y[n]
         # y[n] = log(1/(1 + exp(-x[n])))
         torch.neg(x[n], out=y_n)
         torch.logaddexp(y_n, torch.zeros((), dtype=dtype, device=device), out=y_n)
         torch.neg(y_n, out=y_n)
 
-    workspace.sweep(y_block, N, rows, (), (), 1, dtype, device)
+    workspace.sweep(y_block, N, rows, 1, dtype, device)
     saved = (leading, types, N, x)
     return restore(y, leading, bound.type), saved
 
@@ -54,7 +54,7 @@ def log_sigmoid_forward(x: torch.Tensor, *, workspace: Workspace | None = None) 
 def log_sigmoid_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (...,)
@@ -73,22 +73,22 @@ def log_sigmoid_backward(
     dx = workspace.empty((N,), dtype, device)
 
     def dx_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dx: the entries n of a block."""
         dx_n = dx[n]
         # dx[n] = dy[n]*exp(-x[n])/(1 + exp(-x[n]))
         torch.neg(x[n], out=dx_n)
         expit(dx_n, out=dx_n)
         dx_n.mul_(dy[n])
 
-    workspace.sweep(dx_block, N, rows, (), (), 1, dtype, device)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(dx_block, N, rows, 1, dtype, device)
+    return (restore(dx, leading, types["x"]),)
 
 
 _operator = Operator(
     "log_sigmoid",
     log_sigmoid_forward,
     log_sigmoid_backward,
-    version="vb917c73c",
+    version="v022876a2",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x"),

@@ -39,7 +39,7 @@ def log_softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) 
     y = workspace.empty((N, V), dtype, device)
 
     def y_part_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes y: the rows n of a block."""
         z_n = z[n]
         y_n = y[n]
         y_part_top = largest(z_n, -1)
@@ -49,7 +49,7 @@ def log_softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) 
         # y[n,v] = log_softmax(z[n,v], over=v)
         torch.sub(y_part, y_part_2[..., None], out=y_n)
 
-    workspace.sweep(y_part_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(y_part_block, N, rows, V, dtype, device)
     saved = (leading, types, N, V, y)
     return restore(y, leading, bound.type), saved
 
@@ -57,7 +57,7 @@ def log_softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) 
 def log_softmax_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dz: the gradient of a loss of which dy is the gradient with respect to y.
+    """dz: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., V)
@@ -76,7 +76,7 @@ def log_softmax_backward(
     dz = workspace.empty((N, V), dtype, device)
 
     def dz_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz: the rows n of a block."""
         dy_n = dy[n]
         dz_n = dz[n]
         dz_sum = dy_n.sum(dim=-1)
@@ -85,15 +85,15 @@ def log_softmax_backward(
         dz_n.mul_(dz_sum[..., None])
         torch.sub(dy_n, dz_n, out=dz_n)
 
-    workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
-    return restore(dz, leading, types["z"]),
+    workspace.sweep(dz_block, N, rows, V, dtype, device)
+    return (restore(dz, leading, types["z"]),)
 
 
 _operator = Operator(
     "log_softmax",
     log_softmax_forward,
     log_softmax_backward,
-    version="v5061d2e3",
+    version="v396d68b4",
     arrays=("z: N... V",),
     outputs=("y: N... V",),
     saved=("leading", "types", "N", "V", "y"),

@@ -42,7 +42,7 @@ def logistic_forward(X: torch.Tensor, y: torch.Tensor, theta: torch.Tensor) -> t
 
 
 def logistic_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
-    """dtheta: the gradient of a loss of which dloss is the gradient with respect to loss.
+    """dtheta: the gradient of a loss whose gradient with respect to loss is dloss.
 
     Args:
         dloss: scalar
@@ -57,7 +57,7 @@ def logistic_backward(dloss: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, 
     du = dloss * (expit(u) - y)
     # dtheta[a] = Sum_i(du[i]*X[i,a])   (d,)
     dtheta = X.T @ du
-    return cast(dtheta, types["theta"]),
+    return (cast(dtheta, types["theta"]),)
 
 
 def logistic_value_and_gradient(
@@ -93,7 +93,7 @@ _operator = Operator(
     "logistic",
     logistic_forward,
     logistic_backward,
-    version="v667f148b",
+    version="v3fb60b96",
     arrays=("X: N d", "y: N", "theta: d"),
     outputs=("loss:",),
     saved=("types", "X", "y", "u"),

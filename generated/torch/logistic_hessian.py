@@ -42,7 +42,7 @@ def logistic_hessian_forward(
     H = workspace.empty((B, d, d), dtype, device)
 
     def H_block(room: Room, part: int, r: slice) -> None:
-        """The rows r of a block."""
+        """Writes H: the rows r of a block."""
         X_r = X[r]
         # u[r,i] = Sum_a(theta[r,a]*X[r,i,a])
         u = room(0, r, N)
@@ -57,14 +57,14 @@ def logistic_hessian_forward(
         # H[r,a,b] = Sum_i((1 - s[r,i])*s[r,i]*X[r,i,a]*X[r,i,b])
         torch.bmm(H_part.swapaxes(-1, -2), X_r, out=H[r])
 
-    workspace.sweep(H_block, B, rows, (), (), N * d, dtype, device)
+    workspace.sweep(H_block, B, rows, N * d, dtype, device)
     return restore(H, leading, bound.type)
 
 
 _operator = Operator(
     "logistic_hessian",
     logistic_hessian_forward,
-    version="va321544c",
+    version="v05e5a157",
     arrays=("X: B... N d", "theta: B... d"),
     outputs=("H: B... d d",),
     independent=(True, False),

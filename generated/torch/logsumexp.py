@@ -44,7 +44,7 @@ def logsumexp_forward(z: torch.Tensor, *, workspace: Workspace | None = None) ->
     L_log = workspace.empty((N,), dtype, device)
 
     def L_top_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes L_top, L_log: the rows n of a block."""
         z_n = z[n]
         # L[n] = logsumexp(z[n,i], over=i) = L_top + L_log
         L_top[n] = z_n.amax(dim=-1)
@@ -52,7 +52,7 @@ def logsumexp_forward(z: torch.Tensor, *, workspace: Workspace | None = None) ->
         torch.exp(L_log_exp, out=L_log_exp)
         torch.log(L_log_exp.sum(dim=-1), out=L_log[n])
 
-    workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(L_top_block, N, rows, V, dtype, device)
     # L[n] = logsumexp(z[n,i], over=i)   (N,)
     L = L_top + L_log
     saved = (leading, types, N, V, z, L_top, L_log)
@@ -62,7 +62,7 @@ def logsumexp_forward(z: torch.Tensor, *, workspace: Workspace | None = None) ->
 def logsumexp_backward(
     dL: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dz: the gradient of a loss of which dL is the gradient with respect to L.
+    """dz: the gradient of a loss whose gradient with respect to L is dL.
 
     Args:
         dL: (...,)
@@ -81,22 +81,22 @@ def logsumexp_backward(
     dz = workspace.empty((N, V), dtype, device)
 
     def dz_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz: the rows n of a block."""
         dz_n = dz[n]
         # dz[n,i] = dL[n]*exp(z[n,i])/Sum_i_2(exp(z[n,i_2]))
         torch.sub(z[n], L_top[n][..., None], out=dz_n)
         torch.exp(dz_n, out=dz_n)
         dz_n.mul_((dL[n] * torch.exp(-L_log[n]))[..., None])
 
-    workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
-    return restore(dz, leading, types["z"]),
+    workspace.sweep(dz_block, N, rows, V, dtype, device)
+    return (restore(dz, leading, types["z"]),)
 
 
 _operator = Operator(
     "logsumexp",
     logsumexp_forward,
     logsumexp_backward,
-    version="ve121f057",
+    version="vf52509e9",
     arrays=("z: N... V",),
     outputs=("L: N...",),
     saved=("leading", "types", "N", "V", "z", "L_top", "L_log"),

@@ -47,7 +47,7 @@ def mean_squared_error_forward(y: torch.Tensor, t: torch.Tensor) -> tuple[torch.
 def mean_squared_error_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dy, dt: the gradient of a loss of which dloss is the gradient with respect to loss.
+    """dy, dt: the gradients of a loss whose gradient with respect to loss is dloss.
 
     Args:
         dloss: scalar
@@ -68,7 +68,7 @@ def mean_squared_error_backward(
     dt = workspace.empty((N,), dtype, device)
 
     def dy_part_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dy, dt: the entries n of a block."""
         dt_n = dt[n]
         dy_part = torch.sub(y[n], t[n], out=dt_n)
         # dy[n] = 2*(-t[n] + y[n])*dloss/N
@@ -76,7 +76,7 @@ def mean_squared_error_backward(
         # dt[n] = -2*(-t[n] + y[n])*dloss/N
         torch.mul(-2 / N * dloss, dy_part, out=dt_n)
 
-    workspace.sweep(dy_part_block, N, rows, (), (), 1, dtype, device)
+    workspace.sweep(dy_part_block, N, rows, 1, dtype, device)
     return restore(dy, leading, types["y"]), restore(dt, leading, types["t"])
 
 
@@ -117,7 +117,7 @@ _operator = Operator(
     "mean_squared_error",
     mean_squared_error_forward,
     mean_squared_error_backward,
-    version="v166bcef9",
+    version="ve9ac7a11",
     arrays=("y: N...", "t: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "y", "t"),

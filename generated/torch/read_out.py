@@ -38,7 +38,7 @@ def read_out_forward(x: torch.Tensor, W: torch.Tensor) -> tuple[torch.Tensor, Sa
 
 
 def read_out_backward(dz: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
-    """dx, dW: the gradient of a loss of which dz is the gradient with respect to z.
+    """dx, dW: the gradients of a loss whose gradient with respect to z is dz.
 
     Args:
         dz: (..., V)

@@ -65,7 +65,7 @@ def relu_layer_forward(
     y = workspace.empty((N, C_out), dtype, device)
 
     def z_block(room: Room, part: int, row: slice) -> None:
-        """The rows row of a block."""
+        """Writes z, hidden, y: the rows row of a block."""
         z_row = z[row]
         hidden_row = hidden[row]
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
@@ -75,7 +75,7 @@ def relu_layer_forward(
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
         torch.addmm(b_2, hidden_row, W_2.T, out=y[row])
 
-    workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device)
+    workspace.sweep(z_block, N, rows, Hidden, dtype, device)
     saved = (leading, types, C_in, C_out, Hidden, N, x, W_1, W_2, z, hidden)
     return restore(y, leading, bound.type), saved
 
@@ -83,7 +83,7 @@ def relu_layer_forward(
 def relu_layer_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dW_1, db_1, dW_2, db_2: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C_out)
@@ -106,13 +106,13 @@ def relu_layer_backward(
     db_2 = dy.sum(dim=0)
     rows = workspace.rows(N, Hidden, matrices=True)
     dx = workspace.empty((N, C_in), dtype, device)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dW_1 = torch.zeros((parts, Hidden, C_in), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, Hidden), dtype=dtype, device=device)
     dW_2 = torch.zeros((parts, C_out, Hidden), dtype=dtype, device=device)
 
     def dhidden_block(room: Room, part: int, row: slice) -> None:
-        """The rows row of a block."""
+        """Writes dx and adds to dW_1, db_1, dW_2: the rows row of a block."""
         dy_row = dy[row]
         # dhidden[row,i] = Sum_o(W_2[o,i]*dy[row,o])
         dhidden = torch.mm(dy_row, W_2, out=room(0, row, Hidden))
@@ -128,7 +128,7 @@ def relu_layer_backward(
         # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
         dW_2[part].addmm_(dy_row.T, hidden[row])
 
-    workspace.sweep(dhidden_block, N, rows, (), (), Hidden, dtype, device, parts=parts)
+    workspace.sweep(dhidden_block, N, rows, Hidden, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
     dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
@@ -183,7 +183,7 @@ def relu_layer_lean_forward(
     y = workspace.empty((N, C_out), dtype, device)
 
     def z_block(room: Room, part: int, row: slice) -> None:
-        """The rows row of a block."""
+        """Writes y: the rows row of a block."""
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
         z = torch.addmm(b_1, x[row], W_1.T, out=room(0, row, Hidden))
         # hidden[row,i] = Max(0, z[row,i])
@@ -192,7 +192,7 @@ def relu_layer_lean_forward(
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
         torch.addmm(b_2, hidden, W_2.T, out=y[row])
 
-    workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device)
+    workspace.sweep(z_block, N, rows, Hidden, dtype, device)
     saved = (leading, types, C_in, C_out, Hidden, N, x, W_1, b_1, W_2)
     return restore(y, leading, bound.type), saved
 
@@ -200,7 +200,7 @@ def relu_layer_lean_forward(
 def relu_layer_lean_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx, dW_1, db_1, dW_2, db_2: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dW_1, db_1, dW_2, db_2: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C_out)
@@ -223,13 +223,13 @@ def relu_layer_lean_backward(
     db_2 = dy.sum(dim=0)
     rows = workspace.rows(N, Hidden, matrices=True)
     dx = workspace.empty((N, C_in), dtype, device)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dW_1 = torch.zeros((parts, Hidden, C_in), dtype=dtype, device=device)
     db_1 = torch.zeros((parts, Hidden), dtype=dtype, device=device)
     dW_2 = torch.zeros((parts, C_out, Hidden), dtype=dtype, device=device)
 
     def z_block(room: Room, part: int, row: slice) -> None:
-        """The rows row of a block."""
+        """Writes dx and adds to dW_1, db_1, dW_2: the rows row of a block."""
         x_row = x[row]
         dy_row = dy[row]
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
@@ -251,7 +251,7 @@ def relu_layer_lean_backward(
         # dW_2[o,i] = Sum_row(dy[row,o]*hidden[row,i])
         dW_2[part].addmm_(dy_row.T, hidden)
 
-    workspace.sweep(z_block, N, rows, (), (), Hidden, dtype, device, parts=parts)
+    workspace.sweep(z_block, N, rows, Hidden, dtype, device, parts=parts)
     dW_1 = dW_1[0] if parts == 1 else dW_1.sum(dim=0)
     db_1 = db_1[0] if parts == 1 else db_1.sum(dim=0)
     dW_2 = dW_2[0] if parts == 1 else dW_2.sum(dim=0)
@@ -268,7 +268,7 @@ _operator = Operator(
     "relu_layer",
     relu_layer_forward,
     relu_layer_backward,
-    version="v1e268095",
+    version="vcbb9ac91",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "W_2", "z", "hidden"),
@@ -302,7 +302,7 @@ _lean_operator = Operator(
     "relu_layer_lean",
     relu_layer_lean_forward,
     relu_layer_lean_backward,
-    version="vb42c2d5e",
+    version="v54c259b5",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "b_1", "W_2"),

@@ -50,7 +50,7 @@ def rms_norm_forward(
     y = workspace.empty((N, C), dtype, device)
 
     def y_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes r, y: the rows n of a block."""
         x_n = x[n]
         r_n = r[n]
         y_n = y[n]
@@ -60,7 +60,7 @@ def rms_norm_forward(
         torch.mul(r_n[..., None], x_n, out=y_n)
         y_n.mul_(gamma)
 
-    workspace.sweep(y_block, N, rows, (), (), C, dtype, device)
+    workspace.sweep(y_block, N, rows, C, dtype, device)
     saved = (leading, types, C, N, x, gamma, r, y)
     return restore(y, leading, bound.type), saved
 
@@ -68,7 +68,7 @@ def rms_norm_forward(
 def rms_norm_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx, dgamma: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dgamma: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -86,11 +86,11 @@ def rms_norm_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, C)
     dx = workspace.empty((N, C), dtype, device)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dgamma = torch.zeros((parts, C), dtype=dtype, device=device)
 
     def dy_x_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dx and adds to dgamma: the rows n of a block."""
         dy_n = dy[n]
         x_n = x[n]
         dx_n = dx[n]
@@ -106,7 +106,7 @@ def rms_norm_backward(
         torch.addcmul(dx_n, x_n, dx_part[..., None], value=-1, out=dx_n)
         dx_n.mul_(r_n[..., None])
 
-    workspace.sweep(dy_x_block, N, rows, (), (), C, dtype, device, parts=parts)
+    workspace.sweep(dy_x_block, N, rows, C, dtype, device, parts=parts)
     dgamma = dgamma[0] if parts == 1 else dgamma.sum(dim=0)
     return restore(dx, leading, types["x"]), cast(dgamma, types["gamma"])
 
@@ -115,7 +115,7 @@ _operator = Operator(
     "rms_norm",
     rms_norm_forward,
     rms_norm_backward,
-    version="v11d9e225",
+    version="vc6906493",
     arrays=("x: N... C", "gamma: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -46,7 +46,7 @@ def rotary_forward(
     y = workspace.empty((N, T, A, 2), dtype, device)
 
     def R_block(room: Room, part: int, t: slice) -> None:
-        """The rows t of a block."""
+        """Writes R, y: the rows t of a block."""
         R_t = R[t]
         # angle[t,a] = (t + start)/base**(a/A)
         angle = room(0, t, A)
@@ -71,13 +71,13 @@ def rotary_forward(
         # y[n,t,a,e] = Sum_f(R[t,a,e,f]*x[n,t,a,f])
         y[:, t].copy_((x[:, t].permute(1, 2, 0, 3) @ R_t.swapaxes(-1, -2)).permute(2, 0, 1, 3))
 
-    workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype, device)
+    workspace.sweep(R_block, T, rows, A * 2 * 2, dtype, device)
     saved = (leading, types, T, A, R)
     return restore(y, leading, bound.type), saved
 
 
 def rotary_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., T, A, 2)
@@ -90,7 +90,7 @@ def rotary_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     dy = incoming("rotary_backward", "dy", dy, leading, (T, A, 2), like=R)
     # dx[n,t,a,f] = Sum_e(R[t,a,e,f]*dy[n,t,a,e])   (N, T, A, 2)
     dx = (dy.permute(1, 2, 0, 3) @ R).permute(2, 0, 1, 3).contiguous()
-    return restore(dx, leading, types["x"]),
+    return (restore(dx, leading, types["x"]),)
 
 
 def rotary_lean_forward(
@@ -122,7 +122,7 @@ def rotary_lean_forward(
     y = workspace.empty((N, T, A, 2), dtype, device)
 
     def R_block(room: Room, part: int, t: slice) -> None:
-        """The rows t of a block."""
+        """Writes angle, R_part, y: the rows t of a block."""
         angle_t = angle[t]
         R_part_t = R_part[t]
         # angle[t,a] = (t + start)/base**(a/A)
@@ -148,7 +148,7 @@ def rotary_lean_forward(
         # y[n,t,a,e] = Sum_f(R[t,a,e,f]*x[n,t,a,f])
         y[:, t].copy_((x[:, t].permute(1, 2, 0, 3) @ R.swapaxes(-1, -2)).permute(2, 0, 1, 3))
 
-    workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype, device)
+    workspace.sweep(R_block, T, rows, A * 2 * 2, dtype, device)
     saved = (leading, types, A, N, T, angle, R_part)
     return restore(y, leading, bound.type), saved
 
@@ -156,7 +156,7 @@ def rotary_lean_forward(
 def rotary_lean_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., T, A, 2)
@@ -175,7 +175,7 @@ def rotary_lean_backward(
     dx = workspace.empty((N, T, A, 2), dtype, device)
 
     def R_block(room: Room, part: int, t: slice) -> None:
-        """The rows t of a block."""
+        """Writes dx: the rows t of a block."""
         R_part_t = R_part[t]
         R_part_2 = torch.cos(angle[t], out=room(0, t, A))
         R_part_3 = torch.neg(R_part_t, out=room(1, t, A))
@@ -193,15 +193,15 @@ def rotary_lean_backward(
         # dx[n,t,a,f] = Sum_e(R[t,a,e,f]*dy[n,t,a,e])
         dx[:, t].copy_((dy[:, t].permute(1, 2, 0, 3) @ R).permute(2, 0, 1, 3))
 
-    workspace.sweep(R_block, T, rows, (), (), A * 2 * 2, dtype, device)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(R_block, T, rows, A * 2 * 2, dtype, device)
+    return (restore(dx, leading, types["x"]),)
 
 
 _operator = Operator(
     "rotary",
     rotary_forward,
     rotary_backward,
-    version="vb75f8cfd",
+    version="ve7215a6f",
     arrays=("x: N... T A 2",),
     outputs=("y: N... T A 2",),
     options=("float base", "float start"),
@@ -231,7 +231,7 @@ _lean_operator = Operator(
     "rotary_lean",
     rotary_lean_forward,
     rotary_lean_backward,
-    version="vc27b1480",
+    version="v94cc6e2a",
     arrays=("x: N... T A 2",),
     outputs=("y: N... T A 2",),
     options=("float base", "float start"),

@@ -63,7 +63,7 @@ def self_attention_rotary_keys_forward(
     K_new = workspace.empty((N, G, S, A, 2), dtype, device)
 
     def h_new_block(room: Room, part: int, s: slice) -> None:
-        """The rows s of a block."""
+        """Writes K_new: the rows s of a block."""
         # angle_key[s,a] = position[s]/base**(a/A)
         angle_key = room(0, s, A)
         angle_key.copy_(base**-(torch.arange(A, dtype=dtype, device=device) / A) * position[s][..., None])
@@ -98,14 +98,14 @@ def self_attention_rotary_keys_forward(
             ).reshape((s.stop - s.start), A, N, G, 2).permute(2, 3, 0, 1, 4)
         )
 
-    workspace.sweep(h_new_block, S, rows, (), (), N * G * A * 2, dtype, device)
+    workspace.sweep(h_new_block, S, rows, N * G * A * 2, dtype, device)
     return restore(K_new, leading, bound.type), restore(V_new, leading, bound.type)
 
 
 _operator = Operator(
     "self_attention_rotary_keys",
     self_attention_rotary_keys_forward,
-    version="vdcc73120",
+    version="v90844c53",
     arrays=("x: N... S C", "position: S", "W_K: G A 2 C", "W_V: G D C"),
     outputs=("K_new: N... G S A 2", "V_new: N... G S D"),
     options=("float base",),

@@ -78,7 +78,7 @@ def self_attention_rotary_step_forward(
     Q_new = workspace.empty((N, G, R, S, A, 2), dtype, device)
 
     def q_new_block(room: Room, part: int, s: slice) -> None:
-        """The rows s of a block."""
+        """Writes Q_new: the rows s of a block."""
         # angle_new[s,a] = position[s]/base**(a/A)
         angle_new = room(0, s, A)
         angle_new.copy_(base**-(torch.arange(A, dtype=dtype, device=device) / A) * position[s][..., None])
@@ -115,12 +115,12 @@ def self_attention_rotary_step_forward(
             ).reshape((s.stop - s.start), A, N, G, R, 2).permute(2, 3, 4, 0, 1, 5)
         )
 
-    workspace.sweep(q_new_block, S, rows, (), (), N * G * R * A * 2, dtype, device)
+    workspace.sweep(q_new_block, S, rows, N * G * R * A * 2, dtype, device)
     rows = workspace.rows(S, A * 2, matrices=True)
     O_new = workspace.empty((N, G, R, S, D), dtype, device)
 
     def Z_new_block(room: Room, part: int, r: int, n: slice, g: slice, s_2: slice) -> None:
-        """The rows s_2 of a block, for one r and some n, g."""
+        """Writes O_new: the rows s_2 of a block, for one r and some n, g."""
         Z_new_part = torch.mul(Q_new[n, g, r, s_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, s_2, A, 2))
         # Z_new[n,g,r,s,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A)) =
@@ -142,7 +142,7 @@ def self_attention_rotary_step_forward(
         torch.matmul(P_new, V[n, g], out=O_new[n, g, r, s_2])
 
     def Z_new_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, s_2: slice) -> None:
-        """The rows s_2 of a block, for one r and some n, g. No row maximum is needed."""
+        """Writes O_new: the rows s_2 of a block, for one r and some n, g. No row maximum is needed."""
         Z_new_part = torch.mul(Q_new[n, g, r, s_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, s_2, A, 2))
         # Z_new[n,g,r,s,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A)) =
@@ -169,11 +169,10 @@ def self_attention_rotary_step_forward(
         Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block,
         S,
         rows,
-        (R,),
-        (),
         A * 2,
         dtype,
         device,
+        own=(R,),
         lots=(N, G),
         matrices=True,
     )
@@ -185,7 +184,7 @@ def self_attention_rotary_step_forward(
 _operator = Operator(
     "self_attention_rotary_step",
     self_attention_rotary_step_forward,
-    version="ve4bb65f0",
+    version="v4490e166",
     arrays=(
         "x: N... S C", "place: S", "position: S", "K: N... G T A 2", "V: N... G T D", "W_Q: G R A 2 C", "W_O: C G R D",
     ),

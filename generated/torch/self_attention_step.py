@@ -73,7 +73,7 @@ def self_attention_step_forward(
     O_new = workspace.empty((N, G, R, S, D), dtype, device)
 
     def Z_new_block(room: Room, part: int, r: int, n: slice, g: slice, s: slice) -> None:
-        """The rows s of a block, for one r and some n, g."""
+        """Writes O_new: the rows s of a block, for one r and some n, g."""
         Z_new_part = torch.div(Q_new[n, g, r, s], math.sqrt(D), out=room(0, n, g, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
@@ -90,7 +90,7 @@ def self_attention_step_forward(
         torch.matmul(A_new, V[n, g], out=O_new[n, g, r, s])
 
     def Z_new_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, s: slice) -> None:
-        """The rows s of a block, for one r and some n, g. No row maximum is needed."""
+        """Writes O_new: the rows s of a block, for one r and some n, g. No row maximum is needed."""
         Z_new_part = torch.div(Q_new[n, g, r, s], math.sqrt(D), out=room(0, n, g, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
         #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
@@ -112,11 +112,10 @@ def self_attention_step_forward(
         Z_new_block_unshifted if bounded(Z_new_bound, dtype) else Z_new_block,
         S,
         rows,
-        (R,),
-        (),
         T,
         dtype,
         device,
+        own=(R,),
         lots=(N, G),
         matrices=True,
     )
@@ -128,7 +127,7 @@ def self_attention_step_forward(
 _operator = Operator(
     "self_attention_step",
     self_attention_step_forward,
-    version="v8e6c6d98",
+    version="v80cf7106",
     arrays=("x: N... S C", "place: S", "K: N... G T D", "V: N... G T D", "W_Q: G R D C", "W_O: C G R D"),
     outputs=("y_new: N... S C",),
     independent=(True, False),

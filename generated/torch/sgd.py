@@ -54,7 +54,7 @@ def sgd_forward(
     theta_next = workspace.empty((N,), dtype, device)
 
     def v_next_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes v_next, theta_next: the entries n of a block."""
         theta_n = theta[n]
         v_next_n = v_next[n]
         # v_next[n] = theta[n]*decay + v[n]*mu + g[n]
@@ -63,14 +63,14 @@ def sgd_forward(
         # theta_next[n] = -v_next[n]*lr + theta[n]
         torch.add(theta_n, v_next_n, alpha=-lr, out=theta_next[n])
 
-    workspace.sweep(v_next_block, N, rows, (), (), 1, dtype, device)
+    workspace.sweep(v_next_block, N, rows, 1, dtype, device)
     return restore(theta_next, leading, bound.type), restore(v_next, leading, bound.type)
 
 
 _operator = Operator(
     "sgd",
     sgd_forward,
-    version="v4fb72ece",
+    version="vf5e47589",
     arrays=("theta: N...", "g: N...", "v: N..."),
     outputs=("theta_next: N...", "v_next: N..."),
     options=("float lr", "float mu", "float decay"),

@@ -40,7 +40,7 @@ def silu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
 def silu_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (...,)
@@ -59,27 +59,27 @@ def silu_backward(
     dx = workspace.empty((N,), dtype, device)
 
     def dx_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dx: the entries n of a block."""
         x_n = x[n]
         dx_n = dx[n]
         # dx[n] = (1/(1 + exp(-x[n])) + y[n]*exp(-x[n])/(1 + exp(-x[n])))*dy[n]
         torch.neg(x_n, out=dx_n)
         expit(dx_n, out=dx_n)
         dx_n.mul_(y[n])
-        part_part = room(0, n)
-        expit(x_n, out=part_part)
-        dx_n.add_(part_part)
+        dx_part = room(0, n)
+        expit(x_n, out=dx_part)
+        dx_n.add_(dx_part)
         dx_n.mul_(dy[n])
 
-    workspace.sweep(dx_block, N, rows, (), (), 1, dtype, device)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(dx_block, N, rows, 1, dtype, device)
+    return (restore(dx, leading, types["x"]),)
 
 
 _operator = Operator(
     "silu",
     silu_forward,
     silu_backward,
-    version="vfa91bfb1",
+    version="v822e96d9",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x", "y"),

@@ -44,7 +44,7 @@ def sinusoidal_positions_forward(
     E = workspace.empty((N, A, 2), dtype, device)
 
     def E_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes angle, E: the rows n of a block."""
         angle_n = angle[n]
         # angle[n,a] = position[n]*theta[a]
         angle_n.copy_(position[n][..., None] * theta)
@@ -53,7 +53,7 @@ def sinusoidal_positions_forward(
         # E[n,a,e] = where(Eq(e, 0), sin(angle[n,a]), cos(angle[n,a]))
         E[n].copy_(torch.where(torch.arange(2, device=device) == 0, E_part[..., None], E_part_2[..., None]))
 
-    workspace.sweep(E_block, N, rows, (), (), A * 2, dtype, device)
+    workspace.sweep(E_block, N, rows, A * 2, dtype, device)
     saved = (leading, types, A, N, position, theta, angle)
     return restore(E, leading, bound.type), saved
 
@@ -61,7 +61,7 @@ def sinusoidal_positions_forward(
 def sinusoidal_positions_backward(
     dE: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dposition, dtheta: the gradient of a loss of which dE is the gradient with respect to E.
+    """dposition, dtheta: the gradients of a loss whose gradient with respect to E is dE.
 
     Args:
         dE: (..., A, 2)
@@ -81,7 +81,7 @@ def sinusoidal_positions_backward(
     dangle = workspace.empty((N, A), dtype, device)
 
     def dangle_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dangle: the rows n of a block."""
         dE_n = dE[n]
         angle_n = angle[n]
         dangle_n = dangle[n]
@@ -98,11 +98,11 @@ def sinusoidal_positions_backward(
         # dangle[n,a] = Sum_e(dE[n,a,e]*[Eq(e, 0)])*cos(angle[n,a]) - Sum_e(dE[n,a,e]*[Ne(e, 0)])*sin(angle[n,a])
         torch.cos(angle_n, out=dangle_n)
         dangle_n.mul_(dangle_sum)
-        part_part = torch.sin(angle_n, out=room(3, n, A))
-        part_part.mul_(dangle_sum_2)
-        dangle_n.sub_(part_part)
+        dangle_part = torch.sin(angle_n, out=room(3, n, A))
+        dangle_part.mul_(dangle_sum_2)
+        dangle_n.sub_(dangle_part)
 
-    workspace.sweep(dangle_block, N, rows, (), (), A * 2, dtype, device)
+    workspace.sweep(dangle_block, N, rows, A * 2, dtype, device)
     # dposition[n] = Sum_a(theta[a]*dangle[n,a])   (N,)
     dposition = dangle @ theta
     # dtheta[a] = Sum_n(position[n]*dangle[n,a])   (A,)
@@ -114,7 +114,7 @@ _operator = Operator(
     "sinusoidal_positions",
     sinusoidal_positions_forward,
     sinusoidal_positions_backward,
-    version="v66b29757",
+    version="ve42e0e17",
     arrays=("position: N...", "theta: A"),
     outputs=("E: N... A 2",),
     saved=("leading", "types", "A", "N", "position", "theta", "angle"),

@@ -39,7 +39,7 @@ def softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) -> t
     p = workspace.empty((N, V), dtype, device)
 
     def p_exp_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes p: the rows n of a block."""
         z_n = z[n]
         p_n = p[n]
         p_exp_top = largest(z_n, -1)
@@ -49,7 +49,7 @@ def softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) -> t
         # p[n,v] = softmax(z[n,v], over=v)
         torch.div(p_exp, p_sum[..., None], out=p_n)
 
-    workspace.sweep(p_exp_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(p_exp_block, N, rows, V, dtype, device)
     saved = (leading, types, N, V, p)
     return restore(p, leading, bound.type), saved
 
@@ -57,7 +57,7 @@ def softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) -> t
 def softmax_backward(
     dp: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dz: the gradient of a loss of which dp is the gradient with respect to p.
+    """dz: the gradient of a loss whose gradient with respect to p is dp.
 
     Args:
         dp: (..., V)
@@ -76,7 +76,7 @@ def softmax_backward(
     dz = workspace.empty((N, V), dtype, device)
 
     def dz_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz: the rows n of a block."""
         dp_n = dp[n]
         p_n = p[n]
         dz_n = dz[n]
@@ -86,15 +86,15 @@ def softmax_backward(
         torch.sub(dp_n, dz_sum[..., None], out=dz_n)
         dz_n.mul_(p_n)
 
-    workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
-    return restore(dz, leading, types["z"]),
+    workspace.sweep(dz_block, N, rows, V, dtype, device)
+    return (restore(dz, leading, types["z"]),)
 
 
 _operator = Operator(
     "softmax",
     softmax_forward,
     softmax_backward,
-    version="v9d0b0f3b",
+    version="v6cc44a6f",
     arrays=("z: N... V",),
     outputs=("p: N... V",),
     saved=("leading", "types", "N", "V", "p"),

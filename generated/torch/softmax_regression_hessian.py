@@ -43,7 +43,7 @@ def softmax_regression_hessian_forward(
     mu = workspace.empty((B, N, C), dtype, device)
 
     def u_block(room: Room, part: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for some r."""
+        """Writes mu: the rows i of a block, for some r."""
         mu_r_i = mu[r, i]
         # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
         u = torch.bmm(X[r, i], W[r].swapaxes(-1, -2), out=mu_r_i)
@@ -55,7 +55,7 @@ def softmax_regression_hessian_forward(
         torch.div(mu_exp, mu_sum[..., None], out=mu_r_i)
 
     def u_block_unshifted(room: Room, part: int, r: slice, i: slice) -> None:
-        """The rows i of a block, for some r. No row maximum is needed."""
+        """Writes mu: the rows i of a block, for some r. No row maximum is needed."""
         mu_r_i = mu[r, i]
         # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
         u = torch.bmm(X[r, i], W[r].swapaxes(-1, -2), out=mu_r_i)
@@ -69,23 +69,14 @@ def softmax_regression_hessian_forward(
         largest(torch.linalg.vector_norm(X, dim=-1), (0, 1))
     ) * float(largest(torch.linalg.vector_norm(W, dim=-1), (0, 1)))
     workspace.sweep(
-        u_block_unshifted if bounded(u_bound, dtype) else u_block,
-        N,
-        rows,
-        (),
-        (),
-        C,
-        dtype,
-        device,
-        lots=(B,),
-        matrices=True,
+        u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, C, dtype, device, lots=(B,), matrices=True
     )
     rows = workspace.rows(C, C * d * d, matrices=True)
-    parts = workspace.parts(C, rows, (B,), (N,))
+    parts = workspace.parts(C, rows, own=(B,), shared=(N,))
     H = torch.zeros((parts, B, C, d, C, d), dtype=dtype, device=device)
 
     def H_block(room: Room, part: int, i_2: int, r_2: slice, c: slice) -> None:
-        """The rows c of a block, for one i_2 and some r_2."""
+        """Adds to H: the rows c of a block, for one i_2 and some r_2."""
         mu_r_2_i_2_c = mu[r_2, i_2, c]
         X_r_2_i_2 = X[r_2, i_2]
         # cov[r,i,c,e] = (-mu[r,i,e] + [c = e])*mu[r,i,c]
@@ -104,7 +95,7 @@ def softmax_regression_hessian_forward(
         H_block.copy_(cov[:, :, None, :, None] * H_part[:, None, :, None])
         H[part, r_2, c].add_(H_block)
 
-    workspace.sweep(H_block, C, rows, (), (N,), C * d * d, dtype, device, parts=parts, lots=(B,), matrices=True)
+    workspace.sweep(H_block, C, rows, C * d * d, dtype, device, shared=(N,), parts=parts, lots=(B,), matrices=True)
     H = H[0] if parts == 1 else H.sum(dim=0)
     return restore(H, leading, bound.type)
 
@@ -112,7 +103,7 @@ def softmax_regression_hessian_forward(
 _operator = Operator(
     "softmax_regression_hessian",
     softmax_regression_hessian_forward,
-    version="v9db88ff5",
+    version="vd665103c",
     arrays=("X: B... N d", "W: B... C d"),
     outputs=("H: B... C d C d",),
     independent=(True, False),

@@ -42,7 +42,7 @@ def softplus_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
 def softplus_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx: the gradient of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (...,)
@@ -61,21 +61,21 @@ def softplus_backward(
     dx = workspace.empty((N,), dtype, device)
 
     def dx_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dx: the entries n of a block."""
         dx_n = dx[n]
         # dx[n] = dy[n]*exp(x[n])/(1 + exp(x[n]))
         expit(x[n], out=dx_n)
         dx_n.mul_(dy[n])
 
-    workspace.sweep(dx_block, N, rows, (), (), 1, dtype, device)
-    return restore(dx, leading, types["x"]),
+    workspace.sweep(dx_block, N, rows, 1, dtype, device)
+    return (restore(dx, leading, types["x"]),)
 
 
 _operator = Operator(
     "softplus",
     softplus_forward,
     softplus_backward,
-    version="vbe748864",
+    version="vbb7e9b90",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x"),

@@ -42,13 +42,13 @@ def squared_error_forward(
     e = workspace.empty((N,), dtype, device)
 
     def e_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes e: the entries n of a block."""
         e_n = e[n]
         # e[n] = (-t[n] + y[n])**2
         torch.sub(y[n], t[n], out=e_n)
         torch.square(e_n, out=e_n)
 
-    workspace.sweep(e_block, N, rows, (), (), 1, dtype, device)
+    workspace.sweep(e_block, N, rows, 1, dtype, device)
     saved = (leading, types, N, y, t)
     return restore(e, leading, bound.type), saved
 
@@ -56,7 +56,7 @@ def squared_error_forward(
 def squared_error_backward(
     de: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dy, dt: the gradient of a loss of which de is the gradient with respect to e.
+    """dy, dt: the gradients of a loss whose gradient with respect to e is de.
 
     Args:
         de: (...,)
@@ -77,7 +77,7 @@ def squared_error_backward(
     dt = workspace.empty((N,), dtype, device)
 
     def dy_part_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dy, dt: the entries n of a block."""
         dt_n = dt[n]
         dy_part = torch.sub(y[n], t[n], out=dt_n)
         dy_part.mul_(de[n])
@@ -86,7 +86,7 @@ def squared_error_backward(
         # dt[n] = -2*(-t[n] + y[n])*de[n]
         torch.mul(dy_part, -2, out=dt_n)
 
-    workspace.sweep(dy_part_block, N, rows, (), (), 1, dtype, device)
+    workspace.sweep(dy_part_block, N, rows, 1, dtype, device)
     return restore(dy, leading, types["y"]), restore(dt, leading, types["t"])
 
 
@@ -94,7 +94,7 @@ _operator = Operator(
     "squared_error",
     squared_error_forward,
     squared_error_backward,
-    version="v649804d5",
+    version="ve46aa332",
     arrays=("y: N...", "t: N..."),
     outputs=("e: N...",),
     saved=("leading", "types", "N", "y", "t"),

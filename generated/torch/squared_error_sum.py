@@ -42,7 +42,7 @@ def squared_error_sum_forward(y: torch.Tensor, t: torch.Tensor) -> tuple[torch.T
 def squared_error_sum_backward(
     dtotal: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dy, dt: the gradient of a loss of which dtotal is the gradient with respect to total.
+    """dy, dt: the gradients of a loss whose gradient with respect to total is dtotal.
 
     Args:
         dtotal: scalar
@@ -63,7 +63,7 @@ def squared_error_sum_backward(
     dt = workspace.empty((N,), dtype, device)
 
     def dy_part_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes dy, dt: the entries n of a block."""
         dt_n = dt[n]
         dy_part = torch.sub(y[n], t[n], out=dt_n)
         # dy[n] = 2*(-t[n] + y[n])*dtotal
@@ -71,7 +71,7 @@ def squared_error_sum_backward(
         # dt[n] = -2*(-t[n] + y[n])*dtotal
         torch.mul(-2 * dtotal, dy_part, out=dt_n)
 
-    workspace.sweep(dy_part_block, N, rows, (), (), 1, dtype, device)
+    workspace.sweep(dy_part_block, N, rows, 1, dtype, device)
     return restore(dy, leading, types["y"]), restore(dt, leading, types["t"])
 
 
@@ -108,7 +108,7 @@ _operator = Operator(
     "squared_error_sum",
     squared_error_sum_forward,
     squared_error_sum_backward,
-    version="vf7938d91",
+    version="vfcf93b49",
     arrays=("y: N...", "t: N..."),
     outputs=("total:",),
     saved=("leading", "types", "N", "y", "t"),

@@ -47,7 +47,7 @@ def step_size_forward(
     rate = workspace.empty((N,), dtype, device)
 
     def progress_block(room: Room, part: int, n: slice) -> None:
-        """The entries n of a block."""
+        """Writes rate: the entries n of a block."""
         s_n = s[n]
         # progress[n] = where(s[n] <= rise, 0, (-rise + s[n])/(-rise + steps))
         progress = room(0, n)
@@ -62,14 +62,14 @@ def step_size_forward(
         # rate[n] = where(s[n] <= rise, s[n]*peak/rise, cosine[n])
         rate[n].copy_(torch.where(s_n <= rise, peak / (rise if rise != 0 else 1) * s_n, cosine))
 
-    workspace.sweep(progress_block, N, rows, (), (), 1, dtype, device)
+    workspace.sweep(progress_block, N, rows, 1, dtype, device)
     return restore(rate, leading, bound.type)
 
 
 _operator = Operator(
     "step_size",
     step_size_forward,
-    version="vf6c18210",
+    version="v0c08d25a",
     arrays=("s: N...",),
     outputs=("rate: N...",),
     options=("float peak", "float rise", "float steps", "float final"),

@@ -58,7 +58,7 @@ def swiglu_forward(
     y = workspace.empty((N, C), dtype, device)
 
     def g_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes a, dg_factor, h, y: the rows n of a block."""
         x_n = x[n]
         h_n = h[n]
         a_n = a[n]
@@ -73,16 +73,16 @@ def swiglu_forward(
         torch.neg(g, out=dg_factor_n)
         expit(dg_factor_n, out=dg_factor_n)
         dg_factor_n.mul_(a_n)
-        part_part = room(1, n, F)
-        expit(g, out=part_part)
-        dg_factor_n.add_(part_part)
+        dg_factor_part = room(1, n, F)
+        expit(g, out=dg_factor_part)
+        dg_factor_n.add_(dg_factor_part)
         dg_factor_n.mul_(u)
         # h[n,f] = a[n,f]*u[n,f]
         torch.mul(a_n, u, out=h_n)
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
         torch.mm(h_n, W_d.T, out=y[n])
 
-    workspace.sweep(g_block, N, rows, (), (), F, dtype, device)
+    workspace.sweep(g_block, N, rows, F, dtype, device)
     saved = (leading, types, C, F, N, x, W_g, W_u, W_d, a, dg_factor, h)
     return restore(y, leading, bound.type), saved
 
@@ -90,7 +90,7 @@ def swiglu_forward(
 def swiglu_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx, dW_g, dW_u, dW_d: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dW_g, dW_u, dW_d: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -110,13 +110,13 @@ def swiglu_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F, matrices=True)
     dx = workspace.empty((N, C), dtype, device)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dW_g = torch.zeros((parts, F, C), dtype=dtype, device=device)
     dW_u = torch.zeros((parts, F, C), dtype=dtype, device=device)
     dW_d = torch.zeros((parts, C, F), dtype=dtype, device=device)
 
     def dh_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dx and adds to dW_g, dW_u, dW_d: the rows n of a block."""
         dy_n = dy[n]
         dx_n = dx[n]
         x_n = x[n]
@@ -129,8 +129,8 @@ def swiglu_backward(
         dg = torch.mul(dg_factor[n], dh, out=room(0, n, F))
         # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
         torch.mm(dg, W_g, out=dx_n)
-        part_part = torch.mm(du, W_u, out=room(3, n, C))
-        dx_n.add_(part_part)
+        dx_part = torch.mm(du, W_u, out=room(3, n, C))
+        dx_n.add_(dx_part)
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
         dW_g[part].addmm_(dg.T, x_n)
         # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
@@ -138,7 +138,7 @@ def swiglu_backward(
         # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_d[part].addmm_(dy_n.T, h[n])
 
-    workspace.sweep(dh_block, N, rows, (), (), F, dtype, device, parts=parts)
+    workspace.sweep(dh_block, N, rows, F, dtype, device, parts=parts)
     dW_g = dW_g[0] if parts == 1 else dW_g.sum(dim=0)
     dW_u = dW_u[0] if parts == 1 else dW_u.sum(dim=0)
     dW_d = dW_d[0] if parts == 1 else dW_d.sum(dim=0)
@@ -181,7 +181,7 @@ def swiglu_lean_forward(
     y = workspace.empty((N, C), dtype, device)
 
     def g_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes y: the rows n of a block."""
         x_n = x[n]
         # g[n,f] = Sum_c(W_g[f,c]*x[n,c])
         g = torch.mm(x_n, W_g.T, out=room(0, n, F))
@@ -195,7 +195,7 @@ def swiglu_lean_forward(
         # y[n,c] = Sum_f(W_d[c,f]*h[n,f])
         torch.mm(h, W_d.T, out=y[n])
 
-    workspace.sweep(g_block, N, rows, (), (), F, dtype, device)
+    workspace.sweep(g_block, N, rows, F, dtype, device)
     saved = (leading, types, C, F, N, x, W_g, W_u, W_d)
     return restore(y, leading, bound.type), saved
 
@@ -203,7 +203,7 @@ def swiglu_lean_forward(
 def swiglu_lean_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dx, dW_g, dW_u, dW_d: the gradient of a loss of which dy is the gradient with respect to y.
+    """dx, dW_g, dW_u, dW_d: the gradients of a loss whose gradient with respect to y is dy.
 
     Args:
         dy: (..., C)
@@ -223,13 +223,13 @@ def swiglu_lean_backward(
     workspace = workspace or Workspace()
     rows = workspace.rows(N, F, matrices=True)
     dx = workspace.empty((N, C), dtype, device)
-    parts = workspace.parts(N, rows, (), ())
+    parts = workspace.parts(N, rows)
     dW_g = torch.zeros((parts, F, C), dtype=dtype, device=device)
     dW_u = torch.zeros((parts, F, C), dtype=dtype, device=device)
     dW_d = torch.zeros((parts, C, F), dtype=dtype, device=device)
 
     def g_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dx and adds to dW_g, dW_u, dW_d: the rows n of a block."""
         x_n = x[n]
         dy_n = dy[n]
         dx_n = dx[n]
@@ -259,8 +259,8 @@ def swiglu_lean_backward(
         dg = torch.mul(dg_factor, dh, out=room(3, n, F))
         # dx[n,c] = Sum_f(W_g[f,c]*dg[n,f]) + Sum_f(W_u[f,c]*du[n,f])
         torch.mm(dg, W_g, out=dx_n)
-        part_part = torch.mm(du, W_u, out=room(5, n, C))
-        dx_n.add_(part_part)
+        dx_part = torch.mm(du, W_u, out=room(4, n, C))
+        dx_n.add_(dx_part)
         # dW_g[f,c] = Sum_n(dg[n,f]*x[n,c])
         dW_g[part].addmm_(dg.T, x_n)
         # dW_u[f,c] = Sum_n(du[n,f]*x[n,c])
@@ -268,7 +268,7 @@ def swiglu_lean_backward(
         # dW_d[c,f] = Sum_n(dy[n,c]*h[n,f])
         dW_d[part].addmm_(dy_n.T, h)
 
-    workspace.sweep(g_block, N, rows, (), (), F, dtype, device, parts=parts)
+    workspace.sweep(g_block, N, rows, F, dtype, device, parts=parts)
     dW_g = dW_g[0] if parts == 1 else dW_g.sum(dim=0)
     dW_u = dW_u[0] if parts == 1 else dW_u.sum(dim=0)
     dW_d = dW_d[0] if parts == 1 else dW_d.sum(dim=0)
@@ -281,7 +281,7 @@ _operator = Operator(
     "swiglu",
     swiglu_forward,
     swiglu_backward,
-    version="v1ba5292b",
+    version="ve6afd5a1",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d", "a", "dg_factor", "h"),
@@ -311,7 +311,7 @@ _lean_operator = Operator(
     "swiglu_lean",
     swiglu_lean_forward,
     swiglu_lean_backward,
-    version="v32765c9a",
+    version="v7561b415",
     arrays=("x: N... C", "W_g: F C", "W_u: F C", "W_d: C F"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_g", "W_u", "W_d"),

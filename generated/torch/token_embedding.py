@@ -44,7 +44,7 @@ def token_embedding_forward(token: torch.Tensor, E: torch.Tensor, P: torch.Tenso
 
 
 def token_embedding_backward(dx: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
-    """dE, dP: the gradient of a loss of which dx is the gradient with respect to x.
+    """dE, dP: the gradients of a loss whose gradient with respect to x is dx.
 
     Args:
         dx: (..., T, C)

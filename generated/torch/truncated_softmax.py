@@ -51,7 +51,7 @@ def truncated_softmax_forward(
     q_masked = workspace.empty((N, V), dtype, device)
 
     def p_exp_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes q_masked: the rows n of a block."""
         p_part_n = p_part[n]
         q_masked_n = q_masked[n]
         p_exp_top = largest(p_part_n, -1)
@@ -76,12 +76,12 @@ def truncated_softmax_forward(
         q_masked_n.masked_fill_(likelier >= most, -math.inf)
         q_masked_n.masked_fill_(weight >= mass, -math.inf)
 
-    workspace.sweep(p_exp_block, N, rows, (), (), V * V, dtype, device)
+    workspace.sweep(p_exp_block, N, rows, V * V, dtype, device)
     rows = workspace.rows(N, V)
     q = workspace.empty((N, V), dtype, device)
 
     def q_exp_block(room: Room, part: int, n_2: slice) -> None:
-        """The rows n_2 of a block."""
+        """Writes q: the rows n_2 of a block."""
         q_masked_n_2 = q_masked[n_2]
         q_n_2 = q[n_2]
         q_exp_top = torch.clamp(largest(q_masked_n_2, -1), min=torch.finfo(dtype).min)
@@ -91,14 +91,14 @@ def truncated_softmax_forward(
         # q[n,v] = softmax(z[n,v]/temperature, over=v, where=(likelier[n,v] < most) & (weight[n,v] < mass))
         torch.div(q_exp, q_sum[..., None], out=q_n_2)
 
-    workspace.sweep(q_exp_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(q_exp_block, N, rows, V, dtype, device)
     return restore(q, leading, bound.type)
 
 
 _operator = Operator(
     "truncated_softmax",
     truncated_softmax_forward,
-    version="v26a26f59",
+    version="v1b5a2192",
     arrays=("z: N... V",),
     outputs=("q: N... V",),
     options=("float temperature", "float most", "float mass"),

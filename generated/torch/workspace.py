@@ -140,7 +140,7 @@ class Workspace:
             start = span.start + number * width
             yield number == 0, slice(start, min(start + width, span.stop))
 
-    def parts(self, size: int, rows: int, own: tuple[int, ...], shared: tuple[int, ...]) -> int:
+    def parts(self, size: int, rows: int, *, own: tuple[int, ...] = (), shared: tuple[int, ...] = ()) -> int:
         """In how many parts the sums over blocks are gathered; it depends on the sizes alone."""
         blocks = math.prod(shared) * -(-size // rows)
         return max(1, min(blocks, -(-PARTS // max(1, math.prod(own)))))
@@ -150,20 +150,21 @@ class Workspace:
         block: Callable[..., None],
         size: int,
         rows: int,
-        own: tuple[int, ...],
-        shared: tuple[int, ...],
         columns: int,
         dtype: torch.dtype, device: torch.device,
         *,
+        own: tuple[int, ...] = (),
+        shared: tuple[int, ...] = (),
         parts: int | None = None,
         lots: tuple[int, ...] = (),
         matrices: bool = False,
     ) -> None:
         """Calls block(room, part, *outer indices, slice of rows) for every block.
 
-        Without `parts` the blocks are independent of each other. With it, those of one part are computed in order. With
-        `lots`, the sizes of more outer indices, several of their values are computed together: their slices come before
-        the slice of rows.
+        `own` are the sizes of the outer indices that all sums over blocks have, `shared` those of the others. Without
+        `parts` the blocks are independent of each other. With it, those of one part are computed in order. With `lots`,
+        the sizes of more outer indices, several of their values are computed together: their slices come before the
+        slice of rows.
         """
         spans = [slice(start, min(start + rows, size)) for start in range(0, size, rows)]
         together = math.prod(lots)

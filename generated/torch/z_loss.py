@@ -55,7 +55,7 @@ def z_loss_forward(
     L_log = workspace.empty((N,), dtype, device)
 
     def L_top_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes L_top, L_log: the rows n of a block."""
         z_n = z[n]
         # L[n] = logsumexp(z[n,v], over=v) = L_top + L_log
         L_top[n] = z_n.amax(dim=-1)
@@ -63,7 +63,7 @@ def z_loss_forward(
         torch.exp(L_log_exp, out=L_log_exp)
         torch.log(L_log_exp.sum(dim=-1), out=L_log[n])
 
-    workspace.sweep(L_top_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(L_top_block, N, rows, V, dtype, device)
     # L[n] = logsumexp(z[n,v], over=v)   (N,)
     L = L_top + L_log
     # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
@@ -75,7 +75,7 @@ def z_loss_forward(
 def z_loss_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dz: the gradient of a loss of which dloss is the gradient with respect to loss.
+    """dz: the gradient of a loss whose gradient with respect to loss is dloss.
 
     Args:
         dloss: scalar
@@ -95,7 +95,7 @@ def z_loss_backward(
     dz = workspace.empty((N, V), dtype, device)
 
     def dz_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes dz: the rows n of a block."""
         dz_n = dz[n]
         # dL[n] = (1/N + 2*L[n]*scale/N)*dloss
         dL = dL_part * (2 * scale * L[n] + 1)
@@ -105,8 +105,8 @@ def z_loss_backward(
         dz_n.mul_((dL * torch.exp(-L_log[n]))[..., None])
         dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= dL_part
 
-    workspace.sweep(dz_block, N, rows, (), (), V, dtype, device)
-    return restore(dz, leading, types["z"]),
+    workspace.sweep(dz_block, N, rows, V, dtype, device)
+    return (restore(dz, leading, types["z"]),)
 
 
 def z_loss_value_and_gradient(
@@ -141,7 +141,7 @@ def z_loss_value_and_gradient(
     dz = workspace.empty((N, V), dtype, device)
 
     def L_exp_block(room: Room, part: int, n: slice) -> None:
-        """The rows n of a block."""
+        """Writes L, dz: the rows n of a block."""
         z_n = z[n]
         dz_n = dz[n]
         L_top = z_n.amax(dim=-1)
@@ -156,7 +156,7 @@ def z_loss_value_and_gradient(
         torch.mul((dL / L_sum)[..., None], L_exp, out=dz_n)
         dz_n[torch.arange(n.stop - n.start, device=device), target[n].long()] -= 1 / N
 
-    workspace.sweep(L_exp_block, N, rows, (), (), V, dtype, device)
+    workspace.sweep(L_exp_block, N, rows, V, dtype, device)
     # loss = Sum_n(-z[n,target[n]] + L[n]**2*scale + L[n])/N
     loss = (scale * (L @ L) + L.sum(dim=-1) - z[torch.arange(N, device=device), target.long()].sum(dim=-1)) / N
     return cast(loss, bound.type), restore(dz, leading, bound.type)
@@ -166,7 +166,7 @@ _operator = Operator(
     "z_loss",
     z_loss_forward,
     z_loss_backward,
-    version="v87851570",
+    version="v947a6a5e",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float scale",),

@@ -30,7 +30,7 @@ Exit codes:
   0   every claim is proved
   1   a claim is refuted or undecided
   2   bad input: an unknown name, or a statement that is ill-formed
-  70  internal alarm: the two proof engines disagree""",
+  70  internal alarm: the two proof engines disagree, or gradproof itself failed""",
 )
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the verdicts."
@@ -39,7 +39,9 @@ Exit codes:
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the counterexample search."
 )
 @click.option(
-    "--model", metavar="MODEL", help="That training MODEL, a preset or a TOML file, runs the gradient of its loss."
+    "--model",
+    metavar="MODEL",
+    help="Prove that training MODEL, a preset or a TOML file, follows the gradient of its loss.",
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.pass_context

@@ -64,7 +64,7 @@ Exit codes:
   1   a claim is not proved, a kernel fails its check, or the model did not learn enough: its held-out loss is to
       fall below the bigram entropy of the text, or with fewer steps than the default, its loss is to fall
   2   bad input
-  70  internal alarm: the two proof engines disagree""",
+  70  internal alarm: the two proof engines disagree, or gradproof itself failed""",
 )
 @click.option("--steps", type=click.IntRange(min=1), help="Training steps; by default about a minute's worth.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Makes the run repeatable.")

@@ -20,7 +20,7 @@ ROUNDING = 1e-4
 
 
 @click.command(
-    short_help="Let a trained model write.",
+    short_help="Write text with a trained model.",
     epilog="""\b
 Exit codes:
   0    written
@@ -39,10 +39,13 @@ Exit codes:
     help="Below 1 more predictable; 0: always the likeliest.",
 )
 @click.option(
-    "--top-k", type=click.IntRange(min=0), default=0, help="Draw from so many of the likeliest tokens; 0: all."
+    "--top-k", type=click.IntRange(min=0), default=0, help="Draw from this many of the likeliest tokens; 0: all."
 )
 @click.option(
-    "--top-p", type=float, default=1.0, help="Draw from the likeliest tokens that weigh so much together; 1: all."
+    "--top-p",
+    type=float,
+    default=1.0,
+    help="Draw from the likeliest tokens whose probabilities make up this much; 1: all.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Makes the text repeatable.")
 @click.option("--no-cache", is_flag=True, help="Compute every window anew: the same text, slower.")

@@ -69,7 +69,7 @@ Exit codes:
     "--data",
     type=Named(),
     metavar="PATH",
-    help="Text file or folder, not Python's reference topics.",
+    help="Text file or folder instead of Python's reference topics.",
 )
 @click.option(
     "--process",

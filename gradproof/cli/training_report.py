@@ -50,7 +50,7 @@ def conclude(
             leave(result, folder, plot, notes)
         except Exception as error:  # told below, whatever it is
             failure = error
-        notes.append(f"the run is in {folder}; `gradproof sample {quote(str(folder))}` lets it write")
+        notes.append(f"the run is in {folder}; `gradproof sample {quote(str(folder))}` writes text with it")
     if as_json:
         for note in notes:
             click.echo(render.visible(f"note: {note}"), err=True)

@@ -185,6 +185,7 @@ def _claim(gradient: Gradient, symbol: Name, found: Definition, name: str) -> No
 
 
 def _whole(config: TrainingConfig) -> _Whole:
+    """The programs of the model's kernels put together, in the order of the forward list, into one."""
     steps = forward_steps(config, dropout=True)
     programs = {program.name: program for program in load(sorted({step.kernel for step in steps}))}
     program = Program("model", "a GPT from tokens to the loss", origin=__name__)

@@ -20,7 +20,6 @@ from codegen.tails import (
     LogisticSlopeAt,
     NormalCdf,
     ScaledCdf,
-    argument_of,
     identities,
 )
 from codegen.trace import claims_of
@@ -94,12 +93,17 @@ BODIES = {
 }
 
 
+def polynomial(x: Any, *coefficients: Any) -> Any:
+    """What ExpAt, LogisticAt and LogisticSlopeAt are taken of."""
+    return sum(coefficient * x**power for power, coefficient in enumerate(coefficients))
+
+
 def spelled(stable_body: Any) -> Any:
     """A stable body in the language of statements."""
     return (
-        stable_body.replace(ExpAt, lambda *parts: exp(argument_of(ExpAt(*parts))))
-        .replace(LogisticAt, lambda *parts: Logistic(argument_of(LogisticAt(*parts))))
-        .replace(LogisticSlopeAt, lambda *parts: LogisticSlope(argument_of(LogisticSlopeAt(*parts))))
+        stable_body.replace(ExpAt, lambda *parts: exp(polynomial(*parts)))
+        .replace(LogisticAt, lambda *parts: Logistic(polynomial(*parts)))
+        .replace(LogisticSlopeAt, lambda *parts: LogisticSlope(polynomial(*parts)))
         .replace(LogisticSlope, lambda argument: exp(-argument) / (1 + exp(-argument)) ** 2)
         .replace(ScaledCdf, lambda argument, known: argument * known)
         .replace(Softplus, lambda argument: log(1 + exp(argument)))

@@ -89,7 +89,7 @@ def test_report_sets_the_loss_beside_what_it_is_measured_against() -> None:
     assert heights == sorted(heights)
     assert "20 steps, " in outcome.stdout
     assert "100.0% of the held-out windows also stand in the training text" in outcome.stdout
-    assert "`gradproof sample runs/001` lets it write" in outcome.stdout
+    assert "`gradproof sample runs/001` writes text with it" in outcome.stdout
     assert [line.split(",")[0] for line in outcome.stderr.splitlines()[:2]] == ["train: 2 of 20", "train: 4 of 20"]
 
 
@@ -206,7 +206,7 @@ def test_one_folder_by_two_names_and_a_text_that_moved() -> None:
     assert "text.txt: expected the text that the run began with, found nothing there; name the place" in outcome.stderr
     outcome = said("train", "--resume", f"{Path.cwd()}/a run", "-o", "a run", "--data", str(moved), "--steps", "3")
     assert outcome.exit_code == 0, outcome.output
-    assert f"`gradproof sample '{Path.cwd()}/a run'` lets it write" in outcome.stdout
+    assert f"`gradproof sample '{Path.cwd()}/a run'` writes text with it" in outcome.stdout
 
 
 def test_a_number_of_steps_lifts_the_limit_unless_there_is_one_beside_it() -> None:

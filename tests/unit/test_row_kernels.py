@@ -149,3 +149,18 @@ def test_statements_are_planned_for_both_targets_alike(target: str) -> None:
     names = [statement.name for statement in plan(centred_and_scaled()).forward.statements]
     text = kernel_file(centred_and_scaled(), target)
     assert all(name in text for name in names)
+
+
+def test_operands_that_die_within_their_statement_share_memory_and_are_named_after_it() -> None:
+    lines = block_of(kernel_file(load_one("adam_l2"), "numpy"), "adam_l2")
+    assert [line for line in lines if "room(" in line] == [
+        "m_next_part = np.multiply(beta_1, m[n], out=room(0, n))",
+        "s_next_part = np.multiply(beta_2, s[n], out=room(0, n))",
+    ]
+
+
+def test_a_definition_that_is_computed_in_parts_is_told_once() -> None:
+    text = kernel_file(load_one("cross_entropy"), "numpy")
+    assert [line for line in text.splitlines() if line.startswith("    L[n] =")] == [
+        "    L[n] = logsumexp(z[n,v], over=v) = L_top + L_log"
+    ]
