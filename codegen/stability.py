@@ -37,12 +37,12 @@ import sympy
 from sympy import Add, Expr, Indexed, Mul, S
 
 from codegen.guards import Definitions, exponent_of, guarded
+from codegen.named_tails import with_tails_of_names
 from codegen.tails import (
     Logistic,
     NormalCdf,
     at_polynomials,
     scaled_cdf,
-    with_tails_of_names,
     without_cosh,
     without_tanh,
 )

@@ -29,7 +29,6 @@ from sympy import Add, Expr, Indexed, Mul, Ne, Pow, S, exp
 
 from codegen.guards import Definitions, Weight, spelled_out
 from derive.binders import map_children, substitute
-from derive.folding import same
 from derive.language import Where
 from derive.writing import written_definition
 
@@ -86,24 +85,6 @@ def argument_of(node: Any) -> Expr:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # 1 + tanh(u).
-
-
-def with_tails_of_names(node: Any, known: Definitions) -> Any:
-    """The expression with exp(u) s^k = s^(k-1) / (1 + exp(-u)) where a name s is defined as 1 / (1 + exp(u)).
-
-    What belongs to exp(u) lies behind the name; by itself it may be infinite where s is 0.
-    """
-    inner = map_children(node, lambda part: with_tails_of_names(part, known))
-    factors = list(Mul.make_args(inner)) if isinstance(inner, Mul) else []
-    for place, factor in enumerate(factors):
-        for other, grown in enumerate(factors) if isinstance(factor, exp) else ():
-            power = grown.exp if isinstance(grown, Pow) else S.One
-            name = grown.base if isinstance(grown, Pow) else grown
-            body = spelled_out(name, known) if power.is_Integer and power > 0 else None
-            if body is not None and same(body, 1 / (1 + factor)):
-                factors[place], factors[other] = 1 / (1 + exp(-factor.args[0])), name ** (power - 1)
-                return with_tails_of_names(Mul(*factors), known)
-    return inner
 
 
 def without_cosh(node: Any) -> Any:

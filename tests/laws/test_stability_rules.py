@@ -186,6 +186,27 @@ def test_what_a_definition_holds_is_read_from_it() -> None:
     assert stable(softmax(z[k], over=k), known) == exp(y_log[k])
 
 
+def test_what_vanishes_by_name_meets_its_exponential() -> None:
+    """A name of a / (1 + exp(v)) is written in beside exp(v), as often as it takes; other powers of it stay."""
+    program = Program("vanishing")
+    s = program.define("s", [i], sigmoid(x[i]))
+    g = program.define("g", [i], y[i] * s[i])
+    known = tuple(program.definitions)
+    for body in (
+        exp(-x[i]) * s[i] ** 3 * z[i],
+        exp(-2 * x[i]) * g[i] ** 2,
+        s[i] * (z[i] * (exp(-x[i]) + u) + y[i] * s[i]),
+        z[i] * s[i] * exp(-x[i]) / (1 - s[i]),
+        (1 - s[i]) ** u,
+    ):
+        after = stable(body, known)
+        assert after != body
+        assert prove(program.claim("stable", body, spelled(after), over=[i])).status == PROVED
+    assert stable(exp(-x[i]) * s[i] ** 3, known) == Logistic(-x[i]) * s[i] ** 2
+    for body in ((1 - s[i]) ** 2, exp(x[i]) * s[i], exp(-y[i]) * s[i]):
+        assert stable(body, known) == body
+
+
 def test_a_weight_of_zero_is_told_apart_even_where_zero_is_not_declared() -> None:
     """Positive tensors have zeros at the edge of what is declared, exponentials where they underflow."""
     for body in (p[i] * log(p[i]), exp(x[i]) * (x[i] - u), softmax(x[i], over=i) * log_softmax(x[i], over=i)):
