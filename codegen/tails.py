@@ -4,7 +4,8 @@ Part of `codegen.stability`, before its rules and after them. First, where a tai
 every u at which tanh(u) is close to -1, it becomes a function of its own:
 
     a + a tanh(u)    = 2 a sigma(2 u)                   a - a tanh(u)  =  2 a sigma(-2 u)
-    a - a tanh(u)^2  = 4 a sigma(2 u) sigma(-2 u)       beside one of those: alone, its digits are not missed
+    a - a tanh(u)^2  = 4 a sigma(2 u) sigma(-2 u)       beside one of those, in a divisor or in a logarithm: elsewhere
+                                                        its digits are not missed
     sinh(u) / cosh(u) = tanh(u)                         and cosh(u) = (1 + exp(2 u)) / (2 exp(u)) in a divisor
     log(cosh(u))     = log(exp(u) + exp(-u)) - log(2)
 
@@ -116,14 +117,19 @@ def _with_tangents(product: Mul) -> Expr:
 
 def without_tanh(expression: Any, known: Definitions) -> Any:
     """The expression with a hyperbolic tangent written by the logistic function if it is added to 1, or taken off."""
+    small = set(_logarithms_and_divisors(expression))
     cancelling = {
         bare
         for node in sympy.preorder_traversal(expression)
         if isinstance(node, Add)
         for bare, _, _, power in _tangents(node, known)
-        if power == 1
+        if power == 1 or node in small
     }
-    return _rewritten(expression, known, cancelling) if cancelling else expression
+    if not cancelling:
+        return expression
+    made = _rewritten(expression, known, cancelling)
+    in_question = any(node.has(Logistic, LogisticSlope) for node in _logarithms_and_divisors(made))
+    return _by_exponentials(made) if in_question else made
 
 
 def identities(expression: Any, known: Definitions) -> Iterator[str]:
@@ -137,6 +143,13 @@ def identities(expression: Any, known: Definitions) -> Iterator[str]:
                 yield written_definition(bare, sympy.tanh(argument))
             powers[power if term.as_coeff_Mul()[0].is_positive or power == 2 else -1] = None
     yield from (IDENTITIES[power] for power in sorted(powers, key=abs))
+
+
+def _logarithms_and_divisors(expression: Any) -> Iterator[Expr]:
+    """What a logarithm is taken of, and what divides: the factors of each."""
+    for node in sympy.preorder_traversal(expression):
+        if isinstance(node, sympy.log) or (isinstance(node, Pow) and node.exp.is_negative):
+            yield from (factor.as_base_exp()[0] for factor in Mul.make_args(node.args[0]))
 
 
 IDENTITIES = {
@@ -172,6 +185,13 @@ def _rewritten(node: Any, known: Definitions, cancelling: set[Expr]) -> Any:
             )
             return inner - number - term + tail
     return inner
+
+
+def _by_exponentials(node: Expr) -> Expr:
+    """The expression with logistic functions as exponentials, which cancel, and whose logarithm is an exponent."""
+    spelled = node.replace(LogisticSlope, lambda u: exp(-u) / (1 + exp(-u)) ** 2)
+    result: Expr = spelled.replace(Logistic, lambda u: 1 / (1 + exp(-u)))
+    return result
 
 
 def _inside(bare: Expr, known: Definitions) -> Expr | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sympy import Gt, Max, Ne, exp, log, sqrt
+from sympy import Gt, Max, Ne, exp, log, sqrt, tanh
 
 from derive.functions import log_softmax, logsumexp, mean, sigmoid, softmax, variance
 from derive.language import Sum, dims, index, indices, leading_index, scalar, tensor, tensors, where
@@ -365,3 +365,31 @@ def test_slopes_of_what_vanishes_behind_a_name(target: str, name: str, kind: Any
     np.testing.assert_allclose(np.asarray(found), value(exact, s, second), rtol=rtol, atol=np.finfo(kind).eps)
     for gradient, expected in zip(gradients, slopes(exact, s, second), strict=True):
         np.testing.assert_allclose(np.asarray(gradient), expected, rtol=rtol, atol=np.finfo(kind).eps)
+
+
+def squashed(w: Any, t: Any) -> Any:
+    """The correction of a log density for an action that is squashed by tanh."""
+    return w * log(1 - t**2)
+
+
+def unsquashed(w: Any, t: Any) -> Any:
+    """The action before it was squashed."""
+    return w * (log(1 + t) - log(1 - t)) / 2
+
+
+@pytest.mark.parametrize("of", [squashed, unsquashed])
+@pytest.mark.parametrize("target", TARGETS)
+def test_logarithms_of_what_a_tangent_leaves(target: str, of: Any, compiled: Any) -> None:
+    """1 - t and 1 - t^2 are 0 from |x| = 19 on; their logarithms, and what these divide in a slope, are numbers."""
+    x, w = tensor("x", N, C), tensor("w", N, C)
+    program = Program(of.__name__, "a logarithm of a tangent", [x, w])
+    t = program.define("t", [n, c], tanh(x[n, c]))
+    program.kernel(program.define("o", [n, c], of(w[n, c], t[n, c])), wrt=[x, w])
+    kernel = compiled(program, target)
+    at = np.array([[-1e4, -30.0, -1.0], [0.5, 30.0, 1e4]])
+    value, saved = kernel.forward(*on(target, at, np.full((2, 3), 2.0)))
+    dx, dw = kernel.backward(*on(target, np.ones((2, 3))), saved)
+    single = 2 * (np.log(2) - at - np.logaddexp(0, -2 * at)) if of is squashed else at
+    np.testing.assert_allclose(np.asarray(value), 2 * single, rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(dx), -4 * np.tanh(at) if of is squashed else np.full((2, 3), 2.0), rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(dw), single, rtol=1e-12)
