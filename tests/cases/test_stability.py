@@ -393,3 +393,17 @@ def test_logarithms_of_what_a_tangent_leaves(target: str, of: Any, compiled: Any
     np.testing.assert_allclose(np.asarray(value), 2 * single, rtol=1e-12)
     np.testing.assert_allclose(np.asarray(dx), -4 * np.tanh(at) if of is squashed else np.full((2, 3), 2.0), rtol=1e-12)
     np.testing.assert_allclose(np.asarray(dw), single, rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_powers_of_what_is_clipped(target: str, compiled: Any) -> None:
+    """Where an entry is clipped the slope is 0, and nothing is raised to a power that has a pole there."""
+    x, p, eps = tensor("x", N, C, positive=True), tensor("p", C, positive=True), scalar("eps", positive=True)
+    program = Program("clipped_powers", "powers of clipped entries", [x, p, eps])
+    program.kernel(program.define("y", [n], Sum(Max(x[n, c], eps) ** p[c], c)), wrt=[x, p])
+    kernel = compiled(program, target)
+    value, saved = kernel.forward(*on(target, [[0.0, 0.25, 4.0]], [0.5, 0.5, 2.0]), eps=0.01)
+    dx, dp = kernel.backward(*on(target, np.ones(1)), saved)
+    np.testing.assert_allclose(np.asarray(value), [0.1 + 0.5 + 16], rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(dx), [[0, 1, 8]], rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(dp), [0.1 * np.log(0.01), 0.5 * np.log(0.25), 16 * np.log(4)], rtol=1e-12)
