@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sympy import Gt, Max, Ne, exp, log, sqrt, tanh
 
-from derive.functions import log_softmax, logsumexp, mean, sigmoid, softmax, variance
+from derive.functions import log_softmax, logsumexp, mean, sigmoid, softmax, softplus, variance
 from derive.language import Sum, dims, index, indices, leading_index, scalar, tensor, tensors, where
 from derive.program import Program
 
@@ -407,3 +407,19 @@ def test_powers_of_what_is_clipped(target: str, compiled: Any) -> None:
     np.testing.assert_allclose(np.asarray(value), [0.1 + 0.5 + 16], rtol=1e-12)
     np.testing.assert_allclose(np.asarray(dx), [[0, 1, 8]], rtol=1e-12)
     np.testing.assert_allclose(np.asarray(dp), [0.1 * np.log(0.01), 0.5 * np.log(0.25), 16 * np.log(4)], rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_candidates_for_any_row(target: str, compiled: Any, source_of: Any) -> None:
+    """Sums of weighted logistic functions over pairs are 0 over none, and no largest term is looked for."""
+    E, first, other = tensor("E", C, d), tensor("first", N, into=C), tensor("other", N, T, into=C)
+    a, t = index("a", d), index("t", T)
+    program = Program("candidates", "candidates that are pushed away", [E, first, other])
+    near = Sum(E[first[n], a] * E[other[n, t], a], a)
+    program.kernel(program.define("loss", [], Sum(softplus(near), n, t)), wrt=[E])
+    assert "max(" not in source_of(program, target).split("def candidates_backward")[1]
+    kernel = compiled(program, target)
+    for count, expected in ((0, [[0.0], [0.0]]), (1, [[logistic(0.5)], [logistic(0.5) / 2]])):
+        table, rows, candidates = on(target, [[0.5], [1.0]], [0], np.ones((1, count), int))
+        _, saved = kernel.forward(table, rows, candidates)
+        np.testing.assert_allclose(np.asarray(kernel.backward(*on(target, 1.0), saved)[0]), expected, rtol=1e-12)

@@ -26,7 +26,7 @@ from codegen.tails import (
 from codegen.trace import claims_of
 from codegen.weights import divided, totals
 from derive.binders import substitute, unshadowed
-from derive.functions import log_softmax, logsumexp, sigmoid, silu, softmax, softplus
+from derive.functions import Defined, log_softmax, logsumexp, sigmoid, silu, softmax, softplus
 from derive.language import Sum, dims, index, indices, iverson, scalar, tensor
 from derive.library import load
 from derive.program import Definition, Program
@@ -272,3 +272,12 @@ def test_only_sums_of_weights_are_taken_as_one_where_they_are_zero() -> None:
     unrelated = program.define("unrelated", [], Sum(q[j], j))
     program.define("quotient", [], u / unrelated)
     assert totals(program.definitions) == {total}
+
+
+def test_scales_of_sums_in_sums_go_back() -> None:
+    """Of weighted logistic functions no sum needs its largest term, and one over nothing has none."""
+    inner = Sum(sigmoid(x[i] - x[j]) * y[j], j)
+    for body in (Sum(z[i] * inner, i), Sum(inner, i)):
+        after = stable(body)
+        assert after.has(Logistic)
+        assert not after.has(Defined)
