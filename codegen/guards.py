@@ -92,6 +92,8 @@ def _may_vanish(factor: Expr) -> bool:
 
 def _selected(node: Any, counts: Any, known: Definitions, others: Sequence[Expr]) -> Any:
     """The expression with each of its logarithms selected by itself: the difference of two infinities is no number."""
+    if node.is_number:
+        return node
     if isinstance(node, sympy.log):
         return sympy.log(Where(counts, node.args[0], S.One))
     if _is_logarithm(node, known, others) or _is_sum_of_logarithms(node, known):
@@ -102,7 +104,9 @@ def _selected(node: Any, counts: Any, known: Definitions, others: Sequence[Expr]
 
 def _is_logarithmic(node: Any, known: Definitions, others: Sequence[Expr] = ()) -> bool:
     """Whether an expression is a logarithm, or a sum, product or power with one, so that it can be infinite."""
-    if isinstance(node, sympy.log) or _is_logarithm(node, known, others):
+    if isinstance(node, sympy.log):
+        return not node.is_number
+    if _is_logarithm(node, known, others):
         return True
     return any(_is_logarithmic(part, known, others) for part in _terms(node))
 

@@ -8,6 +8,7 @@ its reader, and `codegen.stability` does the rest:
     E = exp(x)              p = E[i] / Sum(E[j], j)   the same
     p = softmax(x)          L = -log(p[k])        L = -log(softmax(x)[k])                   logsumexp(x) - x[k]
     p = sigmoid(x)          L = -log(1 - p)       L = -log(1 - 1/(1 + exp(-x)))             softplus(x)
+    t = tanh(x)             L = -log(1 - t^2)     L = -log(1 - tanh(x)^2)      2 (x + softplus(-2x) - log(2))
 
 Their slopes are in log space then as well: that of the last is a logistic function, where p'/(1 - p) would be 0/0.
 """
@@ -57,6 +58,8 @@ class Exponentials:
     def learn(self, definition: Definition, body: Expr) -> None:
         """Remember a definition if it is an exponential, with others of these written in."""
         spelled = unfold(body)
+        if isinstance(spelled, sympy.tanh):
+            self.known[definition.name] = definition
         if self.is_exponential(spelled):
             self.known[definition.name] = definition
             if not self._is_share(spelled):

@@ -256,10 +256,12 @@ def tamed(expression: Expr, value: Node, context: Context) -> Node:
     """The argument of a function with a pole: the value where it is wanted, else 1, at which every function is finite.
 
     Without it the branch that is not taken warns of a division by 0, or overflows. What is positive by its structure
-    needs no care, and a number of the caller's is not worth an array.
+    needs no care, unless it has branches that are wanted nowhere, which are 0; a number of the caller's is not worth an
+    array.
     """
     held = [*context.domain, *(part for part in context.around if free_indices(part) <= set(value.axes))]
-    if not held or value.is_host or reasons_positive(expression) is not None:
+    is_positive = not expression.has(Where) and reasons_positive(expression) is not None
+    if not held or value.is_host or is_positive:
         return value
     condition = lower_condition(sympy.And(*held), context.everywhere())
     if isinstance(value, Map) and value.operation == "sqrt" and _is_one_outside(value.operands[0], condition):

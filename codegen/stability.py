@@ -37,12 +37,12 @@ import sympy
 from sympy import Add, Expr, Indexed, Mul, S
 
 from codegen.guards import Definitions, exponent_of, guarded
+from codegen.named_tails import with_tails_of_names
 from codegen.tails import (
     Logistic,
     NormalCdf,
     at_polynomials,
     scaled_cdf,
-    with_tails_of_names,
     without_cosh,
     without_tanh,
 )
@@ -355,9 +355,11 @@ def _unscaled(node: Any, known: Definitions) -> Any:
         sums = [other for other in inner.args if isinstance(other, sympy.Sum)] if isinstance(scale, Defined) else []
         for total in sums:
             exponent, brackets, others = _exponential_parts(total.function, {})
-            moving = _cancelled(exponent + scale)
-            if not moving.has(Defined) and _is_bounded(moving, known):
-                plain = sympy.Sum(Mul(*brackets, *others, sympy.exp(moving)), *total.limits)
+            # The scale may be that of a sum inside, which goes back as well.
+            function = _unscaled(Mul(*brackets, *others, sympy.exp(_cancelled(exponent + scale))), known)
+            left = _exponential_parts(function, {})[0]
+            if left == 0 or (not left.has(Defined) and _is_bounded(left, known)):
+                plain = sympy.Sum(function, *total.limits)
                 return Mul(*(part for part in inner.args if part not in (factor, total)), plain)
     return inner
 

@@ -4,7 +4,8 @@ Part of `codegen.stability`, before its rules and after them. First, where a tai
 every u at which tanh(u) is close to -1, it becomes a function of its own:
 
     a + a tanh(u)    = 2 a sigma(2 u)                   a - a tanh(u)  =  2 a sigma(-2 u)
-    a - a tanh(u)^2  = 4 a sigma(2 u) sigma(-2 u)       beside one of those: alone, its digits are not missed
+    a - a tanh(u)^2  = 4 a sigma(2 u) sigma(-2 u)       beside one of those, in a divisor or in a logarithm: elsewhere
+                                                        its digits are not missed
     sinh(u) / cosh(u) = tanh(u)                         and cosh(u) = (1 + exp(2 u)) / (2 exp(u)) in a divisor
     log(cosh(u))     = log(exp(u) + exp(-u)) - log(2)
 
@@ -29,7 +30,6 @@ from sympy import Add, Expr, Indexed, Mul, Ne, Pow, S, exp
 
 from codegen.guards import Definitions, Weight, spelled_out
 from derive.binders import map_children, substitute
-from derive.folding import same
 from derive.language import Where
 from derive.writing import written_definition
 
@@ -82,24 +82,6 @@ class LogisticSlopeAt(sympy.Function):
 # 1 + tanh(u).
 
 
-def with_tails_of_names(node: Any, known: Definitions) -> Any:
-    """The expression with exp(u) s^k = s^(k-1) / (1 + exp(-u)) where a name s is defined as 1 / (1 + exp(u)).
-
-    What belongs to exp(u) lies behind the name; by itself it may be infinite where s is 0.
-    """
-    inner = map_children(node, lambda part: with_tails_of_names(part, known))
-    factors = list(Mul.make_args(inner)) if isinstance(inner, Mul) else []
-    for place, factor in enumerate(factors):
-        for other, grown in enumerate(factors) if isinstance(factor, exp) else ():
-            power = grown.exp if isinstance(grown, Pow) else S.One
-            name = grown.base if isinstance(grown, Pow) else grown
-            body = spelled_out(name, known) if power.is_Integer and power > 0 else None
-            if body is not None and same(body, 1 / (1 + factor)):
-                factors[place], factors[other] = 1 / (1 + exp(-factor.args[0])), name ** (power - 1)
-                return with_tails_of_names(Mul(*factors), known)
-    return inner
-
-
 def without_cosh(node: Any) -> Any:
     """The expression with cosh(u), which overflows, as exponentials where it divides or has its logarithm taken."""
     if isinstance(node, Mul):
@@ -129,14 +111,19 @@ def _with_tangents(product: Mul) -> Expr:
 
 def without_tanh(expression: Any, known: Definitions) -> Any:
     """The expression with a hyperbolic tangent written by the logistic function if it is added to 1, or taken off."""
+    small = set(_logarithms_and_divisors(expression))
     cancelling = {
         bare
         for node in sympy.preorder_traversal(expression)
         if isinstance(node, Add)
         for bare, _, _, power in _tangents(node, known)
-        if power == 1
+        if power == 1 or node in small
     }
-    return _rewritten(expression, known, cancelling) if cancelling else expression
+    if not cancelling:
+        return expression
+    made = _rewritten(expression, known, cancelling)
+    in_question = any(node.has(Logistic, LogisticSlope) for node in _logarithms_and_divisors(made))
+    return _by_exponentials(made) if in_question else made
 
 
 def identities(expression: Any, known: Definitions) -> Iterator[str]:
@@ -150,6 +137,13 @@ def identities(expression: Any, known: Definitions) -> Iterator[str]:
                 yield written_definition(bare, sympy.tanh(argument))
             powers[power if term.as_coeff_Mul()[0].is_positive or power == 2 else -1] = None
     yield from (IDENTITIES[power] for power in sorted(powers, key=abs))
+
+
+def _logarithms_and_divisors(expression: Any) -> Iterator[Expr]:
+    """What a logarithm is taken of, and what divides: the factors of each."""
+    for node in sympy.preorder_traversal(expression):
+        if isinstance(node, sympy.log) or (isinstance(node, Pow) and node.exp.is_negative):
+            yield from (factor.as_base_exp()[0] for factor in Mul.make_args(node.args[0]))
 
 
 IDENTITIES = {
@@ -185,6 +179,13 @@ def _rewritten(node: Any, known: Definitions, cancelling: set[Expr]) -> Any:
             )
             return inner - number - term + tail
     return inner
+
+
+def _by_exponentials(node: Expr) -> Expr:
+    """The expression with logistic functions as exponentials, which cancel, and whose logarithm is an exponent."""
+    spelled = node.replace(LogisticSlope, lambda u: exp(-u) / (1 + exp(-u)) ** 2)
+    result: Expr = spelled.replace(Logistic, lambda u: 1 / (1 + exp(-u)))
+    return result
 
 
 def _inside(bare: Expr, known: Definitions) -> Expr | None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sympy import Gt, Max, Ne, exp, log, sqrt
+from sympy import Gt, Max, Ne, exp, log, sqrt, tanh
 
-from derive.functions import log_softmax, logsumexp, mean, softmax, variance
+from derive.functions import log_softmax, logsumexp, mean, sigmoid, softmax, softplus, variance
 from derive.language import Sum, dims, index, indices, leading_index, scalar, tensor, tensors, where
 from derive.program import Program
 
@@ -273,3 +273,153 @@ def test_c33_cosine_with_clamped_norms(target: str, compiled: Any, proved: Any) 
             value, saved = kernel.forward(*pair)
             assert np.asarray(value) == pytest.approx(expected)
             assert all(not np.isnan(np.asarray(part)).any() for part in kernel.backward(upstream, saved))
+
+
+def logistic(u: Any) -> Any:
+    """1 / (1 + exp(-u)), without overflow."""
+    return np.exp(-np.logaddexp(0, -u))
+
+
+def swish() -> Program:
+    """x sigma(b x) with a slope b for each channel."""
+    x, b = tensor("x", N, C), tensor("b", C)
+    program = Program("swish", "swish with slopes of its own", [x, b])
+    program.kernel(program.define("y", [n, c], x[n, c] * sigmoid(b[c] * x[n, c])), wrt=[x, b])
+    return program
+
+
+def gated_twice() -> Program:
+    """x sigma(b x)^2, both of its parts with a name."""
+    x, b = tensor("x", N, C), tensor("b", C)
+    program = Program("gated_twice", "a gate, twice", [x, b])
+    s = program.define("s", [n, c], sigmoid(b[c] * x[n, c]))
+    y = program.define("y", [n, c], x[n, c] * s[n, c])
+    program.kernel(program.define("o", [n, c], y[n, c] * s[n, c]), wrt=[x, b])
+    return program
+
+
+def focal_by_name() -> Program:
+    """The focal loss of soft targets, as it is written with a probability that has a name."""
+    x, w = tensor("x", N, C), tensor("w", N, C)
+    program = Program("focal_by_name", "focal loss with a named probability", [x, w])
+    p = program.define("p", [n, c], sigmoid(x[n, c]))
+    hard, easy = (1 - p[n, c]) ** 2 * log(p[n, c]), p[n, c] ** 2 * log(1 - p[n, c])
+    program.kernel(program.define("o", [n, c], -w[n, c] * hard - (1 - w[n, c]) * easy), wrt=[x, w])
+    return program
+
+
+def geometric_mean() -> Program:
+    """The root of a probability and its rest."""
+    x = tensor("x", N, C)
+    program = Program("geometric_mean", "roots of a probability and its rest", [x])
+    p = program.define("p", [n, c], sigmoid(x[n, c]))
+    program.kernel(program.define("o", [n, c], sqrt(p[n, c]) * sqrt(1 - p[n, c])), wrt=[x])
+    return program
+
+
+def gate_slopes(x: Any, s: Any, b: Any, power: int) -> list[Any]:
+    """The slopes of x sigma(b x)^k for x and for b, the latter summed over the rows."""
+    return [s**power * (1 + power * b * x * (1 - s)), (power * x * x * s**power * (1 - s)).sum(axis=0)]
+
+
+def focal_slopes(x: Any, s: Any, w: Any) -> list[Any]:
+    """The slopes of the focal loss for logits and targets."""
+    rest, log_s, log_rest = logistic(-x), -np.logaddexp(0, -x), -np.logaddexp(0, x)
+    hard = rest**2 * (2 * s * log_s - rest)
+    easy = s**2 * (s - 2 * rest * log_rest)
+    return [w * hard + (1 - w) * easy, -(rest**2) * log_s + s**2 * log_rest]
+
+
+NAMED_TAILS: dict[str, tuple[Any, Any, Any, float]] = {
+    "x sigma(b x)": (swish, lambda x, s, b: x * s, lambda x, s, b: gate_slopes(x, s, b, 1), 1.5),
+    "x sigma(b x)^2": (gated_twice, lambda x, s, b: x * s * s, lambda x, s, b: gate_slopes(x, s, b, 2), 1.5),
+    "focal": (
+        focal_by_name,
+        lambda x, s, w: w * logistic(-x) ** 2 * np.logaddexp(0, -x) + (1 - w) * s**2 * np.logaddexp(0, x),
+        focal_slopes, 0.25,
+    ),
+    "roots": (
+        geometric_mean,
+        lambda x, s, _: np.sqrt(s * logistic(-x)),
+        lambda x, s, _: [np.sqrt(s * logistic(-x)) * (logistic(-x) - s) / 2], 0.0,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", NAMED_TAILS)
+@pytest.mark.parametrize("target", TARGETS)
+def test_slopes_of_what_vanishes_behind_a_name(target: str, name: str, kind: Any, compiled: Any) -> None:
+    """A slope is written with the name of a value that is 0 where the exponential beside it has overflowed."""
+    make, value, slopes, second = NAMED_TAILS[name]
+    program = make()
+    x = np.array([[-1e4, -800.0, -60.0, -1.0], [0.0, 2.0, 60.0, 1e4]], dtype=kind)
+    count = 1 if second == 0.0 else 2
+    shape = (4,) if second == 1.5 else (2, 4)
+    exact = x.astype(np.float64)
+    s = logistic(exact * second if second == 1.5 else exact)
+    kernel = compiled(program, target)
+    found, saved = kernel.forward(*on(target, x, np.full(shape, second, kind))[:count])
+    gradients = kernel.backward(*on(target, np.ones((2, 4), kind)), saved)
+    rtol = 1e-5 if kind is np.float32 else 1e-12
+    np.testing.assert_allclose(np.asarray(found), value(exact, s, second), rtol=rtol, atol=np.finfo(kind).eps)
+    for gradient, expected in zip(gradients, slopes(exact, s, second), strict=True):
+        np.testing.assert_allclose(np.asarray(gradient), expected, rtol=rtol, atol=np.finfo(kind).eps)
+
+
+def squashed(w: Any, t: Any) -> Any:
+    """The correction of a log density for an action that is squashed by tanh."""
+    return w * log(1 - t**2)
+
+
+def unsquashed(w: Any, t: Any) -> Any:
+    """The action before it was squashed."""
+    return w * (log(1 + t) - log(1 - t)) / 2
+
+
+@pytest.mark.parametrize("of", [squashed, unsquashed])
+@pytest.mark.parametrize("target", TARGETS)
+def test_logarithms_of_what_a_tangent_leaves(target: str, of: Any, compiled: Any) -> None:
+    """1 - t and 1 - t^2 are 0 from |x| = 19 on; their logarithms, and what these divide in a slope, are numbers."""
+    x, w = tensor("x", N, C), tensor("w", N, C)
+    program = Program(of.__name__, "a logarithm of a tangent", [x, w])
+    t = program.define("t", [n, c], tanh(x[n, c]))
+    program.kernel(program.define("o", [n, c], of(w[n, c], t[n, c])), wrt=[x, w])
+    kernel = compiled(program, target)
+    at = np.array([[-1e4, -30.0, -1.0], [0.5, 30.0, 1e4]])
+    value, saved = kernel.forward(*on(target, at, np.full((2, 3), 2.0)))
+    dx, dw = kernel.backward(*on(target, np.ones((2, 3))), saved)
+    single = 2 * (np.log(2) - at - np.logaddexp(0, -2 * at)) if of is squashed else at
+    np.testing.assert_allclose(np.asarray(value), 2 * single, rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(dx), -4 * np.tanh(at) if of is squashed else np.full((2, 3), 2.0), rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(dw), single, rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_powers_of_what_is_clipped(target: str, compiled: Any) -> None:
+    """Where an entry is clipped the slope is 0, and nothing is raised to a power that has a pole there."""
+    x, p, eps = tensor("x", N, C, positive=True), tensor("p", C, positive=True), scalar("eps", positive=True)
+    program = Program("clipped_powers", "powers of clipped entries", [x, p, eps])
+    program.kernel(program.define("y", [n], Sum(Max(x[n, c], eps) ** p[c], c)), wrt=[x, p])
+    kernel = compiled(program, target)
+    value, saved = kernel.forward(*on(target, [[0.0, 0.25, 4.0]], [0.5, 0.5, 2.0]), eps=0.01)
+    dx, dp = kernel.backward(*on(target, np.ones(1)), saved)
+    np.testing.assert_allclose(np.asarray(value), [0.1 + 0.5 + 16], rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(dx), [[0, 1, 8]], rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(dp), [0.1 * np.log(0.01), 0.5 * np.log(0.25), 16 * np.log(4)], rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_candidates_for_any_row(target: str, compiled: Any, source_of: Any) -> None:
+    """Sums of weighted logistic functions over pairs are 0 over none, and no largest term is looked for."""
+    E, first, other = tensor("E", C, d), tensor("first", N, into=C), tensor("other", N, T, into=C)
+    a, t = index("a", d), index("t", T)
+    program = Program("candidates", "candidates that are pushed away", [E, first, other])
+    near = Sum(E[first[n], a] * E[other[n, t], a], a)
+    program.kernel(program.define("loss", [], Sum(softplus(near), n, t)), wrt=[E])
+    assert "max(" not in source_of(program, target).split("def candidates_backward")[1]
+    kernel = compiled(program, target)
+    for count, expected in ((0, [[0.0], [0.0]]), (1, [[logistic(0.5)], [logistic(0.5) / 2]])):
+        table, rows, candidates = on(target, [[0.5], [1.0]], [0], np.ones((1, count), int))
+        _, saved = kernel.forward(table, rows, candidates)
+        np.testing.assert_allclose(np.asarray(kernel.backward(*on(target, 1.0), saved)[0]), expected, rtol=1e-12)

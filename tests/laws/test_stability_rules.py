@@ -25,7 +25,7 @@ from codegen.tails import (
 from codegen.trace import claims_of
 from codegen.weights import divided, totals
 from derive.binders import substitute, unshadowed
-from derive.functions import log_softmax, logsumexp, sigmoid, silu, softmax, softplus
+from derive.functions import Defined, log_softmax, logsumexp, sigmoid, silu, softmax, softplus
 from derive.language import Sum, dims, index, indices, iverson, scalar, tensor
 from derive.library import load
 from derive.program import Definition, Program
@@ -86,6 +86,9 @@ BODIES = {
     "upper normal tail": (1 - erf((x[i] - u) / sqrt(2))) / 2,
     "one and a tangent": 1 + tanh(u),
     "tangents to one": (3 - 3 * tanh(x[i])) * y[i] + (1 - tanh(x[i]) ** 2) * z[i],
+    "log of what a tangent leaves": y[i] * log(1 - tanh(x[i]) ** 2),
+    "logs of a tangent beside one": log(1 + tanh(x[i])) - log(2 - 2 * tanh(x[i])),
+    "slope of such a log": (1 - tanh(x[i]) ** 2) * (1 / (1 + tanh(x[i])) + 1 / (1 - tanh(x[i]))),
     "square under exp": y[i] * exp(-(x[i] ** 2) / 2),
     "cubic under a logistic function": x[i] * sigmoid(x[i] + x[i] ** 3 / 10),
     "power beside a vanishing function": (1 + x[i] ** 2) * exp(-(x[i] ** 2)),
@@ -190,6 +193,27 @@ def test_what_a_definition_holds_is_read_from_it() -> None:
     assert stable(softmax(z[k], over=k), known) == exp(y_log[k])
 
 
+def test_what_vanishes_by_name_meets_its_exponential() -> None:
+    """A name of a / (1 + exp(v)) is written in beside exp(v), as often as it takes; other powers of it stay."""
+    program = Program("vanishing")
+    s = program.define("s", [i], sigmoid(x[i]))
+    g = program.define("g", [i], y[i] * s[i])
+    known = tuple(program.definitions)
+    for body in (
+        exp(-x[i]) * s[i] ** 3 * z[i],
+        exp(-2 * x[i]) * g[i] ** 2,
+        s[i] * (z[i] * (exp(-x[i]) + u) + y[i] * s[i]),
+        z[i] * s[i] * exp(-x[i]) / (1 - s[i]),
+        (1 - s[i]) ** u,
+    ):
+        after = stable(body, known)
+        assert after != body
+        assert prove(program.claim("stable", body, spelled(after), over=[i])).status == PROVED
+    assert stable(exp(-x[i]) * s[i] ** 3, known) == Logistic(-x[i]) * s[i] ** 2
+    for body in ((1 - s[i]) ** 2, exp(x[i]) * s[i], exp(-y[i]) * s[i]):
+        assert stable(body, known) == body
+
+
 def test_a_weight_of_zero_is_told_apart_even_where_zero_is_not_declared() -> None:
     """Positive tensors have zeros at the edge of what is declared, exponentials where they underflow."""
     for body in (p[i] * log(p[i]), exp(x[i]) * (x[i] - u), softmax(x[i], over=i) * log_softmax(x[i], over=i)):
@@ -252,3 +276,12 @@ def test_only_sums_of_weights_are_taken_as_one_where_they_are_zero() -> None:
     unrelated = program.define("unrelated", [], Sum(q[j], j))
     program.define("quotient", [], u / unrelated)
     assert totals(program.definitions) == {total}
+
+
+def test_scales_of_sums_in_sums_go_back() -> None:
+    """Of weighted logistic functions no sum needs its largest term, and one over nothing has none."""
+    inner = Sum(sigmoid(x[i] - x[j]) * y[j], j)
+    for body in (Sum(z[i] * inner, i), Sum(inner, i)):
+        after = stable(body)
+        assert after.has(Logistic)
+        assert not after.has(Defined)
