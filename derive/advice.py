@@ -55,9 +55,12 @@ def advice_on(claim: Claim, *, seed: int = 0) -> tuple[str, ...]:
             break
         if any(side.has(sympy.zoo, sympy.nan, sympy.oo) for side in _everything(special.claim)):
             continue  # the condition leaves the statement without a value
-        if proof_of(special.claim, seconds=remaining, attempts=ATTEMPTS) is None:
-            continue
+        proof = proof_of(special.claim, seconds=remaining, attempts=ATTEMPTS)
+        if proof is None or proof.narrows:
+            continue  # what holds for positive bases only is not said to hold
         seen = confirm(special.claim, seed=seed)
+        if seen.disagreement is not None and proof.may_leave_out(masked=seen.masked):
+            continue
         if seen.disagreement is not None:
             raise AlarmError(
                 f"internal alarm: claim {claim.id} of {claim.program.name} {special.text}, says the normal form, and "

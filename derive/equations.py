@@ -3,8 +3,8 @@
 Between `derive.attempts`, which asks for a proof, and `derive.normal.rewriting`, which puts one side of an equation in
 place of the other. Like a linear system, equations are solved one after the other, each with those before it put in;
 then it is put into those, so that none mentions what another one replaces: of s + r = 0 and s - r = 0 come s = 0 and
-r = 0. An equation in which no single term stands for the rest, x^2 + y^2 = 1, is kept as a difference that is zero
-(`derive.normal.vanishing`).
+r = 0. An entry that is 0 beside brackets, A[i, j] [j > i] = 0, is itself beside the opposite ones. An equation in which
+no single term stands for the rest, x^2 + y^2 = 1, is kept as a difference that is zero (`derive.normal.vanishing`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from derive.normal.form import normal_form
 from derive.normal.ledger import Ledger
 from derive.normal.positivity import note_positive
 from derive.normal.products import product
-from derive.normal.rewriting import Rewrite, cofactors, mentions, solved
+from derive.normal.rewriting import Rewrite, cofactors, masking, mentions, solved
 from derive.normal.terms import ONE, ZERO, Polynomial
 from derive.normal.vanishing import Vanishing, vanishing
 
@@ -48,7 +48,14 @@ def read_equations(ledger: Ledger, equations: Iterable[Any], reasons: list[str])
             reasons.append(f"the hypothesis {equation} contradicts the ones before it")
         elif not (left - right).is_zero:
             unsolved.append(equation)
+    for equation in tuple(unsolved):  # last, for what is rewritten to itself beside brackets is not solved for again
+        left, right = _sides(ledger, equation, rewrites)
+        mask = masking(ledger, left - right, _text_of(equation))
+        if mask is None:
             reasons.append(f"the hypothesis {equation} could not be used: no single term stands for the rest")
+        else:
+            rewrites[equation] = mask
+            unsolved.remove(equation)
     ledger.rewrites = tuple(rewrites.values())
     rest = ((_text_of(equation), _sides(ledger, equation, rewrites)) for equation in unsolved)
     return tuple(vanishing(left - right, text) for text, (left, right) in rest if not (left - right).is_zero)

@@ -130,11 +130,16 @@ class Environment:
 class Evaluator:
     """Expressions and the definitions they need, compiled."""
 
-    def __init__(self, expressions: Sequence[Any], definitions: Sequence[Definition] = ()) -> None:
-        """Compile the expressions; names among `definitions` are computed, all others are inputs."""
+    def __init__(
+        self, expressions: Sequence[Any], definitions: Sequence[Definition] = (), *, strict: bool = False
+    ) -> None:  # fmt: skip
+        """Compile the expressions; names among `definitions` are computed, all others are inputs.
+
+        Where it is `strict`, a product has a value only where all of its factors have one, a bracket that is 0 or not.
+        """
         self.needs = needs_of(expressions, definitions)
         self.free = tuple(ordered_indices(free_indices(expression)) for expression in expressions)
-        compiler = Compiler(self.needs.definitions)
+        compiler = Compiler(self.needs.definitions, strict=strict)
         self._slots = {index: compiler.place() for index in ordered_indices(set().union(*self.free))}
         self._extents = {index: compiler.exact(index.extent, self._slots) for index in self._slots}
         self.codes = [compiler.code(expression, self._slots) for expression in expressions]

@@ -105,8 +105,7 @@ def _confirmed(
         seen = confirm(off_ties(whole), seed=seed)
         if seen.points == 0 and seen.disagreement is None and not vacuous:
             return _unproved(claim, find_counterexample(claim, seed=seed, budget_s=min(seconds, SEARCH)), NOWHERE)
-    if seen.disagreement is not None and ledger.narrows:
-        # The proof has a condition that asks for more than values on both sides, and the point does not meet it.
+    if seen.disagreement is not None and ledger.may_leave_out(masked=seen.masked):
         found = find_counterexample(claim, seed=seed, budget_s=min(seconds, SEARCH))
         return _unproved(claim, found, f"the normal form proves it only where {', '.join(ledger.conditions)}")
     if seen.disagreement is not None:

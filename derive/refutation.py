@@ -45,12 +45,16 @@ CONFIRM_WORK = 3_000  # ... and at all points together, after which no new one i
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What the second engine saw: how many positions of how many points agree, and where the first one did not."""
+    """What the second engine saw: how many positions of how many points agree, and where the first one did not.
+
+    It is `masked` where the sides have values there because brackets that are 0 hide factors without one, 0/0 [T > 1].
+    """
 
     points: int
     samples: int
     arithmetic: str
     disagreement: Counterexample | None = None
+    masked: bool = False
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -167,7 +171,8 @@ def _confirmed(trial: Trial, field: Arithmetic, seed: int) -> Confirmation:
                 break
             work -= CONFIRM_LIMIT - environment.work
             if disagreement is not None:
-                return Confirmation(points + agreed, samples + 1, field.name, disagreement)
+                masked = trial.rests_on_a_mask(sample, disagreement.position)
+                return Confirmation(points + agreed, samples + 1, field.name, disagreement, masked)
             if agreed:
                 points, samples = points + agreed, samples + 1
                 break

@@ -67,9 +67,12 @@ def jumps(claim: Claim) -> bool:
 
 
 def without_ties(ledger: Ledger, comparisons: Iterable[Any]) -> tuple[Apart, ...]:
-    """What is not 0 because these comparisons have no tie."""
+    """What is not 0 because these comparisons have no tie.
+
+    One that has become true or false with definitions written in, relu(x) >= 0, never switches and says nothing.
+    """
     found: list[Apart] = []
-    for comparison in dict.fromkeys(comparisons):
+    for comparison in (known for known in dict.fromkeys(comparisons) if isinstance(known, Relational)):
         left, right = (normal_form(ledger, side) for side in comparison.args)
         found += apart_of(ledger, left - right)
     return tuple(found)

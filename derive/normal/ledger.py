@@ -129,6 +129,14 @@ class Ledger:
         """Everything that the result rests on."""
         return [*self.facts, *self.conditions]
 
+    def may_leave_out(self, *, masked: bool) -> bool:
+        """Whether the conditions may leave out a point at which numbers contradict the result.
+
+        A condition that narrows asks for more than values on both sides; any may be about a factor that is `masked`
+        there, one without a value that a bracket hides: 0/0 [T > 1] is 0 at T = 1.
+        """
+        return self.narrows or (masked and bool(self.assumed))
+
     def _in_words(self, condition: Condition) -> str:
         text, form = condition.text, condition.form
         if form is not None:

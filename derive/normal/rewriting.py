@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product as assignments
 
-from derive.normal import positivity, ranges, renaming
+from derive.normal import positivity, products, ranges, renaming
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
+    UNITY,
     Apply,
     Atom,
     Base,
@@ -33,6 +34,8 @@ from derive.normal.terms import (
     Rational,
     Total,
     Var,
+    from_atom,
+    is_idempotent,
     parts_of,
     ratio,
     total,
@@ -43,12 +46,16 @@ PRIORITY = (Total, Prod, Apply, Log, Entry)  # what a hypothesis is solved for, 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """pattern = replacement, for all values of `variables`; `text` is how the statement wrote it."""
+    """pattern = replacement, for all values of `variables`; `text` is how the statement wrote it.
+
+    A replacement that `masks` is the pattern beside brackets, a (1 - q), so that doing it twice is doing it once.
+    """
 
     pattern: Atom
     replacement: Polynomial
     variables: tuple[Var, ...]
     text: str
+    masks: bool = False
 
 
 def solved(left: Polynomial, right: Polynomial, text: str) -> Rewrite | None:
@@ -73,6 +80,29 @@ def solved(left: Polynomial, right: Polynomial, text: str) -> Rewrite | None:
     first = min(rank for rank, _, _ in candidates)
     pattern, c = max(((a, c) for rank, a, c in candidates if rank == first), key=lambda pair: pair[0].key)
     return _for_atom(pattern, c, difference, text)
+
+
+def masking(ledger: Ledger, difference: Polynomial, text: str) -> Rewrite | None:
+    """The hypothesis a q = 0 as a = a (1 - q), for an entry a and a q made of brackets; None for any other.
+
+    So a matrix is said to be lower triangular, or diagonal.
+    """
+    entries = {atom for m in difference.terms for atom, _ in m if not is_idempotent(atom)}
+    pattern = max(entries, key=lambda atom: (len(atom.free), atom.key), default=None)  # beside a delta it has fewer
+    if not isinstance(pattern, Entry):
+        return None
+    q = Polynomial({tuple(pair for pair in m if is_idempotent(pair[0])): c for m, c in difference.terms.items()})
+    if not q.free <= pattern.free or not (products.product(ledger, [from_atom(pattern), q]) - difference).is_zero:
+        return None
+    for c in q.terms.values():
+        for sign in (ONE, -ONE):
+            mask = UNITY - q.scaled(ratio(sign, c))
+            if (products.product(ledger, [mask, mask]) - mask).is_zero:
+                variables = variables_in(index_atoms(pattern), pattern.free)
+                return Rewrite(
+                    pattern, products.product(ledger, [mask, from_atom(pattern)]), variables, text, masks=True
+                )
+    return None
 
 
 def _occurrences(atom: Atom, polynomial: Polynomial) -> int:
@@ -123,6 +153,11 @@ def rewritten(ledger: Ledger, atom: Atom) -> Polynomial | None:
                 if renaming.renamed_atom(ledger, rewrite.pattern, names).key != atom.key:
                     continue
                 replacement = _solved(atom, renaming.renamed(ledger, rewrite.replacement, names))
+            if rewrite.masks:
+                if replacement.terms == {((atom, ONE),): ONE}:
+                    continue  # the mask is 1 here
+                ledger.use(f"hypothesis {rewrite.text}")
+                return replacement
             same_kind = (a for m in replacement.terms for a, _ in m if _may_match(rewrite.pattern, a))
             if any(other.key >= atom.key for other in same_kind):
                 continue  # symmetry, already in the direction that is kept

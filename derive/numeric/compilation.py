@@ -92,10 +92,14 @@ def _exact_number(node: Any) -> int | Fraction:
 
 
 class Compiler:
-    """Turns expressions into closures; hands out the places of the frame and says how each is filled at a point."""
+    """Turns expressions into closures; hands out the places of the frame and says how each is filled at a point.
 
-    def __init__(self, definitions: Sequence[Definition]) -> None:
+    Where it is `strict`, a product has a value only where all of its factors have one.
+    """
+
+    def __init__(self, definitions: Sequence[Definition], *, strict: bool = False) -> None:
         self.definitions = tuple(definitions)
+        self.strict = strict
         self.fillers: list[Filler] = []
         self.warmers: list[Callable[[Frame], None]] = []
         self._shared: dict[Any, Code] = {}

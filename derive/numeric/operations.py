@@ -42,22 +42,24 @@ def _add(compiler: Compiler, node: Any, scope: Scope) -> Code:
 
 
 def _mul(compiler: Compiler, node: Any, scope: Scope) -> Code:
-    """Code for a product of factors; brackets come first, and one that vanishes ends it."""
-    brackets = [compiler.exact(argument, scope) for argument in node.args if _is_bracket(argument)]
-    factors = together([compiler.value(argument, scope) for argument in node.args if not _is_bracket(argument)])
+    """Code for a product of factors; brackets come first, and one that vanishes ends it, unless all need a value."""
+    brackets = [compiler.exact(argument, scope) for argument in node.args if is_mask(argument)]
+    factors = together([compiler.value(argument, scope) for argument in node.args if not is_mask(argument)])
     if not brackets:
         return lambda frame: frame[ARITHMETIC].multiply(factors(frame))
 
     def multiply(frame: Frame) -> Value:
+        values = factors(frame) if compiler.strict else None
         for bracket in brackets:
             if not bracket(frame):
                 return frame[ARITHMETIC].rational(0)
-        return frame[ARITHMETIC].multiply(factors(frame))
+        return frame[ARITHMETIC].multiply(factors(frame) if values is None else values)
 
     return multiply
 
 
-def _is_bracket(node: Any) -> bool:
+def is_mask(node: Any) -> bool:
+    """Whether a factor is 0 or 1 by its form, so that it ends the product where it is 0."""
     if isinstance(node, (Where, Piecewise)):
         return all(value in (0, 1) for _, value in cases_of(node))
     return isinstance(node, KroneckerDelta)

@@ -27,8 +27,8 @@ from derive.errors import StatementError
 from derive.evaluation import needs_of
 from derive.functions import Defined, definition_of
 from derive.gradient import inline
-from derive.language import Dim, Flag, Index, Scalar, Where
-from derive.numeric.operations import cases_of
+from derive.language import Dim, Flag, Index, Scalar, Where, is_bracket
+from derive.numeric.operations import cases_of, is_mask
 from derive.numeric.sampling import Sample
 from derive.operators import Expectation, FirstOrder, Limit
 from derive.program import Definition, Program
@@ -213,8 +213,14 @@ class _Printer:
         return shown, SUM
 
     def mul(self, node: Any) -> tuple[str, int]:
-        """Factors over what is raised to a negative power."""
+        """Factors over what is raised to a negative power, where no bracket among them vanishes."""
         coefficient, factors = node.as_coeff_mul()
+        brackets = [factor for factor in factors if is_mask(factor)]
+        others = [factor for factor in factors if not is_mask(factor)]
+        if brackets and others:
+            # What a bracket excludes need not have a value, and in Python it might raise an error.
+            holds = " and ".join(self._held(bracket) for bracket in brackets)
+            return f"({self.text(sympy.Mul(coefficient, *others), LOGIC)} if {holds} else 0)", ATOM
         if isinstance(coefficient, sympy.Float):
             coefficient, factors = sympy.S.One, node.args
         above, below = [], []
@@ -233,6 +239,10 @@ class _Printer:
         if below:
             shown += "/" + (below[0] if len(below) == 1 else f"({'*'.join(below)})")
         return shown, PRODUCT
+
+    def _held(self, bracket: Any) -> str:
+        """The condition of a bracket or delta; of other cases with values 0 and 1, these."""
+        return self.text(bracket.args[0] if is_bracket(bracket) else bracket, COMPARED)
 
     def _inverted(self, factor: Any) -> Any:
         """One over the factor, when the factor is a negative power."""

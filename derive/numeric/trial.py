@@ -9,7 +9,7 @@ function the two sides may follow different conventions, and that refutes nothin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from math import inf
@@ -105,10 +105,21 @@ class Trial:
         except ArithmeticError:
             return False
 
-    def sides(self, environment: Environment, place: Place) -> tuple[Any, Any]:
+    def sides(self, environment: Environment, place: Sequence[int]) -> tuple[Any, Any]:
         """Both values at a position."""
         environment.move(self.indices, place)
         return environment.value(0), environment.value(1)
+
+    def rests_on_a_mask(self, sample: Sample, position: Mapping[str, int]) -> bool:
+        """Whether a side has its value at a position only because a bracket that is 0 hides a factor without one."""
+        claim = self.claim
+        strict = Evaluator([claim.left, claim.right, *claim.given], claim.program.definitions, strict=True)
+        environment = strict.at(reals(COARSE), sample.sizes, sample.inputs, limit=SEARCH_LIMIT)
+        try:
+            self.sides(environment, [position[index.name] for index in self.indices])
+        except ArithmeticError:
+            return True
+        return False
 
     def reported(self, sample: Sample, place: Place, left: str, right: str) -> Counterexample:
         """The counterexample at a position, with the given texts for the two values."""

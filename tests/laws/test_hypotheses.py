@@ -93,6 +93,30 @@ GIVEN = {
         Sum(x[i] * (A[i, j] + s), i), s * Sum(x[i], i), Eq(Sum(x[i] * A[i, j], i), 0)
     ),
     "a constant vector": claimed(Sum(x[i] * u[i], i), u[0] * Sum(x[i], i), Eq(u[i], u[0])),
+    "a lower triangular matrix": claimed(
+        Sum(A[i, j] * x[j], j), Sum(A[i, j] * x[j] * iverson(j <= i), j), Eq(A[i, j] * iverson(j > i), 0)
+    ),
+    "a matrix that is its own lower triangle": claimed(
+        Sum(A[i, j] * iverson(j >= i), j), A[i, i], Eq(A[i, j], A[i, j] * iverson(j <= i))
+    ),
+    "the product of two lower triangular matrices": claimed(
+        Sum(A[i, j] * B[j, k], j) * iverson(k > i),
+        0,
+        Eq(where(i < j, A[i, j], 0), 0),
+        Eq(3 * B[i, j] * iverson(j > i), 0),
+        over=[i, k],
+    ),
+    "two diagonal matrices": claimed(
+        Sum(A[i, j] * B[j, k], j),
+        delta(i, k) * A[i, i] * B[i, i],
+        Eq(A[i, j] * (1 - delta(i, j)), 0),
+        Eq(B[i, j] * iverson(Ne(i, j)), 0),
+    ),
+    "a band": claimed(Sum(A[i, j], j), Sum(A[i, j] * iverson(i <= j + 1), j), Eq(A[i, j] * iverson(i > j + 1), 0)),
+    "causal weights": claimed(
+        Sum(A[i, j] * iverson(j <= i), j), 1, Eq(Sum(A[i, j], j), 1), Eq(A[i, j] * iverson(j > i), 0), over=[i]
+    ),
+    "a vector with no positive entry": claimed(Max(x[i], 0), 0, Eq(x[i] * iverson(x[i] > 0), 0), over=[i]),
     "a positive number": claimed(sqrt(s**2), s, s > 0),
     "numbers in order": claimed(Max(s, r, w_), s, s >= r, r >= w_),
     "an earlier position": claimed(iverson(j <= i) * A[i, j], A[i, j], j < i),
@@ -112,6 +136,22 @@ def test_a_condition_that_is_dropped_is_missed(name: str) -> None:
     assert prove(GIVEN[name]).status == PROVED
     for place in range(len(given)):
         assert prove(replace(GIVEN[name], given=(*given[:place], *given[place + 1 :]))).status == REFUTED
+
+
+LOWER = Eq(A[i, j] * iverson(j > i), 0)
+BESIDE_BRACKETS = {
+    "the diagonal is left": claimed(Sum(A[i, j] * iverson(j >= i), j), 0, LOWER, over=[i]),
+    "the lower triangle is left": claimed(Sum(A[i, j] * B[j, k], j) * iverson(k < i), 0, LOWER, over=[i, k]),
+    "transposed": claimed(Sum(A[j, i] * x[j], j), Sum(A[j, i] * x[j] * iverson(j <= i), j), LOWER),
+    "off the diagonal": claimed(Sum(A[i, j], i, j), 0, Eq(A[i, j] * delta(i, j), 0)),
+    "a bracket of another number": claimed(x[i] * s, 0, Eq(x[i] * iverson(s > 0), 0)),
+    "negative entries": claimed(x[i], 0, Eq(x[i] * iverson(x[i] > 0), 0)),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE_BRACKETS)
+def test_what_is_zero_beside_brackets_is_not_zero_elsewhere(name: str) -> None:
+    assert prove(BESIDE_BRACKETS[name]).status == REFUTED
 
 
 TOGETHER: list[tuple[Any, ...]] = [

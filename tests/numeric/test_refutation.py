@@ -266,6 +266,9 @@ FALSE: dict[str, Callable[[], Claim]] = {
         Sum(Sum(M[i, j] * x[j], j) ** 2, i), Sum(x[j], j) ** 2, given=[Eq(Sum(M[k, i] * M[k, j], k), delta(i, j))]
     ),
     "at a double root": lambda: claimed(s, 2, given=[Eq(s * t, 1), Eq(s + t, 2)]),
+    "what a delta excludes": lambda: claimed(Sum(iverson(Ne(i, j)) / (x[i] - x[j]), i, j), 1),
+    "what a bracket excludes": lambda: claimed(Sum(iverson(x[i] > 0) * log(x[i]) * x[i], i), Sum(x[i], i)),
+    "what two brackets exclude": lambda: claimed(2 * iverson(s > 0) * iverson(i > 0) * log(s) / i, s),
     "where unmasked": lambda: claimed(Piecewise((s, s < t), (t, True)), Max(s, t)),
 }  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sympy import Eq, Ne
+from sympy import Abs, Eq, Ne, sign
 
 from derive.functions import relu
 from derive.language import Sum, dims, index, indices, iverson, tensor
@@ -89,3 +89,14 @@ def test_ties_count_where_no_derivative_is_concerned(claim: Claim) -> None:
 def test_a_derivative_without_a_name_may_stand_anywhere() -> None:
     made = gradient_of("slopes", x[i], [i])
     assert prove(made.claim("slope", made.derivative(relu(x[i]), x[i]), iverson(x[i] > 0))).status == PROVED
+
+
+def test_a_comparison_that_never_switches_is_no_tie() -> None:
+    """With its definition written in, relu(x) >= 0 is true: it says nothing about x, and is no comparison any more."""
+    program = Program("magnitudes", inputs=[x])
+    rectified = program.define("rectified", [i], relu(x[i]))
+    made = program.gradient(program.define("L", [], Sum(Abs(rectified[i]), i)))
+    right = made.claim("right", made["dx"][i], made["dL"] * iverson(x[i] > 0))
+    wrong = made.claim("wrong", made["dx"][i], made["dL"] * sign(x[i]))
+    assert prove(right).status == PROVED
+    assert prove(wrong, seconds=2.0).status != PROVED

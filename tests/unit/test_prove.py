@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sympy import Eq, Ne, atan, exp, log, pi
+from sympy import Eq, Ne, atan, exp, log, pi, sign
 
 import derive.attempts
+from derive.advice import advice_on
 from derive.errors import AlarmError
-from derive.functions import logsumexp, relu, softmax
+from derive.functions import logsumexp, mean, relu, softmax
 from derive.language import Sum, dims, index, indices, iverson, scalar, scalars, tensor, tensors
 from derive.library import load, load_file, programs_of
 from derive.program import Claim, Program
@@ -179,6 +180,29 @@ def test_disagreement_of_the_engines_is_an_alarm(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(AlarmError, match="internal alarm: claim c of statement"):
         prove(claimed(X[i, j] * c, X[j, i] * c))
     assert AlarmError.exit_code == 70
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (s * Sum(iverson(k >= 1), k) / (T - 1) * iverson(T > 1), s),
+        (s * mean(s, over=k, where=k >= 1) * iverson(T > 1), s**2),
+    ],
+    ids=str,
+)
+def test_a_factor_that_a_bracket_hides_is_no_alarm(left: Any, right: Any) -> None:
+    """Where T = 1 the quotient has no value, which the proof lists, and for numbers the bracket makes it 0."""
+    claim = claimed(left, right)
+    assert prove(claim).status == REFUTED
+    assert "holds if s = 1" not in advice_on(claim)
+
+
+def test_advice_leaves_nothing_out() -> None:
+    """That sign(s^c) is 1 where s > 0 is no reason to say so of all s."""
+    program = Program("signs")
+    claim = program.claim("c", c * sign(s**r), 1)
+    assert prove(claim).status == REFUTED
+    assert advice_on(claim) == ()
 
 
 def test_verdicts_are_values() -> None:
