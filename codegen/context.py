@@ -1,4 +1,7 @@
-"""What all parts of lowering share: the context of a definition, and products with the host's part kept apart.
+"""What all parts of lowering share: the context of a definition, the way down, products with the host's part apart.
+
+The rules of lowering are a table (`codegen.lowering`) that the context carries, so that a rule can lower what is below
+its node without importing the others.
 
 A value may be wanted in part of its array only: the branch of a selection, a term behind a bracket. The context carries
 these conditions, its *domain*, so that functions with a pole get an argument at which they are harmless elsewhere.
@@ -6,12 +9,13 @@ these conditions, its *domain*, so that functions with a pole get an argument at
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
 
+from codegen.errors import KernelError
 from codegen.nodes import Axes, Literal, Map, Node
 from derive.binders import free_indices
 from derive.language import Index
@@ -20,9 +24,12 @@ ONE, ZERO = Literal(1), Literal(0)
 MINUS_INFINITY = Literal(-1, 1, "inf")
 
 
+Rule = Callable[[Any, "Context"], Node]
+
+
 @dataclass(frozen=True)
 class Context:
-    """What lowering knows: names of host scalars, the preferred order of axes, and where the value is wanted.
+    """What lowering knows: its rules, names of host scalars, the preferred order of axes, where the value is wanted.
 
     `domain` are conditions of the expression at hand, `around` those from outside the sums that it stands in. `parts`
     names the two parts of each defined logsumexp: its maximum, and the logarithm of the scaled sum. `nonempty` are the
@@ -45,6 +52,7 @@ class Context:
     in_full: bool = False
     counting: bool = False
     nowhere: bool = False
+    rules: tuple[tuple[Any, Rule], ...] = field(default=(), repr=False)
 
     def within(self, condition: Any) -> Context:
         """The context where, in addition, a condition holds."""
@@ -65,6 +73,20 @@ class Context:
     def everywhere(self) -> Context:
         """The context of a value that is wanted in the whole of its array."""
         return replace(self, domain=(), around=(), nowhere=False)
+
+
+def lower(node: Any, context: Context) -> Node:
+    """The node for an expression, by the first rule for its kind; 0 where its value is wanted nowhere.
+
+    Raises:
+        KernelError: the expression has no array form (a ragged range, a product over a range, an unknown function).
+    """
+    if context.nowhere:
+        return ZERO
+    for kind, rule in context.rules:
+        if isinstance(node, kind):
+            return rule(node, context)
+    raise KernelError(f"{context.program}: {node}: {type(node).__name__} cannot be compiled")
 
 
 def multiplied(nodes: Sequence[Node]) -> Node:

@@ -1,6 +1,6 @@
 """Sums of products: pairwise contractions in the cheapest order.
 
-Part of lowering. Sums of products inside a summand are opened, so that all factors stand side by side; a number among
+Part of  Sums of products inside a summand are opened, so that all factors stand side by side; a number among
 them scales the smallest array. The factors become nodes, which `codegen.ordering` puts in order. An index of one
 operand alone is summed before the product, a bracket selects inside a factor.
 """
@@ -13,13 +13,14 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Indexed, Mul, Pow, S
 
-from codegen import lowering
-from codegen.context import ONE, ZERO, Context, multiplied, quotient
+from codegen.context import ONE, ZERO, Context, lower, multiplied, quotient
 from codegen.errors import KernelError
 from codegen.guards import Finite
+from codegen.leaves import size
 from codegen.networks import opened_sums
 from codegen.nodes import Axes, Contract, Map, Node, Reduce, Select
 from codegen.ordering import cheapest, scaled_place
+from codegen.selections import lower_condition
 from derive.binders import free_indices
 from derive.differentiation import contracted_sum
 from derive.language import Where, is_bracket
@@ -31,29 +32,29 @@ def lower_sum(node: Any, context: Context) -> Node:
     numbers, function = _split(node.function, context)
     body = contracted_sum(function, over)
     if not isinstance(body, sympy.Sum) or set(body.limits) != set(node.limits):
-        return lowering.lower(Mul(*numbers, body), context)
+        return lower(Mul(*numbers, body), context)
     if isinstance(function, Mul):
         factors, inner = opened_sums(function, over, of_sums=False)
         function, over = Mul(*factors), (*over, *inner)
     for index in over:
-        lowering.size(index.extent, context)
+        size(index.extent, context)
     inside = context.under(over)
     if isinstance(function, Add):
         terms = [_sum_factors(term, over, inside) for term in function.args]
         # Differences are summed, not sums subtracted: a large part that the terms share leaves before it is added up.
         if numbers or any(sum(not factor.is_host for factor in term) > 1 for term in terms):
-            return lowering.lower(Mul(*numbers, Add(*(contracted_sum(term, over) for term in function.args))), context)
-        return Reduce("sum", lowering.lower(function, inside), over)
+            return lower(Mul(*numbers, Add(*(contracted_sum(term, over) for term in function.args))), context)
+        return Reduce("sum", lower(function, inside), over)
     nodes = _sum_factors(function, over, inside)
     if numbers:
-        nodes = _scaled(lowering.lower(Mul(*numbers), context), nodes, over, context)
+        nodes = _scaled(lower(Mul(*numbers), context), nodes, over, context)
     return _contracted(nodes, over, context)
 
 
 def _split(product: Expr, context: Context) -> tuple[list[Expr], Expr]:
     """The factors that are numbers before any array is touched, and the product of the others."""
     factors = Mul.make_args(product)
-    numbers = [factor for factor in factors if not free_indices(factor) and lowering.lower(factor, context).is_host]
+    numbers = [factor for factor in factors if not free_indices(factor) and lower(factor, context).is_host]
     return numbers, Mul(*(factor for factor in factors if factor not in numbers))
 
 
@@ -61,8 +62,8 @@ def lower_product(node: Any, context: Context) -> Node:
     """The node for a product over ranges."""
     over = tuple(limit[0] for limit in node.limits)
     for index in over:
-        lowering.size(index.extent, context)
-    inside = lowering.lower(node.function, context.under(over))
+        size(index.extent, context)
+    inside = lower(node.function, context.under(over))
     constant = [index for index in over if index not in inside.axes]
     if constant:
         raise KernelError(f"{context.program}: {node}: no factor depends on {constant[0]}; write it as a power")
@@ -84,9 +85,9 @@ def _sum_factors(body: Expr, over: Axes, context: Context) -> list[Node]:
         if is_bracket(factor):
             continue
         if power == 2 and isinstance(base, (Indexed, Add)):
-            nodes += [lowering.lower(base, inside)] * 2
+            nodes += [lower(base, inside)] * 2
         elif isinstance(factor, (Indexed, sympy.Sum, Add, Finite)) and free_indices(factor) & set(over):
-            nodes.append(lowering.lower(factor, inside))
+            nodes.append(lower(factor, inside))
         else:
             plain.append(factor)
     nodes = _selected(nodes, brackets, everywhere=not plain, context=context)
@@ -107,17 +108,17 @@ def _selected(nodes: Sequence[Node], brackets: Sequence[Any], context: Context, 
     ]
     lost = [part for part in conditions if not any(part in parts for parts in held)] if everywhere else []
     if lost and not nodes:
-        return [Select(lowering.lower_condition(sympy.And(*lost), context), ONE, ZERO)]
+        return [Select(lower_condition(sympy.And(*lost), context), ONE, ZERO)]
     if lost:
         held[max(range(len(nodes)), key=lambda place: len(nodes[place].axes))] += lost
     return [
-        Select(lowering.lower_condition(sympy.And(*parts), context), node, ZERO) if parts else node
+        Select(lower_condition(sympy.And(*parts), context), node, ZERO) if parts else node
         for node, parts in zip(nodes, held, strict=True)
     ]
 
 
 def _masked(product: Expr, brackets: Sequence[Any], context: Context) -> Node:
-    return lowering.lower(Mul(product, *(Where(condition, S.One, S.Zero) for condition in brackets)), context)
+    return lower(Mul(product, *(Where(condition, S.One, S.Zero) for condition in brackets)), context)
 
 
 def _contracted(nodes: list[Node], over: Axes, context: Context) -> Node:
@@ -132,7 +133,7 @@ def _contracted(nodes: list[Node], over: Axes, context: Context) -> Node:
     if remaining:
         result = Reduce("sum", result, remaining)
     counted = [index for index in over if not any(index in node.axes for node in nodes)]
-    return quotient([result, *(lowering.size(index.extent, context) for index in counted)], [])
+    return quotient([result, *(size(index.extent, context) for index in counted)], [])
 
 
 def _scaled(scale: Node, nodes: Sequence[Node], over: Axes, context: Context) -> list[Node]:

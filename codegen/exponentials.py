@@ -1,6 +1,6 @@
 """Exponentials of differences: the scale of a scaled sum cancels before anything overflows.
 
-Part of lowering. exp(x - logsumexp(x)) is e / sum(e) with e = exp(x - max x): the exponential is taken once. Where a
+Part of  exp(x - logsumexp(x)) is e / sum(e) with e = exp(x - max x): the exponential is taken once. Where a
 condition cuts out an index set, what is left out is -inf before the exponential, which then gives exactly 0.
 """
 
@@ -12,16 +12,18 @@ from itertools import product
 from typing import Any
 
 import sympy
-from sympy import Add, Expr
+from sympy import Add, Expr, Indexed
 
-from codegen import lowering
-from codegen.context import MINUS_INFINITY, ZERO, Context
+from codegen.context import MINUS_INFINITY, ZERO, Context, lower
 from codegen.errors import KernelError
+from codegen.leaves import named_entry
 from codegen.nodes import Map, Node, Reduce, Select
+from codegen.selections import lower_condition, tamed, wanted_top
+from codegen.stability import Softplus
 from derive.binders import free_indices, substitute
 from derive.folding import same, unify
 from derive.functions import Defined
-from derive.language import Dim, Index
+from derive.language import Dim, Index, Scalar, Tensor
 
 PAIR = 2  # terms: a number and the logsumexp of its row
 
@@ -40,11 +42,11 @@ def exp_where(exponent: Expr, condition: Any, context: Context) -> Node:
             if quotient is not None:
                 return quotient
     # Outside the condition the top of an index set may be -inf; nothing is to be subtracted from that.
-    argument = lowering.lower(exponent, replace(context, finite_tops=context.finite_tops or condition != sympy.true))
+    argument = lower(exponent, replace(context, finite_tops=context.finite_tops or condition != sympy.true))
     if condition != sympy.true:
-        argument = Select(lowering.lower_condition(condition, context), argument, MINUS_INFINITY)
+        argument = Select(lower_condition(condition, context), argument, MINUS_INFINITY)
     else:
-        argument = lowering.tamed(exponent, argument, context)
+        argument = tamed(exponent, argument, context)
     return Map("exp", (argument,))
 
 
@@ -62,7 +64,7 @@ def _softened(value: Expr, scale: Defined, condition: Any, context: Context) -> 
             shifted, total = _scaled_sum(value, places, moved[1], context)
             result = Map("div", (shifted, total))
             if condition != sympy.true and inside == sympy.true:
-                return Select(lowering.lower_condition(condition, context), result, ZERO)
+                return Select(lower_condition(condition, context), result, ZERO)
             return result
     return None
 
@@ -92,12 +94,12 @@ def _scaled_sum(body: Expr, over: Sequence[Index], condition: Any, context: Cont
     # Every position counts in the sum, wherever the result is wanted.
     partly = bool(context.domain or context.around)
     context = context.everywhere()
-    value = lowering.lower(body, context)
+    value = lower(body, context)
     if condition == sympy.true and not partly and not context.finite_tops and not _may_be_of_nothing(body):
         top: Node = Reduce("max", value, over)
         return _exp_and_sum(value, top, over, context)
     if condition != sympy.true:
-        value = Select(lowering.lower_condition(condition, context), value, MINUS_INFINITY)
+        value = Select(lower_condition(condition, context), value, MINUS_INFINITY)
     top = Reduce("max", value, over)
     shifted, total = _exp_and_sum(value, Map("finite", (top,)), over, context)
     return shifted, Map("at_least_one", (total,))
@@ -130,22 +132,38 @@ def lower_logsumexp(node: Any, context: Context) -> Node:
     """
     if node.name != "logsumexp":
         raise KernelError(f"{context.program}: {node}: expected an unfolded function")
-    return Map("add", logsumexp_parts(node, context))
+    return Map("add", parts_of(node, context))
 
 
-def logsumexp_parts(node: Any, context: Context) -> tuple[Node, Node]:
+def parts_of(node: Any, context: Context) -> tuple[Node, Node]:
     """The maximum, and the logarithm of the scaled sum."""
     body, over, condition = _flat(node)
-    value = lowering.lower(body, context.everywhere())
+    value = lower(body, context.everywhere())
     if condition != sympy.true:
-        value = Select(lowering.lower_condition(condition, context.everywhere()), value, MINUS_INFINITY)
+        value = Select(lower_condition(condition, context.everywhere()), value, MINUS_INFINITY)
     top = Reduce("max", value, over)
     _, total = _scaled_sum(body, over, condition, context)
     sizes = [str(bound.extent) for bound in over if isinstance(bound.extent, Dim)]
     if isinstance(total, Reduce) and not context.nonempty.issuperset(sizes):
         # Over nothing there is nothing to subtract it from; only the logarithm of 0 must not be met.
         total = Map("at_least_one", (total,))
-    return lowering.wanted_top(top, context), Map("log", (total,))
+    return wanted_top(top, context), Map("log", (total,))
+
+
+def logsumexp_parts(value: Expr, context: Context) -> tuple[Node, Node] | None:
+    """The maximum and the logarithm that a logsumexp, or a name defined as one, consists of; None for anything else."""
+    if isinstance(value, Defined) and value.name == "logsumexp":
+        return parts_of(value, context)
+    if isinstance(value, Softplus):
+        inside = logsumexp_parts(value.args[0], context)
+        return softplus_parts(inside) if inside is not None else None
+    base = value.base if isinstance(value, Indexed) else value
+    names = context.parts.get(str(base.name)) if isinstance(base, (Tensor, Scalar)) else None
+    if names is None:
+        return None
+    where = value.indices if isinstance(value, Indexed) else ()
+    top, logarithm = (named_entry(name, where, context) for name in names)
+    return Map("finite", (top,)) if context.finite_tops else wanted_top(top, context), logarithm
 
 
 def rows(terms: Sequence[Expr]) -> Iterator[tuple[Expr, Expr]]:

@@ -1,6 +1,6 @@
 """Definitions with a delta between one of their indices and a look-up or another index: values are added in place.
 
-The entrance of lowering. The gradient of a look-up, the one-hot term of a cross entropy, and the diagonal of a Jacobian
+The entrance of  The gradient of a look-up, the one-hot term of a cross entropy, and the diagonal of a Jacobian
 are such deltas; as dense arrays they would be zero almost everywhere. Every other body is lowered as it stands.
 """
 
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from sympy import Add, Expr, Indexed, KroneckerDelta, Mul
 
-from codegen import lowering
-from codegen.context import Context
+from codegen.context import Context, lower
 from codegen.errors import KernelError
+from codegen.leaves import position
 from codegen.networks import opened_sums
 from codegen.nodes import Axes, Node, Position, Scatter
 from derive.binders import free_indices, substitute
@@ -32,8 +32,8 @@ def lower_definition(body: Expr, context: Context) -> Node:
         else:
             scattered.append((term, delta))
     if not scattered:
-        return lowering.lower(body, context)
-    base = lowering.lower(Add(*dense), context) if dense else None
+        return lower(body, context)
+    base = lower(Add(*dense), context) if dense else None
     for term, delta in scattered:
         base = _scatter(term, delta, base, context)
     if base is None:
@@ -75,8 +75,6 @@ def _scatter(term: Expr, delta: KroneckerDelta, base: Node | None, context: Cont
     source = next(side for side in delta.args[:2] if side != target)
     rest = substitute(Mul(*(factor for factor in factors if factor != delta)), {target: source})
     kept = free_indices(source)
-    value = lowering.lower(contracted_sum(rest, [index for index in scope if index not in kept]), context)
-    positions = tuple(
-        lowering.position(source, context) if index == target else Position(index) for index in context.order
-    )
+    value = lower(contracted_sum(rest, [index for index in scope if index not in kept]), context)
+    positions = tuple(position(source, context) if index == target else Position(index) for index in context.order)
     return Scatter(context.order, positions, value, base)

@@ -19,10 +19,11 @@ from codegen.context import Context
 from codegen.costs import typical_sizes
 from codegen.deferring import deferred
 from codegen.errors import KernelError
+from codegen.exponentials import logsumexp_parts
 from codegen.factors import gathered
 from codegen.keeping import with_factors_kept, with_rows_kept
 from codegen.least_sizes import Needs, divided_sizes, least_sizes
-from codegen.lowering import logsumexp_parts
+from codegen.lowering import RULES
 from codegen.naming import shared
 from codegen.passes import Stage
 from codegen.routines import RESERVED, Kernel, Routine, check_names, defined_parameter, name_of, parameter, routine
@@ -263,7 +264,7 @@ def _lowered(
         context = Context(
             program.name, options, definition.indices, parts=parts, nonempty=nonempty, sizes=sizes,
             finite_tops=has_sum_beside_others(body) or has_sum_below_another(body, named),
-            in_full=definition.symbol in outputs and _is_exponential(body, definition.indices),
+            in_full=definition.symbol in outputs and _is_exponential(body, definition.indices), rules=RULES,
         )  # fmt: skip
         formula = comment.formula
         both = logsumexp_parts(body, context) if isinstance(body, Defined) else None

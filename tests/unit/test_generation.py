@@ -13,7 +13,7 @@ from codegen.checks import check_kernels
 from codegen.errors import KernelError
 from codegen.generate import render_all, write
 from derive.errors import StatementError
-from gradproof import Program, dims, flag, index, matrix, tensor
+from gradproof import Program, dims, index, matrix, tensor
 from gradproof.cli.selection import InputError, programs_of
 
 T = dims("T")[0]
@@ -64,14 +64,6 @@ def test_the_name_of_an_upstream_gradient_is_taken() -> None:
 def test_the_text_of_an_index_is_no_index() -> None:
     with pytest.raises(StatementError, match=r"x\['i'\]: axis 0 needs an index of extent T, found 'i', which"):
         x["i"]
-
-
-def test_a_flag_is_no_number() -> None:
-    f = flag("f")
-    program = Program("flagged", inputs=[x, f])
-    program.kernel(program.define("y", [i], f * x[i]))
-    with pytest.raises(KernelError, match=r"f is a flag.*write iverson\(f\)"):
-        render_all([program])
 
 
 def test_a_matrix_is_no_value() -> None:
