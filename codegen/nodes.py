@@ -10,12 +10,13 @@ Nodes are frozen and compare by structure; equal nodes are the same value and ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import islice
+from typing import Any, TypeVar, dataclass_transform
 
 from sympy import Expr
 
-from codegen.errors import KernelError
 from derive.language import Index
 
 Axes = tuple[Index, ...]
@@ -30,10 +31,10 @@ class Node:
         """The indices of the result."""
         raise TypeError(f"{type(self).__name__}: every kind of node says its axes")
 
-    @property
+    @cached_property
     def children(self) -> tuple[Node, ...]:
-        """The nodes it is computed from."""
-        return ()
+        """The nodes it is computed from, in the order of its fields."""
+        return tuple(part for name in self.__dataclass_fields__ for part in _nodes_in(getattr(self, name)))
 
     @property
     def is_host(self) -> bool:
@@ -48,7 +49,25 @@ class Node:
         return self._hash
 
 
-@dataclass(frozen=True)
+def _nodes_in(value: Any) -> tuple[Node, ...]:
+    """The nodes that a field holds: one, several, or none."""
+    if isinstance(value, Node):
+        return (value,)
+    return value if isinstance(value, tuple) and value and isinstance(value[0], Node) else ()
+
+
+Kind = TypeVar("Kind", bound=Node)
+
+
+@dataclass_transform(frozen_default=True)
+def kind_of_node(kind: type[Kind]) -> type[Kind]:
+    """The class as a frozen dataclass, hashed as nodes are: once, and not anew with all that is below."""
+    made = dataclass(frozen=True)(kind)
+    made.__hash__ = Node.__hash__  # type: ignore[method-assign]
+    return made
+
+
+@kind_of_node
 class HostLeaf(Node):
     """A number that is known before any array is touched."""
 
@@ -61,97 +80,87 @@ class HostLeaf(Node):
         return True
 
 
-@dataclass(frozen=True)
+@kind_of_node
 class Literal(HostLeaf):
     """A rational number, or a constant, by name or in digits, with the sign of the numerator."""
 
     numerator: int
     denominator: int = 1
     constant: str = ""
-    __hash__ = Node.__hash__
 
 
-@dataclass(frozen=True)
+@kind_of_node
 class Size(HostLeaf):
     """The extent of an index, known when the kernel runs."""
 
     extent: Expr
-    __hash__ = Node.__hash__
 
 
-@dataclass(frozen=True)
+@kind_of_node
 class Option(HostLeaf):
     """A scalar or flag that the caller passes."""
 
     name: str
-    __hash__ = Node.__hash__
 
 
-@dataclass(frozen=True)
+@kind_of_node
 class Read(Node):
     """A named array at its own indices, laid out in their order."""
 
     name: str
     where: Axes
-    __hash__ = Node.__hash__
 
     @property
     def axes(self) -> Axes:
         return self.where
 
 
-@dataclass(frozen=True)
+@kind_of_node
 class Named(Read):
     """A number that has a name in the kernel, and is a number all the same: no array was touched to compute it."""
-
-    __hash__ = Node.__hash__
 
     @property
     def is_host(self) -> bool:
         return True
 
 
-@dataclass(frozen=True)
+@kind_of_node
 class View(Node):
     """A named array inside a loop: the indices in `fixed` have one value there, and are no axes of what is seen."""
 
     name: str
     where: Axes
     fixed: Axes
-    __hash__ = Node.__hash__
 
     @property
     def axes(self) -> Axes:
         return tuple(index for index in self.where if index not in self.fixed)
 
 
-@dataclass(frozen=True)
+@kind_of_node
 class Counter(HostLeaf):
     """The one value that an index has inside a loop."""
 
     index: Index
-    __hash__ = Node.__hash__
 
 
-@dataclass(frozen=True)
+@kind_of_node
 class Position(Node):
     """The value of an index: 0, 1, ..., extent - 1 along its own axis."""
 
     index: Index
-    __hash__ = Node.__hash__
 
     @property
     def axes(self) -> Axes:
         return (self.index,)
 
 
-@dataclass(frozen=True)
+@kind_of_node
 class Identity(Node):
     """The identity matrix over two indices of one range: 1 where they agree, else 0."""
 
     row: Index
     column: Index
-    __hash__ = Node.__hash__
 
     @property
     def axes(self) -> Axes:
@@ -166,13 +175,12 @@ def merged_axes(nodes: tuple[Node, ...]) -> Axes:
     return tuple(order)
 
 
-@dataclass(frozen=True)
+@kind_of_node
 class Map(Node):
     """An elementwise operation; the operands are broadcast against each other by index."""
 
     operation: str
     operands: tuple[Node, ...]
-    __hash__ = Node.__hash__
 
     @cached_property
     def _axes(self) -> Axes:
@@ -183,22 +191,17 @@ class Map(Node):
         return self._axes
 
     @property
-    def children(self) -> tuple[Node, ...]:
-        return self.operands
-
-    @property
     def is_host(self) -> bool:
         return all(operand.is_host for operand in self.operands)
 
 
-@dataclass(frozen=True)
+@kind_of_node
 class Select(Node):
     """`yes` where the condition holds, else `no`: a selection, so that what is not taken may be infinite."""
 
     condition: Node
     yes: Node
     no: Node
-    __hash__ = Node.__hash__
 
     @cached_property
     def _axes(self) -> Axes:
@@ -209,33 +212,24 @@ class Select(Node):
         return self._axes
 
     @property
-    def children(self) -> tuple[Node, ...]:
-        return self.condition, self.yes, self.no
-
-    @property
     def is_host(self) -> bool:
         return all(child.is_host for child in self.children)
 
 
-@dataclass(frozen=True)
+@kind_of_node
 class Reduce(Node):
     """The sum, the product or the maximum over some indices."""
 
     operation: str
     operand: Node
     over: Axes
-    __hash__ = Node.__hash__
 
     @property
     def axes(self) -> Axes:
         return tuple(index for index in self.operand.axes if index not in self.over)
 
-    @property
-    def children(self) -> tuple[Node, ...]:
-        return (self.operand,)
 
-
-@dataclass(frozen=True)
+@kind_of_node
 class Contract(Node):
     """The sum over some indices of a product of two arrays; each of these indices is in both.
 
@@ -246,7 +240,6 @@ class Contract(Node):
     left: Node
     right: Node
     over: Axes
-    __hash__ = Node.__hash__
 
     @property
     def shared(self) -> Axes:
@@ -267,18 +260,13 @@ class Contract(Node):
     def axes(self) -> Axes:
         return (*self.shared, *self.left_only, *self.right_only)
 
-    @property
-    def children(self) -> tuple[Node, ...]:
-        return self.left, self.right
 
-
-@dataclass(frozen=True)
+@kind_of_node
 class Gather(Node):
     """Entries of a named array at positions that are themselves arrays (a look-up) or indices."""
 
     name: str
     positions: tuple[Node, ...]
-    __hash__ = Node.__hash__
 
     @cached_property
     def _axes(self) -> Axes:
@@ -291,12 +279,8 @@ class Gather(Node):
     def axes(self) -> Axes:
         return self._axes
 
-    @property
-    def children(self) -> tuple[Node, ...]:
-        return self.positions
 
-
-@dataclass(frozen=True)
+@kind_of_node
 class Scatter(Node):
     """An array over `targets`, zero but for `value` added at the given positions, as often as a position occurs.
 
@@ -307,15 +291,10 @@ class Scatter(Node):
     positions: tuple[Node, ...]
     value: Node
     base: Node | None = None
-    __hash__ = Node.__hash__
 
     @property
     def axes(self) -> Axes:
         return self.targets
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        return (*self.positions, self.value, *(() if self.base is None else (self.base,)))
 
 
 @lru_cache(maxsize=100_000)
@@ -343,24 +322,16 @@ def flagged(condition: Node) -> tuple[Option | None, Node]:
 
 
 def with_children(node: Node, children: Sequence[Node]) -> Node:
-    """The node with other children; itself where they are the ones it has."""
+    """The node with other children, as many as it has; itself where they are the same."""
     if tuple(children) == node.children:
         return node
-    if isinstance(node, Map):
-        return Map(node.operation, tuple(children))
-    if isinstance(node, Select):
-        return Select(*children)
-    if isinstance(node, Reduce):
-        return Reduce(node.operation, children[0], node.over)
-    if isinstance(node, Contract):
-        return Contract(children[0], children[1], node.over)
-    if isinstance(node, Gather):
-        return Gather(node.name, tuple(children))
-    if isinstance(node, Scatter):
-        count = len(node.positions)
-        base = children[count + 1] if node.base is not None else None
-        return Scatter(node.targets, tuple(children[:count]), children[count], base)
-    raise KernelError(f"{type(node).__name__}: a leaf has no children")
+    rest = iter(children)
+    fields = {name: getattr(node, name) for name in node.__dataclass_fields__}
+    changed: dict[str, Any] = {}
+    for name, value in fields.items():
+        parts = tuple(islice(rest, len(_nodes_in(value))))
+        changed |= {name: parts[0] if isinstance(value, Node) else parts} if parts else {}
+    return replace(node, **changed)
 
 
 def walk(node: Node) -> Iterator[Node]:
