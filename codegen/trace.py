@@ -181,7 +181,7 @@ def explained(trace: Trace) -> Iterator[str]:
     """The lines that tell what happened to a program: its definitions after each pass, with costs and identities."""
     yield f"{trace.program.name}: {trace.program.title}"
     if trace.sizes:
-        yield f"typical sizes: {', '.join(f'{name} = {size}' for name, size in sorted(trace.sizes.items()))}"
+        yield f"costs at sizes assumed to be typical: {', '.join(f'{name} = {size}' for name, size in sorted(trace.sizes.items()))}"
     for title, stages in (("forward", trace.forward), ("backward", trace.backward)):
         for place, stage in enumerate(stages):
             yield ""

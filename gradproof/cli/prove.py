@@ -85,7 +85,8 @@ def show_coverage() -> None:
     """Print what the claims of a model say together, and what they do not."""
     from gradproof.training.proof import COVERAGE
 
-    render.show_note(COVERAGE, indent=0)
+    for part in COVERAGE:
+        render.show_note(part, indent=0)
 
 
 def decide(claims: Sequence[Claim], *, seed: int, progress: Meter) -> list[Verdict]:

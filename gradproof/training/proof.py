@@ -39,11 +39,12 @@ __all__ = ["COVERAGE", "check_generated", "claims_of_model", "program_of_model"]
 
 COVERAGE = (
     "Proved together: every array that the backward pass of this model computes is part of the gradient of the loss, "
-    "for all sizes; and each backward kernel is the transpose of its kernel's derivative. The files of these kernels, "
-    "and of what they share, are byte for byte what is generated from the statements used here. Not covered: rounding, "
-    "and that generated code computes its statement, which `gradproof check` tests in numbers. The parts of a batch "
-    "and the update have claims of their own, `gradproof prove micro_batches gradient_clipping step_size adamw`, and "
-    "files of their own, which `gradproof generate --check` compares."
+    "for all sizes; and each backward kernel is the transpose of its kernel's derivative.",
+    "Compared: the files of these kernels, and of what they share, are byte for byte what is generated from the "
+    "statements used here.",
+    "Not covered: rounding, and that generated code computes its statement, which `gradproof check` tests in numbers. "
+    "The parts of a batch and the update have claims of their own, `gradproof prove micro_batches gradient_clipping "
+    "step_size adamw`, and files of their own, which `gradproof generate --check` compares.",
 )
 """What a proof of all claims of a model means, for whoever reads the verdicts."""
 

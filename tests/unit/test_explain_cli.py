@@ -29,7 +29,7 @@ def run(arguments: list[str]) -> int:
 def test_stages_costs_and_identities_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["generate", "--explain", "attention"]) == 0
     shown = capsys.readouterr().out
-    assert "typical sizes: N = 16, T_k = 1024, T_q = 1024, d_k = 64, d_v = 64" in shown
+    assert "costs at sizes assumed to be typical: N = 16, T_k = 1024, T_q = 1024, d_k = 64, d_v = 64" in shown
     assert "backward, as derived" in shown
     assert "by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c])" in shown
     assert "operations: " in shown
