@@ -19,10 +19,10 @@ from typing import Any
 import sympy
 from sympy import Expr, Pow
 
-from derive.binders import free_indices, substitute
+from derive.binders import substitute
 from derive.functions import Defined, unfold
 from derive.language import Index, Scalar, Tensor, Where
-from derive.normal.signs import reasons_positive
+from derive.normal.signs import plain_places, reasons_positive
 from derive.program import Definition, Program, symbols_of
 from derive.writing import written
 
@@ -148,9 +148,4 @@ def _masked_functions(body: Expr) -> tuple[tuple[str, str], ...]:
 
 def _is_met(condition: Any, bound: Index) -> bool:
     """Whether the condition plainly holds at some place: at 0, or where the index meets another of its range."""
-    return any(substitute(condition, {bound: place}) == sympy.true for place in _places(condition, bound))
-
-
-def _places(condition: Any, bound: Index) -> Iterator[Any]:
-    yield sympy.S.Zero
-    yield from (i for i in sorted(free_indices(condition), key=str) if i != bound and i.extent == bound.extent)
+    return any(substitute(condition, {bound: place}) == sympy.true for place in plain_places(condition, bound))

@@ -16,7 +16,7 @@ from sympy import Indexed
 from derive.errors import StatementError
 from derive.functions import unfold
 from derive.language import Flag, Index, extent_of
-from derive.normal import comparisons, form, products
+from derive.normal import comparisons, form, products, signs
 from derive.normal.ledger import Ledger
 from derive.normal.terms import ONE, UNITY, ZERO, Entry, Polynomial, from_atom, ratio
 
@@ -84,6 +84,14 @@ def _condition(ledger: Ledger, node: Any, scope: form.Scope) -> Polynomial:
 
 
 def _greater(ledger: Ledger, left: Any, right: Any, scope: form.Scope) -> Polynomial:
+    # Multiplied out, what is compared may not show its sign any more: a variance is at least 0.
+    above, below = signs.reasons_positive(left - right), signs.reasons_nonnegative(right - left)
+    for facts, outcome in ((above, UNITY), (below, ZERO)):
+        if facts is not None:
+            for fact in facts:
+                ledger.rest_on(fact)
+            ledger.use("a sum of squares, exponentials and positive terms is positive")
+            return outcome
     return comparisons.bracket(ledger, form.read(ledger, left, scope) - form.read(ledger, right, scope))
 
 

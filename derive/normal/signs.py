@@ -7,12 +7,13 @@ answer is a set of declarations that the reason rests on ("eps > 0", "d >= 1"), 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import sympy
 from sympy import Indexed, KroneckerDelta
 
+from derive.binders import free_indices, substitute
 from derive.language import Dim, Index, Scalar, Tensor, Where
 
 Facts = frozenset[str]
@@ -80,8 +81,28 @@ def _pow(node: Any, strict: bool) -> Facts | None:
 
 def _sum(node: Any, strict: bool) -> Facts | None:
     facts = _reasons(node.function, strict=strict)
+    if facts is None and strict and isinstance(node, sympy.Sum) and len(node.limits) == 1:
+        facts = _one_term(node.function, node.limits[0][0])
     sizes = (index.extent for index, *_ in node.limits)
     return None if facts is None else facts | {f"{size} >= 1" for size in sizes if not size.is_Integer}
+
+
+def _one_term(body: Any, bound: Index) -> Facts | None:
+    """Why no term can be negative and one is positive, as that on the diagonal is under a causal mask."""
+    least = _reasons(body, strict=False)
+    if least is None:
+        return None
+    for place in plain_places(body, bound):
+        facts = _reasons(substitute(body, {bound: place}), strict=True)
+        if facts is not None:
+            return least | facts
+    return None
+
+
+def plain_places(expression: Any, bound: Index) -> Iterator[Any]:
+    """Places in the range of an index that can be told without sizes: 0, and where it meets another of its range."""
+    yield sympy.S.Zero
+    yield from (i for i in sorted(free_indices(expression), key=str) if i != bound and i.extent == bound.extent)
 
 
 def _exp(_node: Any, _strict: bool) -> Facts:
