@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sympy import exp, log, sqrt
+from sympy import exp, log, sqrt, tanh
 
 from codegen.logspace import log_space_rewrites
 from codegen.trace import claims_of, traced
@@ -57,6 +57,13 @@ STATEMENTS = {
     ),
     "the log of a sum with shares": program(
         p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], log(Sum(d["p"][n, c] * exp(y[n, c]), c)))
+    ),
+    "the root of a share, and of its product with another": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)),
+        L=lambda d: ([n], Sum(sqrt(d["p"][n, c]) * y[n, c] + sqrt(d["p"][n, c] * exp(y[n, c])), c)),
+    ),
+    "the log of what a tangent leaves": program(
+        t=lambda _: ([n, c], tanh(x[n, c])), L=lambda d: ([n, c], y[n, c] * log(1 - d["t"][n, c] ** 2))
     ),
     "a name that rests on another": program(
         Z=lambda _: ([n], Sum(exp(x[n, c]), c)),
