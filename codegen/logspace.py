@@ -9,6 +9,7 @@ its reader, and `codegen.stability` does the rest:
     p = softmax(x)          L = -log(p[k])        L = -log(softmax(x)[k])                   logsumexp(x) - x[k]
     p = sigmoid(x)          L = -log(1 - p)       L = -log(1 - 1/(1 + exp(-x)))             softplus(x)
     p = softmax(x)          L = p[k]^(1/2)        L = softmax(x)[k]^(1/2)                   exp((x[k] - logsumexp(x))/2)
+    p = Product(exp(x[j]) y[j], j)                p = exp(Sum(x[j], j)) Product(y[j], j)
     t = tanh(x)             L = -log(1 - t^2)     L = -log(1 - tanh(x)^2)      2 (x + softplus(-2x) - log(2))
 
 Their slopes are in log space then as well: that of softplus is a logistic function, where p'/(1 - p) would be 0/0.
@@ -25,7 +26,7 @@ from sympy import Add, Expr, Mul, Pow
 
 from codegen.networks import names_in
 from codegen.rewriting import Changes, Definitions, Rewrite, Setting, name_of, written_in
-from derive.binders import map_children, unshadowed
+from derive.binders import free_indices, map_children, unshadowed
 from derive.functions import unfold
 from derive.program import Definition
 
@@ -140,10 +141,28 @@ def log_space_rewrites(definitions: Sequence[Definition], given: Sequence[Defini
     rewrites: list[Rewrite] = []
     for definition in definitions:
         exponentials.met.clear()
-        body = exponentials.resolved(definition.body)
-        if exponentials.met:
+        added = with_exponents_added(definition.body)
+        body = exponentials.resolved(added)
+        if exponentials.met or added != definition.body:
             body = unshadowed(body)
             changes: Changes = tuple((known.left, known.body) for known in exponentials.met.values())
             rewrites.append(Rewrite(definition, body, changes))
         exponentials.learn(definition, body)
     return tuple(rewrites)
+
+
+def with_exponents_added(node: Any) -> Any:
+    """The expression with the exponentials of a product over indices as one, of the sum of their exponents."""
+    inner = map_children(node, with_exponents_added)
+    if not isinstance(inner, sympy.Product):
+        return inner
+    factors = Mul.make_args(inner.function)
+    exponent = Add(*(factor.args[0] for factor in factors if isinstance(factor, sympy.exp)))
+    rest = Mul(*(factor for factor in factors if not isinstance(factor, sympy.exp)))
+    if exponent == 0:
+        return inner
+    bound = {limit[0] for limit in inner.limits}
+    extents = [index.extent for index in bound]
+    is_fixed = not any(free_indices(part) & bound for part in (rest, *extents))
+    others = rest ** Mul(*extents) if is_fixed else inner.func(rest, *inner.limits)
+    return sympy.exp(sympy.Sum(exponent, *inner.limits)) * others

@@ -11,7 +11,7 @@ import pytest
 from sympy import Gt, Max, Ne, exp, log, sqrt, tanh
 
 from derive.functions import log_softmax, logsumexp, mean, sigmoid, softmax, softplus, variance
-from derive.language import Sum, dims, index, indices, leading_index, scalar, tensor, tensors, where
+from derive.language import Product, Sum, dims, index, indices, leading_index, scalar, tensor, tensors, where
 from derive.program import Program
 
 N, C, T, T_q, T_k, d = dims("N C T T_q T_k d")
@@ -459,3 +459,18 @@ def test_roots_of_products_of_shares(target: str, compiled: Any) -> None:
     np.testing.assert_allclose(np.asarray(found), [0, 1], rtol=1e-12)
     for gradient in kernel.backward(*on(target, np.ones(2)), saved):
         np.testing.assert_allclose(np.asarray(gradient), 0, atol=1e-16)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_densities_that_underflow(target: str, compiled: Any) -> None:
+    """A mixture's density is a product over dimensions; its logarithm is a number where the product is none."""
+    x, centre = tensor("x", N, d), tensor("centre", C, d)
+    a = index("a", d)
+    program = Program("mixture", "log density of a mixture", [x, centre])
+    density = program.define("density", [n, c], Product(exp(-((x[n, a] - centre[c, a]) ** 2) / 2), a))
+    program.kernel(program.define("L", [n], log(Sum(density[n, c], c))), wrt=[x])
+    kernel = compiled(program, target)
+    value, saved = kernel.forward(*on(target, [[100.0, 0.0]], [[0.0, 0.0], [0.0, 200.0]]))
+    (dx,) = kernel.backward(*on(target, np.ones(1)), saved)
+    np.testing.assert_allclose(np.asarray(value), [-5000.0], rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(dx), [[-100.0, 0.0]], rtol=1e-12)
