@@ -1,4 +1,4 @@
-"""Names of exponentials are written in where something is divided by them, or a logarithm is taken of them.
+"""Names of exponentials are written in where something is divided by them, or a logarithm or root is taken of them.
 
 The first of the algebraic passes (`codegen.passes`), on the statement: what is differentiated is what it leaves. A name
 stands for a number, and exp(1e4) is none; a share of exp(-1e4) is 0. Written in, the exponential meets the factors of
@@ -8,9 +8,11 @@ its reader, and `codegen.stability` does the rest:
     E = exp(x)              p = E[i] / Sum(E[j], j)   the same
     p = softmax(x)          L = -log(p[k])        L = -log(softmax(x)[k])                   logsumexp(x) - x[k]
     p = sigmoid(x)          L = -log(1 - p)       L = -log(1 - 1/(1 + exp(-x)))             softplus(x)
+    p = softmax(x)          L = p[k]^(1/2)        L = softmax(x)[k]^(1/2)                   exp((x[k] - logsumexp(x))/2)
+    p = Product(exp(x[j]) y[j], j)                p = exp(Sum(x[j], j)) Product(y[j], j)
     t = tanh(x)             L = -log(1 - t^2)     L = -log(1 - tanh(x)^2)      2 (x + softplus(-2x) - log(2))
 
-Their slopes are in log space then as well: that of the last is a logistic function, where p'/(1 - p) would be 0/0.
+Their slopes are in log space then as well: that of softplus is a logistic function, where p'/(1 - p) would be 0/0.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from sympy import Add, Expr, Mul, Pow
 
 from codegen.networks import names_in
 from codegen.rewriting import Changes, Definitions, Rewrite, Setting, name_of, written_in
-from derive.binders import map_children, unshadowed
+from derive.binders import free_indices, map_children, unshadowed
 from derive.functions import unfold
 from derive.program import Definition
 
@@ -98,7 +100,7 @@ class Exponentials:
                 # What is divided has the same exponentials: by themselves they would still overflow.
                 return node.func(*(self.opened(self.resolved(part), self.large) for part in parts))
         if isinstance(node, Pow):
-            node = self._divided(node)
+            node = self._rooted(self._divided(node))
         if isinstance(node, sympy.log):
             node = sympy.log(self.opened(node.args[0], self.known))
         return map_children(node, self.resolved)
@@ -107,6 +109,16 @@ class Exponentials:
         """A negative power with the exponentials of its base written in; anything else as it is."""
         is_divisor = isinstance(node, Pow) and node.exp.is_negative
         return self.opened(node.base, self.large) ** node.exp if is_divisor else node
+
+    def _rooted(self, node: Any) -> Any:
+        """A power that is no whole number with the exponentials that are factors of its base written in."""
+        if not isinstance(node, Pow) or node.exp.is_integer:
+            return node
+        factors = [
+            factor if isinstance(factor, Add) else self.opened(factor, self.known)
+            for factor in Mul.make_args(node.base)
+        ]
+        return Mul(*factors) ** node.exp
 
     def opened(self, node: Any, names: dict[str, Definition]) -> Any:
         """An expression with those of the names that are its terms and factors written in."""
@@ -129,10 +141,28 @@ def log_space_rewrites(definitions: Sequence[Definition], given: Sequence[Defini
     rewrites: list[Rewrite] = []
     for definition in definitions:
         exponentials.met.clear()
-        body = exponentials.resolved(definition.body)
-        if exponentials.met:
+        added = with_exponents_added(definition.body)
+        body = exponentials.resolved(added)
+        if exponentials.met or added != definition.body:
             body = unshadowed(body)
             changes: Changes = tuple((known.left, known.body) for known in exponentials.met.values())
             rewrites.append(Rewrite(definition, body, changes))
         exponentials.learn(definition, body)
     return tuple(rewrites)
+
+
+def with_exponents_added(node: Any) -> Any:
+    """The expression with the exponentials of a product over indices as one, of the sum of their exponents."""
+    inner = map_children(node, with_exponents_added)
+    if not isinstance(inner, sympy.Product):
+        return inner
+    factors = Mul.make_args(inner.function)
+    exponent = Add(*(factor.args[0] for factor in factors if isinstance(factor, sympy.exp)))
+    rest = Mul(*(factor for factor in factors if not isinstance(factor, sympy.exp)))
+    if exponent == 0:
+        return inner
+    bound = {limit[0] for limit in inner.limits}
+    extents = [index.extent for index in bound]
+    is_fixed = not any(free_indices(part) & bound for part in (rest, *extents))
+    others = rest ** Mul(*extents) if is_fixed else inner.func(rest, *inner.limits)
+    return sympy.exp(sympy.Sum(exponent, *inner.limits)) * others

@@ -10,7 +10,7 @@ a / (1 + exp(u))^m, exp(u) may be infinite and s is 0 there, while their product
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sympy import Add, Expr, Mul, Pow, S, ceiling, exp
@@ -42,10 +42,10 @@ def _spelled(name: Any, known: Definitions) -> Expr | None:
     return None if body is None else Mul(*(_spelled(factor, known) or factor for factor in Mul.make_args(body)))
 
 
-def _met(others: list[Expr], named: tuple[Expr, Expr], body: Expr, tail: Pow) -> Expr | None:
+def _met(others: Sequence[Expr], named: tuple[Expr, Expr], body: Expr, tail: Pow) -> Expr | None:
     """The product of the others and a power of a name, written in where one of them needs it; None if none does."""
     name, power = named
-    beside = -sum(other.exp for product in others for other in _tails(product) if same(other.base, tail.base))
+    beside = _divisions(others, tail)
     for place, other in enumerate(others):
         if isinstance(other, exp):
             times, argument = _multiple(other.args[0], _argument(tail))
@@ -53,7 +53,7 @@ def _met(others: list[Expr], named: tuple[Expr, Expr], body: Expr, tail: Pow) ->
                 count = min(power, ceiling((times - beside) / -tail.exp))
                 spelled = body / tail * (1 + exp(argument)) ** tail.exp
                 return Mul(*others, name ** (power - count), spelled**count)
-        if isinstance(other, Add) and _grows(other, _argument(tail)):
+        if isinstance(other, Add) and _grows(other, tail):
             rest = [*others[:place], *others[place + 1 :], name ** (power - 1)]
             return Mul(*rest, Add(*(name * term for term in other.args)))
     return None
@@ -83,11 +83,19 @@ def _argument(tail: Pow) -> Expr:
     return exponent
 
 
-def _grows(node: Any, argument: Expr) -> bool:
-    """Whether a term of a sum, or of one that is a factor there, has exp(u) as a factor."""
-    if isinstance(node, exp):
-        return bool(_multiple(node.args[0], argument)[0] > 0)
-    return isinstance(node, (Add, Mul)) and any(_grows(part, argument) for part in node.args)
+def _divisions(factors: Sequence[Expr], tail: Pow) -> Expr:
+    """How often the factors are divided by the base of a tail."""
+    return -Add(*(other.exp for factor in factors for other in _tails(factor) if same(other.base, tail.base)))
+
+
+def _grows(node: Expr, tail: Pow) -> bool:
+    """Whether a term of a sum, or of one that is a factor there, grows as the base of the tail does."""
+    if isinstance(node, Add):
+        return any(_grows(term, tail) for term in node.args)
+    factors = Mul.make_args(node)
+    times = Add(*(_multiple(factor.args[0], _argument(tail))[0] for factor in factors if isinstance(factor, exp)))
+    inside = any(isinstance(factor, Add) and _grows(factor, tail) for factor in factors)
+    return inside or bool(times > _divisions(factors, tail))
 
 
 def _multiple(exponent: Expr, argument: Expr) -> tuple[Expr, Expr]:

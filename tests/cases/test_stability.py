@@ -11,7 +11,7 @@ import pytest
 from sympy import Gt, Max, Ne, exp, log, sqrt, tanh
 
 from derive.functions import log_softmax, logsumexp, mean, sigmoid, softmax, softplus, variance
-from derive.language import Sum, dims, index, indices, leading_index, scalar, tensor, tensors, where
+from derive.language import Product, Sum, dims, index, indices, leading_index, scalar, tensor, tensors, where
 from derive.program import Program
 
 N, C, T, T_q, T_k, d = dims("N C T T_q T_k d")
@@ -423,3 +423,54 @@ def test_no_candidates_for_any_row(target: str, compiled: Any, source_of: Any) -
         table, rows, candidates = on(target, [[0.5], [1.0]], [0], np.ones((1, count), int))
         _, saved = kernel.forward(table, rows, candidates)
         np.testing.assert_allclose(np.asarray(kernel.backward(*on(target, 1.0), saved)[0]), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_powers_of_shares_that_underflow(target: str, compiled: Any) -> None:
+    """The slope of p^q is q p^(q - 1) p', which is infinity times 0 where p has underflowed, and tends to 0."""
+    z, y, q = tensor("z", N, C), tensor("y", N, into=C), scalar("q", positive=True)
+    program = Program("generalised", "generalised cross entropy", [z, y, q])
+    p = program.define("p", [n, c], softmax(z[n, c], over=c))
+    program.kernel(program.define("L", [n], (1 - p[n, y[n]] ** q) / q), wrt=[z])
+    kernel = compiled(program, target)
+    logits = np.array([[1e4, 0.0, -1e4], [0.0, 1.0, 2.0]])
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    for chosen in range(3):
+        found, saved = kernel.forward(*on(target, logits, np.full(2, chosen)), q=0.7)
+        (dz,) = kernel.backward(*on(target, np.ones(2)), saved)
+        power = shares[:, chosen] ** 0.7
+        np.testing.assert_allclose(np.asarray(found), (1 - power) / 0.7, rtol=1e-12)
+        expected = power[:, None] * (shares - np.eye(3)[chosen])
+        np.testing.assert_allclose(np.asarray(dz), expected, rtol=1e-12, atol=1e-16)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_roots_of_products_of_shares(target: str, compiled: Any) -> None:
+    """Bhattacharyya's coefficient of two distributions without a common choice is 0, and so is its slope."""
+    z, w = tensors("z w", N, C)
+    program = Program("overlap", "overlap of two distributions", [z, w])
+    p = program.define("p", [n, c], softmax(z[n, c], over=c))
+    q = program.define("q", [n, c], softmax(w[n, c], over=c))
+    program.kernel(program.define("o", [n], Sum(sqrt(p[n, c] * q[n, c]), c)), wrt=[z, w])
+    kernel = compiled(program, target)
+    first, second = np.array([[1e4, 0.0], [1.0, 1.0]]), np.array([[0.0, 1e4], [1.0, 1.0]])
+    found, saved = kernel.forward(*on(target, first, second))
+    np.testing.assert_allclose(np.asarray(found), [0, 1], rtol=1e-12)
+    for gradient in kernel.backward(*on(target, np.ones(2)), saved):
+        np.testing.assert_allclose(np.asarray(gradient), 0, atol=1e-16)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_densities_that_underflow(target: str, compiled: Any) -> None:
+    """A mixture's density is a product over dimensions; its logarithm is a number where the product is none."""
+    x, centre = tensor("x", N, d), tensor("centre", C, d)
+    a = index("a", d)
+    program = Program("mixture", "log density of a mixture", [x, centre])
+    density = program.define("density", [n, c], Product(exp(-((x[n, a] - centre[c, a]) ** 2) / 2), a))
+    program.kernel(program.define("L", [n], log(Sum(density[n, c], c))), wrt=[x])
+    kernel = compiled(program, target)
+    value, saved = kernel.forward(*on(target, [[100.0, 0.0]], [[0.0, 0.0], [0.0, 200.0]]))
+    (dx,) = kernel.backward(*on(target, np.ones(1)), saved)
+    np.testing.assert_allclose(np.asarray(value), [-5000.0], rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(dx), [[-100.0, 0.0]], rtol=1e-12)

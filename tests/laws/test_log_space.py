@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sympy import exp, log, sqrt
+from sympy import exp, log, pi, sqrt, tanh
 
 from codegen.logspace import log_space_rewrites
 from codegen.trace import claims_of, traced
 from derive.functions import sigmoid, silu, softmax
-from derive.language import Sum, dims, indices, leading_index, tensor
+from derive.language import Product, Sum, dims, indices, leading_index, tensor
 from derive.program import Program
 from derive.prove import PROVED, prove
 
@@ -57,6 +57,17 @@ STATEMENTS = {
     ),
     "the log of a sum with shares": program(
         p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], log(Sum(d["p"][n, c] * exp(y[n, c]), c)))
+    ),
+    "the root of a share, and of its product with another": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)),
+        L=lambda d: ([n], Sum(sqrt(d["p"][n, c]) * y[n, c] + sqrt(d["p"][n, c] * exp(y[n, c])), c)),
+    ),
+    "the log of what a tangent leaves": program(
+        t=lambda _: ([n, c], tanh(x[n, c])), L=lambda d: ([n, c], y[n, c] * log(1 - d["t"][n, c] ** 2))
+    ),
+    "the log of a product of exponentials": program(
+        E=lambda _: ([n, c], Product(exp(-(w[n, c, v] ** 2) / 2) / sqrt(2 * pi), v)),
+        Lw=lambda d: ([n], -log(Sum(d["E"][n, c], c))),
     ),
     "a name that rests on another": program(
         Z=lambda _: ([n], Sum(exp(x[n, c]), c)),

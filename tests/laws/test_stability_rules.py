@@ -212,6 +212,9 @@ def test_what_vanishes_by_name_meets_its_exponential() -> None:
     assert stable(exp(-x[i]) * s[i] ** 3, known) == Logistic(-x[i]) * s[i] ** 2
     for body in ((1 - s[i]) ** 2, exp(x[i]) * s[i], exp(-y[i]) * s[i]):
         assert stable(body, known) == body
+    # What is divided already meets its own divisor: the sum stays together.
+    slope = (exp(-x[i]) / (1 + exp(-x[i])) + z[i]) * s[i]
+    assert stable(slope, known) == (Logistic(-x[i]) + z[i]) * s[i]
 
 
 def test_a_weight_of_zero_is_told_apart_even_where_zero_is_not_declared() -> None:
