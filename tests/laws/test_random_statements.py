@@ -276,6 +276,11 @@ PRODUCTIONS: tuple[Production, ...] = (
 def inputs_of(body: Expr) -> list[Tensor | Scalar]:
     """The inputs that an expression names, in a fixed order."""
     found = {part.base if isinstance(part, sympy.Indexed) else part for part in sympy.preorder_traversal(body)}
-    if LOOK_UPS[1] in found:
-        found.add(FLOATS[-2])  # a look-up into a size tells nobody the size
+    known = {extent for symbol in found if isinstance(symbol, Tensor) for extent in symbol.shape}
+    # A size that is no axis of an input is one that nobody tells the kernel.
+    found.update(
+        symbol
+        for symbol in FLOATS
+        if len(symbol.shape) == 1 and body.has(*symbol.shape) and not known & {*symbol.shape}
+    )
     return [symbol for symbol in (*FLOATS, *LOOK_UPS, *NUMBERS) if symbol in found]
