@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from codegen.backends import LIBRARIES
-from codegen.emission import environment, kernel_text, statement_digest
 from codegen.errors import KernelError
-from codegen.registration import MODULES
-from codegen.schedule import plan
-from codegen.special import CENTRE, DEGREES, DROPPED, TOPS, erfc_terms
+from codegen.planning.schedule import plan
+from codegen.printing.emission import environment, kernel_text, statement_digest
+from codegen.printing.registration import MODULES
+from codegen.printing.special import CENTRE, DEGREES, DROPPED, TOPS, erfc_terms
 from derive.program import Program
 
 TARGETS = tuple(LIBRARIES)

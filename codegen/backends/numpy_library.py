@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from codegen.backends.library import Companion, Library
-from codegen.backends.spelling import (
-    ARITHMETIC,
-    MUL,
-    OWN,
-    OWN_INTO,
-    POSTFIX,
-    TERNARY,
-    Spelling,
-    called,
-)
+from codegen.backends.spelling import ARITHMETIC, MUL, OWN, OWN_INTO, POSTFIX, TERNARY, Spelling, called
 
 OPERATORS: dict[str, Spelling] = {
     **ARITHMETIC,

@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 from codegen.backends.library import Library
-from codegen.backends.spelling import (
-    ARITHMETIC,
-    MUL,
-    OWN,
-    OWN_INTO,
-    POSTFIX,
-    TERNARY,
-    UNARY,
-    Spelling,
-    called,
-)
+from codegen.backends.spelling import ARITHMETIC, MUL, OWN, OWN_INTO, POSTFIX, TERNARY, UNARY, Spelling, called
 
 NUMBER_ZERO = "torch.zeros((), dtype=dtype, device=device)"
 OPERATORS: dict[str, Spelling] = {

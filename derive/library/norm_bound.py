@@ -1,7 +1,7 @@
 """An inner product is at most the product of the norms, for every width. Cauchy 1821, Note II, Theorem XVI.
 
 Lagrange's identity says by how much: the gap is half the sum of all (x_a y_b - x_b y_a)^2. The compiler rests on this
-where it leaves out the maximum of a row of logits (`codegen.scales`).
+where it leaves out the maximum of a row of logits (`codegen.blocking.scales`).
 """
 
 from sympy import Le

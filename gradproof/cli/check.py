@@ -1,6 +1,6 @@
 """`gradproof check`: compare every generated kernel with independent witnesses and report the largest errors.
 
-Takes programs from `selection` to `codegen.checks` and prints one row for each gradient of each kernel.
+Takes programs from `selection` to `codegen.checking.checks` and prints one row for each gradient of each kernel.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gradproof.cli.paths import Named
 from gradproof.cli.selection import InputError, chosen_programs
 
 if TYPE_CHECKING:
-    from codegen.checks import CheckResult
+    from codegen.checking.checks import CheckResult
     from derive.program import Program
 
 COLUMNS = (
@@ -102,7 +102,7 @@ def examine(
     programs: Sequence[Program], targets: Sequence[str], folder: Path, *, seed: int, progress: Meter
 ) -> list[CheckResult]:
     """The results for the programs' kernels in the folder, target by target."""
-    from codegen.checks import check_kernels
+    from codegen.checking.checks import check_kernels
 
     progress.start("check", len(programs) * len(targets))
     results: list[CheckResult] = []

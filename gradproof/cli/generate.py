@@ -117,9 +117,9 @@ def show_explanation(name: str, programs: Sequence[Program]) -> None:
     Raises:
         InputError: there is no program of this name that asks for a kernel.
     """
-    from codegen.overview import overview
-    from codegen.schedule import plan
-    from codegen.trace import explained, traced
+    from codegen.algebra.trace import explained, traced
+    from codegen.planning.schedule import plan
+    from codegen.printing.overview import overview
 
     asking = {program.name: program for program in programs if program.request is not None}
     if name not in asking:

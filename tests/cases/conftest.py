@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import sympy
 
-from codegen.array_library import array_library
+from codegen.checking.array_library import array_library
+from codegen.checking.kernel_files import Kernel, opened
 from codegen.generate import render_all, write
-from codegen.kernel_files import Kernel, opened
 from derive.evaluation import Evaluator
 from derive.language import Dim, Index, Tensor
 from derive.numeric.arithmetic import reals

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from sympy import Eq, Rational, log, sqrt
 
-import codegen.examination
-from codegen.checks import CheckResult, check_kernels
-from codegen.differences import PerturbationError, Slopes, central_difference, slopes, step_at
+import codegen.checking.examination
+from codegen.checking.checks import CheckResult, check_kernels
+from codegen.checking.differences import PerturbationError, Slopes, central_difference, slopes, step_at
+from codegen.checking.sampling import draw
 from codegen.generate import render_all, write
-from codegen.sampling import draw
 from derive.errors import StatementError
 from derive.functions import mean, relu, variance
 from derive.language import Sum, delta, dims, index, indices, scalar, scalars, tensor, tensors, where
@@ -194,7 +194,7 @@ def test_c73_the_check_at_a_corner(
         values["x"].flat[0] = 0.0
         return values, generator
 
-    monkeypatch.setattr(codegen.examination, "draw", at_zero)
+    monkeypatch.setattr(codegen.checking.examination, "draw", at_zero)
     row = checked_by_hand(program, tmp_path, RELU.replace("VALUE", slope))["dx", "finite differences"]
     assert row.ok == ok
     assert ("no derivative at x[0, 0] = 0: slopes" in row.note and "is a convention" in row.note) == noted

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from sympy import And, Eq, Expr, Or, Rational, erf, exp, log, sign, sqrt, tanh
 
-from codegen.checks import check_kernels
+from codegen.checking.checks import check_kernels
 from codegen.generate import render_all, write
 from gradproof import (
     Ne,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sympy import Expr, Min, Rational, exp, log, tanh
 
-from codegen.checks import check_kernels
+from codegen.checking.checks import check_kernels
 from codegen.generate import render_all, write
 from derive.language import Tensor
 from gradproof import (

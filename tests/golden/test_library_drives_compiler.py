@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import codegen
-from codegen.checks import check_kernels
+from codegen.checking.checks import check_kernels
 from codegen.generate import render_all, write
 from derive.library import FOLDER, load
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sympy import exp, log, pi, sqrt, tanh
 
-from codegen.logspace import log_space_rewrites
-from codegen.trace import claims_of, traced
+from codegen.algebra.logspace import log_space_rewrites
+from codegen.algebra.trace import claims_of, traced
 from derive.functions import sigmoid, silu, softmax
 from derive.language import Product, Sum, dims, indices, leading_index, tensor
 from derive.program import Program

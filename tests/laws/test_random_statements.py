@@ -19,7 +19,7 @@ import pytest
 import sympy
 from sympy import Add, And, Expr, Mul, Ne, Rational, exp, log, tanh
 
-from codegen.checks import check_kernels
+from codegen.checking.checks import check_kernels
 from codegen.generate import render_all, write
 from derive.binders import free_indices
 from derive.gradient import depends_on

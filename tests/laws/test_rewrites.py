@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from sympy import Add, Integer
 
-from codegen.networks import term_of, terms_of
-from codegen.passes import LAST
-from codegen.rewriting import Rewrite
-from codegen.trace import Trace, claims_of, traced
+from codegen.algebra.networks import term_of, terms_of
+from codegen.algebra.passes import LAST
+from codegen.algebra.rewriting import Rewrite
+from codegen.algebra.trace import Trace, claims_of, traced
 from derive.language import Sum
 from derive.library import load
 from derive.program import Program

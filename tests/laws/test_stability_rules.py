@@ -8,11 +8,12 @@ import pytest
 import sympy
 from sympy import Max, cosh, erf, exp, log, sinh, sqrt, tanh
 
-from codegen.centring import Whole, centred
-from codegen.guards import Finite, Weight
-from codegen.rewriting import Rewrite
-from codegen.stability import ErfComplement, Largest, Softplus, stable
-from codegen.tails import (
+from codegen.algebra.rewriting import Rewrite
+from codegen.algebra.trace import claims_of
+from codegen.stability.centring import Whole, centred
+from codegen.stability.guards import Finite, Weight
+from codegen.stability.rules import ErfComplement, Largest, Softplus, stable
+from codegen.stability.tails import (
     ExpAt,
     Logistic,
     LogisticAt,
@@ -22,8 +23,7 @@ from codegen.tails import (
     ScaledCdf,
     identities,
 )
-from codegen.trace import claims_of
-from codegen.weights import divided, totals
+from codegen.stability.weights import divided, totals
 from derive.binders import substitute, unshadowed
 from derive.functions import Defined, log_softmax, logsumexp, sigmoid, silu, softmax, softplus
 from derive.language import Sum, dims, index, indices, iverson, scalar, tensor

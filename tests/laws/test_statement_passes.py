@@ -15,8 +15,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from codegen import schedule
-from codegen.nodes import (
+from codegen.algebra.trace import asked_of
+from codegen.checking.sampling import cases_of, draw
+from codegen.ir.nodes import (
     Axes,
     Contract,
     Gather,
@@ -32,9 +33,8 @@ from codegen.nodes import (
     Select,
     Size,
 )
-from codegen.sampling import cases_of, draw
-from codegen.sharing import Statement
-from codegen.trace import asked_of
+from codegen.ir.sharing import Statement
+from codegen.planning import schedule
 from derive.language import Index
 from derive.library import load
 from derive.program import Program

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.array_library import array_library
-from codegen.sampling import Case, Shape, draw, sizes_of
+from codegen.checking.array_library import array_library
+from codegen.checking.sampling import Case, Shape, draw, sizes_of
 from derive.language import Flag
 from derive.library import load
 from derive.program import Program

@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from codegen.emission import kernel_file
+from codegen.printing.emission import kernel_file
 from derive.declarations import dims, index, scalar, tensor
 from derive.language import where
 from derive.program import Program

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from sympy import log, sqrt, tanh
 
-import codegen.examination
-from codegen.checks import CheckResult, check_kernels
+import codegen.checking.examination
+from codegen.checking.checks import CheckResult, check_kernels
+from codegen.checking.sampling import Case, cases_of, draw, shape_plan
 from codegen.errors import KernelError
-from codegen.sampling import Case, cases_of, draw, shape_plan
 from derive.functions import relu
 from derive.language import Sum, dims, flag, index, leading_index, scalar, tensor, where
 from derive.library import load
@@ -245,7 +245,7 @@ def near_the_kink(program: Program, case: Case, seed: int, attempt: int = 0) -> 
 
 
 def test_a_kink_within_the_step_is_not_held_against_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codegen.examination, "draw", near_the_kink)
+    monkeypatch.setattr(codegen.checking.examination, "draw", near_the_kink)
     right = write(tmp_path / "right", RECTIFIER, name="rectifier")
     assert failed(list(check_kernels([rectifier], target="numpy", folder=right))) == []
     wrong = write(tmp_path / "wrong", RECTIFIER.replace("x > 0", "x > -0.5"), name="rectifier")
@@ -315,7 +315,7 @@ def test_results_depend_on_the_seed_alone(tmp_path: Path) -> None:
 def test_results_do_not_depend_on_the_hash_seed() -> None:
     script = (
         "from derive.library import FOLDER, load_file\n"
-        "from codegen.sampling import cases_of, draw\n"
+        "from codegen.checking.sampling import cases_of, draw\n"
         "for name in ('attention', 'adamw'):\n"
         "    (program,) = (known for known in load_file(FOLDER / f'{name}.py') if known.name == name)\n"
         "    for case in cases_of(program):\n"

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.array_library import array_library
-from codegen.examination import Run
-from codegen.kernel_files import Kernel
-from codegen.sampling import Case, Shape, draw, sizes_of
-from codegen.witnesses import statement_values
+from codegen.checking.array_library import array_library
+from codegen.checking.examination import Run
+from codegen.checking.kernel_files import Kernel
+from codegen.checking.sampling import Case, Shape, draw, sizes_of
+from codegen.checking.witnesses import statement_values
 from derive.language import Flag, Tensor
 from derive.library import load
 from derive.program import Program

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.array_library import array_library
+from codegen.checking.array_library import array_library
+from codegen.checking.kernel_files import opened
 from codegen.generate import render_all, write
-from codegen.kernel_files import opened
 from derive.language import Sum, dims, index, leading_index, tensor, where
 from derive.program import Program
 

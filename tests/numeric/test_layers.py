@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from sympy import log
 
-from codegen.array_library import array_library
-from codegen.reference import run_program
+from codegen.checking.array_library import array_library
+from codegen.checking.reference import run_program
 from derive.errors import StatementError
 from derive.language import Sum, dims, index, indices, tensor, tensors
 from derive.library import load

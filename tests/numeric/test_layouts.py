@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.sampling import Case, Shape, draw, sizes_of
+from codegen.checking.sampling import Case, Shape, draw, sizes_of
 from derive.language import Flag, Tensor
 from derive.library import load
 from derive.program import Program

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sympy import And, Eq, Max, Ne, Not, Or, Piecewise, Rational, atan, cos, erf, exp, log, pi, sign, sin, sqrt, tanh
 
-from codegen.array_library import array_library
-from codegen.reference import run_program
+from codegen.checking.array_library import array_library
+from codegen.checking.reference import run_program
 from derive.errors import StatementError
 from derive.functions import log_softmax, mean, softmax, variance
 from derive.language import (

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.array_library import array_library
-from codegen.checks import check_kernels
+from codegen.checking.array_library import array_library
+from codegen.checking.checks import check_kernels
 from codegen.generate import render_all, write
 from derive.functions import logsumexp, softmax
 from derive.language import Sum, dims, index, leading_index, scalar, tensor

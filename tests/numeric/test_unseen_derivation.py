@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from sympy import And, sqrt, tanh
 
-from codegen.checks import check_kernels
+from codegen.algebra.networks import names_in
+from codegen.algebra.trace import traced
+from codegen.checking.checks import check_kernels
 from codegen.generate import render_all, write
-from codegen.networks import names_in
-from codegen.trace import traced
 from derive.functions import softmax
 from derive.language import Sum, dims, index, indices, leading_index, scalar, tensor
 from derive.program import Program

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from sympy import Max, cosh, exp, log, sqrt, tanh
 
-from codegen.array_library import array_library
+from codegen.checking.array_library import array_library
+from codegen.checking.kernel_files import opened
 from codegen.generate import render_all, write
-from codegen.kernel_files import opened
 from derive.functions import log_softmax, mean, sigmoid, softmax
 from derive.language import Sum, Tensor, dims, indices, leading_index, scalar, tensor
 from derive.program import Program

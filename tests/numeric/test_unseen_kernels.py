@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from sympy import And, Max, exp, log, sqrt, tanh
 
-from codegen.array_library import array_library
-from codegen.checks import check_kernels
+from codegen.checking.array_library import array_library
+from codegen.checking.checks import check_kernels
+from codegen.checking.kernel_files import opened
 from codegen.generate import render_all, write
-from codegen.kernel_files import opened
 from derive.functions import logsumexp, relu, sigmoid
 from derive.language import Product, Sum, Tensor, dims, indices, iverson, leading_index, scalar, tensor, where
 from derive.program import Program

@@ -158,7 +158,7 @@ def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Stage]:
             "compare": lambda files, folder, targets: played.difference,
             "default_folder": lambda: tmp_path / "generated",
         },
-        "codegen.checks": {"check_kernels": played.check_kernels},
+        "codegen.checking.checks": {"check_kernels": played.check_kernels},
     }.items():
         module = ModuleType(name)
         vars(module).update(members)
@@ -536,7 +536,7 @@ def test_advice_names_the_folder_and_the_files(stage: Stage, tmp_path: Path, mon
     def missing(*_: Any, **__: Any) -> Any:
         raise KernelError("kernel square: none; run `gradproof generate`")
 
-    monkeypatch.setattr(sys.modules["codegen.checks"], "check_kernels", missing)
+    monkeypatch.setattr(sys.modules["codegen.checking.checks"], "check_kernels", missing)
     outcome = said("check", "--target", "numpy", "--generated", str(tmp_path), "square")
     assert outcome.exit_code == 2
     assert outcome.stderr.endswith(f"run `gradproof generate -o {tmp_path}`\n")

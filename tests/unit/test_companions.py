@@ -5,10 +5,10 @@ from __future__ import annotations
 from sympy import erf, sqrt
 
 from codegen.backends import LIBRARIES
-from codegen.companions import is_companion, with_companions_next
-from codegen.emission import kernel_file
-from codegen.nodes import Axes, Literal, Map, Read
-from codegen.sharing import Statement
+from codegen.ir.nodes import Axes, Literal, Map, Read
+from codegen.ir.sharing import Statement
+from codegen.printing.companions import is_companion, with_companions_next
+from codegen.printing.emission import kernel_file
 from derive.language import Sum, dims, index, tensor
 from derive.program import Program
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sympy import Rational
 
-from codegen.checks import check_kernels
+from codegen.checking.checks import check_kernels
 from codegen.errors import KernelError
 from codegen.generate import render_all, write
 from derive.errors import StatementError

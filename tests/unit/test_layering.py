@@ -48,6 +48,25 @@ def test_imports_go_one_way(package: str) -> None:
     assert wrong == []
 
 
+STAGES = (
+    *("errors", "backends", "ir", "algebra", "stability", "lowering", "blocking", "planning", "printing"),
+    *("generate", "checking"),
+)
+"""The parts of the compiler, each before those that may import it."""
+
+
+def test_stages_of_the_compiler_import_those_before_them() -> None:
+    folder = ROOT / "codegen"
+    wrong = []
+    for path in sorted(folder.rglob("*.py")):
+        own = path.relative_to(folder).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            module = (node.module or "").split(".") if isinstance(node, ast.ImportFrom) else []
+            if module[:1] == ["codegen"] and len(module) > 1 and STAGES.index(module[1]) > STAGES.index(own):
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno} imports {'.'.join(module)}")
+    assert wrong == []
+
+
 def test_torch_is_imported_only_where_it_is_wanted() -> None:
     """Without torch, everything but the torch kernels and their checks must work."""
     engine = "gradproof/training/engine_torch.py"  # imported when a run asks for it

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from codegen.emission import kernel_file
+from codegen.printing.emission import kernel_file
 from derive.language import Sum, dims, index, tensor
 from derive.program import Program
 

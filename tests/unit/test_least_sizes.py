@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sympy import Ne, exp, log, sqrt, tanh
 
-from codegen.least_sizes import least_sizes
+from codegen.planning.least_sizes import least_sizes
 from derive.functions import log_softmax, logsumexp, mean, softmax, variance
 from derive.language import Product, Sum, dims, index, indices, iverson, tensor, where
 from derive.program import Program

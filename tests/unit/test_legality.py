@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from codegen.legality import accumulates
-from codegen.nodes import Contract, Map, Read, Reduce
+from codegen.blocking.legality import accumulates
+from codegen.ir.nodes import Contract, Map, Read, Reduce
 from derive.language import dims, indices, leading_index
 
 N, T, D = dims("N T D")

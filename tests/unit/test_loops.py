@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from codegen.loops import Loop, looped
-from codegen.nodes import Contract, Literal, Map, Node, Read, Reduce
-from codegen.sharing import Statement
+from codegen.blocking.loops import Loop, looped
+from codegen.ir.nodes import Contract, Literal, Map, Node, Read, Reduce
+from codegen.ir.sharing import Statement
 from derive.language import Index, dims, index
 
 N, C, F = dims("N C F")

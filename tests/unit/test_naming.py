@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from codegen.generate import render_all
-from codegen.naming import written_alike
-from codegen.nodes import Contract, Identity, Node, Read, Reduce
-from codegen.sharing import Statement
+from codegen.ir.nodes import Contract, Identity, Node, Read, Reduce
+from codegen.ir.sharing import Statement
+from codegen.planning.naming import written_alike
 from derive.functions import log_softmax, softmax
 from derive.language import Index, Sum, dims, indices, leading_index, tensor
 from derive.program import Program

@@ -8,12 +8,12 @@ import pytest
 import sympy
 from sympy import Rational, exp, sqrt
 
-from codegen import constants
-from codegen.costs import LEADING, LONG, SHORT, entries, typical_sizes
-from codegen.emission import kernel_file
-from codegen.networks import names_in, readings, terms_of
-from codegen.ordering import cheapest, scaled_place
-from codegen.trace import Trace, _traced, asked_of, explained, told, traced
+from codegen.algebra import constants
+from codegen.algebra.costs import LEADING, LONG, SHORT, entries, typical_sizes
+from codegen.algebra.networks import names_in, readings, terms_of
+from codegen.algebra.ordering import cheapest, scaled_place
+from codegen.algebra.trace import Trace, _traced, asked_of, explained, told, traced
+from codegen.printing.emission import kernel_file
 from derive.errors import BudgetExceededError
 from derive.functions import mean, softmax
 from derive.language import Sum, dims, index, indices, leading_index, scalar, tensor

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from codegen.deferring import deferred
-from codegen.nodes import Contract, Map, Read, Reduce, walk
-from codegen.sharing import Statement, reads
-from codegen.unnormalised import unnormalised
+from codegen.ir.nodes import Contract, Map, Read, Reduce
+from codegen.ir.sharing import Statement, reads
+from codegen.ir.trees import walk
+from codegen.planning.deferring import deferred
+from codegen.planning.unnormalised import unnormalised
 from derive.language import dims, index
 
 T, S, d = dims("T S d")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from codegen.emission import kernel_file
+from codegen.printing.emission import kernel_file
 from derive.library import load_file
 from gradproof.cli.main import main
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from codegen.backends import LIBRARIES
-from codegen.emission import kernel_file
-from codegen.factors import gathered
-from codegen.nodes import Contract, Map, Node, Read, Reduce, walk
-from codegen.schedule import plan
-from codegen.sharing import Statement
-from codegen.vectors import without_vectors
-from codegen.views import with_views
+from codegen.ir.nodes import Contract, Map, Node, Read, Reduce
+from codegen.ir.sharing import Statement
+from codegen.ir.trees import walk
+from codegen.planning.factors import gathered
+from codegen.planning.schedule import plan
+from codegen.planning.vectors import without_vectors
+from codegen.printing.emission import kernel_file
+from codegen.printing.views import with_views
 from derive.functions import mean
 from derive.language import Sum, dims, index, tensor
 from derive.library import load

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 from sympy import erf, exp, sqrt
 
-from codegen.nodes import Map, Node, walk
-from codegen.routines import Kernel
-from codegen.schedule import plan
-from codegen.summed import with_plain_summands
+from codegen.ir.nodes import Map, Node
+from codegen.ir.trees import walk
+from codegen.planning.routines import Kernel
+from codegen.planning.schedule import plan
+from codegen.planning.summed import with_plain_summands
 from derive.language import Sum, dims, index, tensor
 from derive.program import Program
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sympy import sqrt
 
-from codegen.emission import kernel_file
+from codegen.printing.emission import kernel_file
 from derive.functions import softmax
 from derive.language import Sum, dims, index, indices, scalar, tensor
 from derive.program import Program

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codegen.context import ZERO
-from codegen.factors import gathered
-from codegen.keeping import with_factors_kept, with_rows_kept
-from codegen.nodes import Map, Node, Read, Reduce, Select
-from codegen.sharing import Statement
-from codegen.shifts import unshifted
+from codegen.ir.nodes import Map, Node, Read, Reduce, Select
+from codegen.ir.sharing import Statement
+from codegen.lowering.context import ZERO
+from codegen.planning.factors import gathered
+from codegen.planning.keeping import with_factors_kept, with_rows_kept
+from codegen.planning.shifts import unshifted
 from derive.language import dims, index
 from generated.numpy.runtime import WIDE, add_at
 

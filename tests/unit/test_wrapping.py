@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from codegen.wrapping import wrapped
+from codegen.printing.wrapping import wrapped
 
 LINES = [
     "y = np.where(mask, a - b[np.arange(N), target] + np.log(np.exp(a - b[..., None]).sum(axis=-1)), 0)",

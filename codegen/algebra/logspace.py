@@ -1,0 +1,168 @@
+"""Names of exponentials are written in where something is divided by them, or a logarithm or root is taken of them.
+
+The first of the algebraic passes (`codegen.algebra.passes`), on the statement: what is differentiated is what it
+leaves. A name stands for a number, and exp(1e4) is none; a share of exp(-1e4) is 0. Written in, the exponential meets
+the factors of its reader, and `codegen.stability.rules` does the rest:
+
+    Z = Sum(exp(x[j]), j)   p = exp(x[i]) / Z     p = exp(x[i]) / Sum(exp(x[j]), j)         the softmax of x
+    E = exp(x)              p = E[i] / Sum(E[j], j)   the same
+    p = softmax(x)          L = -log(p[k])        L = -log(softmax(x)[k])                   logsumexp(x) - x[k]
+    p = sigmoid(x)          L = -log(1 - p)       L = -log(1 - 1/(1 + exp(-x)))             softplus(x)
+    p = softmax(x)          L = p[k]^(1/2)        L = softmax(x)[k]^(1/2)                   exp((x[k] - logsumexp(x))/2)
+    p = Product(exp(x[j]) y[j], j)                p = exp(Sum(x[j], j)) Product(y[j], j)
+    t = tanh(x)             L = -log(1 - t^2)     L = -log(1 - tanh(x)^2)      2 (x + softplus(-2x) - log(2))
+
+Their slopes are in log space then as well: that of softplus is a logistic function, where p'/(1 - p) would be 0/0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import sympy
+from sympy import Add, Expr, Mul, Pow
+
+from codegen.algebra.networks import names_in
+from codegen.algebra.rewriting import Changes, Definitions, Rewrite, Setting, name_of, written_in
+from derive.binders import free_indices, map_children, unshadowed
+from derive.functions import unfold
+from derive.program import Definition
+
+
+def in_log_space(definitions: Definitions, setting: Setting) -> tuple[Definitions, tuple[Rewrite, ...]]:
+    """The definitions with names of exponentials written in where they divide, or have their logarithm taken."""
+    rewrites = log_space_rewrites(definitions, setting.forward)
+    bodies = {rewrite.definition.name: rewrite.body for rewrite in rewrites}
+    kept: list[Definition] = []
+    read = set(setting.wanted)
+    for definition in reversed(definitions):
+        if definition.name in read:
+            body = bodies.get(definition.name, definition.body)
+            kept.insert(0, replace(definition, body=body))
+            read |= names_in(body)
+    return tuple(kept), rewrites
+
+
+@dataclass
+class Exponentials:
+    """The names of exponentials so far, what was written in, and which of the names may overflow.
+
+    A share of a sum, such as a softmax or a sigmoid, is at most 1. Its logarithm needs its exponents; to divide by it,
+    or by a sum with it, is no worse than to divide by a small number.
+    """
+
+    known: dict[str, Definition] = field(default_factory=dict)
+    large: dict[str, Definition] = field(default_factory=dict)
+    met: dict[str, Definition] = field(default_factory=dict)
+
+    def learn(self, definition: Definition, body: Expr) -> None:
+        """Remember a definition if it is an exponential, with others of these written in."""
+        spelled = unfold(body)
+        if isinstance(spelled, sympy.tanh):
+            self.known[definition.name] = definition
+        if self.is_exponential(spelled):
+            self.known[definition.name] = definition
+            if not self._is_share(spelled):
+                met = dict(self.met)
+                self.large[definition.name] = replace(definition, body=unshadowed(self.opened(body, self.large)))
+                self.known[definition.name] = self.large[definition.name]
+                self.met = met
+
+    def is_exponential(self, body: Expr) -> bool:
+        """Whether a body is an exponential, a product or power with one, or a sum of nothing but such and numbers."""
+        if isinstance(body, sympy.exp):
+            return True
+        if isinstance(body, Pow):
+            return self.is_exponential(body.base)
+        if isinstance(body, Mul):
+            return any(map(self.is_exponential, body.args))
+        if isinstance(body, sympy.Sum):
+            return self.is_exponential(body.function)
+        if isinstance(body, Add):
+            terms = [term for term in body.args if not term.is_number]
+            return bool(terms) and all(map(self.is_exponential, terms))
+        return name_of(body) in self.large
+
+    def _is_share(self, body: Expr) -> bool:
+        """Whether a body is divided by a sum of exponentials."""
+        factors = Mul.make_args(body)
+        return any(
+            isinstance(part, Pow) and part.exp.is_negative and self.is_exponential(part.base) for part in factors
+        )
+
+    def resolved(self, node: Any) -> Any:
+        """The expression with exponentials written in where they divide, or have their logarithm taken."""
+        if isinstance(node, Mul):
+            parts = [self._divided(factor) for factor in node.args]
+            if any(new != old for new, old in zip(parts, node.args, strict=True)):
+                # What is divided has the same exponentials: by themselves they would still overflow.
+                return node.func(*(self.opened(self.resolved(part), self.large) for part in parts))
+        if isinstance(node, Pow):
+            node = self._rooted(self._divided(node))
+        if isinstance(node, sympy.log):
+            node = sympy.log(self.opened(node.args[0], self.known))
+        return map_children(node, self.resolved)
+
+    def _divided(self, node: Any) -> Any:
+        """A negative power with the exponentials of its base written in; anything else as it is."""
+        is_divisor = isinstance(node, Pow) and node.exp.is_negative
+        return self.opened(node.base, self.large) ** node.exp if is_divisor else node
+
+    def _rooted(self, node: Any) -> Any:
+        """A power that is no whole number with the exponentials that are factors of its base written in."""
+        if not isinstance(node, Pow) or node.exp.is_integer:
+            return node
+        factors = [
+            factor if isinstance(factor, Add) else self.opened(factor, self.known)
+            for factor in Mul.make_args(node.base)
+        ]
+        return Mul(*factors) ** node.exp
+
+    def opened(self, node: Any, names: dict[str, Definition]) -> Any:
+        """An expression with those of the names that are its terms and factors written in."""
+        if isinstance(node, (Add, Mul, Pow)):
+            return node.func(*(self.opened(part, names) for part in node.args))
+        if isinstance(node, sympy.Sum):
+            return sympy.Sum(self.opened(node.function, names), *node.limits)
+        name = name_of(node)
+        if name not in names:
+            return node
+        self.met[name] = names[name]
+        return written_in(node, names[name])
+
+
+def log_space_rewrites(definitions: Sequence[Definition], given: Sequence[Definition] = ()) -> tuple[Rewrite, ...]:
+    """What the pass does, definition by definition; `given` are those whose values are at hand."""
+    exponentials = Exponentials()
+    for definition in given:
+        exponentials.learn(definition, definition.body)
+    rewrites: list[Rewrite] = []
+    for definition in definitions:
+        exponentials.met.clear()
+        added = with_exponents_added(definition.body)
+        body = exponentials.resolved(added)
+        if exponentials.met or added != definition.body:
+            body = unshadowed(body)
+            changes: Changes = tuple((known.left, known.body) for known in exponentials.met.values())
+            rewrites.append(Rewrite(definition, body, changes))
+        exponentials.learn(definition, body)
+    return tuple(rewrites)
+
+
+def with_exponents_added(node: Any) -> Any:
+    """The expression with the exponentials of a product over indices as one, of the sum of their exponents."""
+    inner = map_children(node, with_exponents_added)
+    if not isinstance(inner, sympy.Product):
+        return inner
+    factors = Mul.make_args(inner.function)
+    exponent = Add(*(factor.args[0] for factor in factors if isinstance(factor, sympy.exp)))
+    rest = Mul(*(factor for factor in factors if not isinstance(factor, sympy.exp)))
+    if exponent == 0:
+        return inner
+    bound = {limit[0] for limit in inner.limits}
+    extents = [index.extent for index in bound]
+    is_fixed = not any(free_indices(part) & bound for part in (rest, *extents))
+    others = rest ** Mul(*extents) if is_fixed else inner.func(rest, *inner.limits)
+    return sympy.exp(sympy.Sum(exponent, *inner.limits)) * others

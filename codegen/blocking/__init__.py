@@ -1,0 +1,1 @@
+"""Stage 4, continued: which statements are computed block by block, over which indices, in which memory."""

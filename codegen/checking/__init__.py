@@ -1,0 +1,1 @@
+"""Kernels in numbers: against the statement, finite differences and autograd."""

@@ -1,0 +1,1 @@
+"""What the compiler works on once bodies are lowered: nodes, trees of nodes, and statements that name them."""

@@ -1,0 +1,78 @@
+"""Trees of nodes: what is in one, one with other children, and what a part of one is known to be.
+
+Beside `codegen.ir.nodes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+from codegen.ir.nodes import Contract, Map, Node, Option, nodes_in
+from derive.language import Index
+
+
+@lru_cache(maxsize=100_000)
+def descendants(node: Node) -> frozenset[Node]:
+    """The node and all that it is computed from."""
+    return frozenset({node}).union(*map(descendants, node.children))
+
+
+@lru_cache(maxsize=100_000)
+def indices_of(node: Node) -> frozenset[Index]:
+    """All indices that occur in the node or below it, summed ones included."""
+    return frozenset(node.axes).union(*map(indices_of, node.children))
+
+
+def flagged(condition: Node) -> tuple[Option | None, Node]:
+    """(flag, condition) of a condition that counts only if a flag is set; (None, condition) of any other.
+
+    The flag is known before any array is touched.
+    """
+    if isinstance(condition, Map) and condition.operation == "or":
+        denied, inner = condition.operands
+        if isinstance(denied, Map) and denied.operation == "not" and isinstance(denied.operands[0], Option):
+            return denied.operands[0], inner
+    return None, condition
+
+
+def with_children(node: Node, children: Sequence[Node]) -> Node:
+    """The node with other children, as many as it has; itself where they are the same."""
+    if tuple(children) == node.children:
+        return node
+    rest = iter(children)
+    fields = {name: getattr(node, name) for name in node.__dataclass_fields__}
+    changed: dict[str, Any] = {}
+    for name, value in fields.items():
+        parts = tuple(islice(rest, len(nodes_in(value))))
+        changed |= {name: parts[0] if isinstance(value, Node) else parts} if parts else {}
+    return replace(node, **changed)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and all below it, parents first, repeats included."""
+    yield node
+    for child in node.children:
+        yield from walk(child)
+
+
+def sum_of_products(node: Node) -> tuple[Contract, ...]:
+    """The terms of a sum of products of matrices, each with something of its own on both sides; of others, nothing.
+
+    All have the same rows and the same columns, so that one can be added to another while it is computed.
+    """
+    if isinstance(node, Contract):
+        return (node,) if node.left_only and node.right_only and not node.shared else ()
+    if not isinstance(node, Map) or node.operation != "add":
+        return ()
+    sides = [sum_of_products(operand) for operand in node.operands]
+    terms = tuple(term for side in sides for term in side)
+    first = terms[0] if terms else None
+    if first is None or not all(sides):
+        return ()
+    turned = [Contract(term.right, term.left, term.over) if term.axes != first.axes else term for term in terms]
+    fits = all((t.left_only, t.right_only) == (first.left_only, first.right_only) for t in turned)
+    return tuple(turned) if fits else ()

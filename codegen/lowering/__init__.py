@@ -1,0 +1,1 @@
+"""Stage 3: from formulas to nodes, by a table of rules."""

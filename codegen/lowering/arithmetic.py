@@ -1,0 +1,192 @@
+"""Sums, products, powers and elementary functions of one entry.
+
+Part of lowering. Here is decided in what order terms are added and factors multiplied, and what is divided by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import sympy
+from sympy import Expr, Mul, Pow, Rational, S
+
+from codegen.errors import KernelError
+from codegen.ir.nodes import Literal, Map, Node, Option, Select
+from codegen.ir.trees import walk
+from codegen.lowering.context import MINUS_INFINITY, ONE, ZERO, Context, lower, quotient
+from codegen.lowering.exponentials import exp_where, logsumexp_parts, parts_of, rows
+from codegen.lowering.leaves import in_digits, is_short
+from codegen.lowering.selections import finite_if_asked, lower_condition, tamed
+from codegen.stability.rules import ErfComplement, Softplus
+from codegen.stability.tails import ExpAt, Logistic, LogisticAt, LogisticSlope, LogisticSlopeAt, NormalCdf, ScaledCdf
+from derive.language import is_bracket
+from derive.normal.signs import reasons_positive
+
+
+def lower_add(node: Any, context: Context) -> Node:
+    """The node for a sum of terms: the largest arrays first, the logarithm of a logsumexp last."""
+    signed: list[tuple[bool, Node]] = []
+    late: list[tuple[bool, Node]] = []
+    waiting = list(node.args)
+    for term, scale in rows(node.args):
+        # x - (top + log(total)) as (x - top) - log(total), before anything else is added to x.
+        minus = _is_negative(term)
+        top, logarithm = parts_of(-scale if not minus else scale, context)
+        top = finite_if_asked(top, context)
+        value = lower(-term if minus else term, context)
+        signed.append((minus, Map("sub", (value, top))))
+        late.append((not minus, logarithm))
+        waiting = [other for other in waiting if other not in (term, scale)]
+    for term in waiting:
+        minus = _is_negative(term)
+        value = -term if minus else term
+        parts = logsumexp_parts(value, context)
+        if parts is None:
+            signed.append((minus, lower(value, context)))
+        else:
+            # top + log(total) - x as (top - x) + log(total): at a large offset the logarithm would round away.
+            signed.append((minus, finite_if_asked(parts[0], context) if minus else parts[0]))
+            late.append((minus, parts[1]))
+    # The largest arrays first, what is subtracted last: a bias is added to a product, not a product to a bias.
+    signed.sort(key=lambda pair: (pair[0], -len(pair[1].axes)))
+    (negative, result), *rest = signed
+    if negative:
+        result = Map("neg", (result,))
+    for minus, operand in (*rest, *late):
+        result = Map("sub" if minus else "add", (result, operand))
+    return result
+
+
+def _is_negative(term: Expr) -> bool:
+    return bool(term.as_coeff_Mul()[0].is_negative)
+
+
+def lower_mul(node: Any, context: Context) -> Node:
+    """The node for a product: numbers on the host, what is divided by last, brackets as one selection."""
+    coefficient, rest = node.as_coeff_Mul()
+    if coefficient == -1:
+        value = lower(rest, context)
+        is_sum = context.finite_tops and logsumexp_parts(rest, context) is not None
+        return Map("neg", (finite_if_asked(value, context) if is_sum else value,))
+    factors = node.args
+    brackets = [factor for factor in factors if is_bracket(factor)]
+    context = context.within(sympy.And(*(bracket.args[0] for bracket in brackets)))
+    if context.nowhere:
+        return ZERO
+    above: list[Node] = []
+    below: list[Node] = []
+    for factor in factors:
+        base, power = factor.as_base_exp() if isinstance(factor, Pow) else (factor, S.One)
+        if is_bracket(factor):
+            continue
+        if power.is_Rational and power < 0:
+            below.append(_divisor(base, -power, context))
+        elif isinstance(factor, sympy.Rational) and factor.q & (factor.q - 1) and is_short(factor):
+            # A fraction that is no binary number stays a division.
+            above.append(Literal(int(factor.p)))
+            below.append(Literal(int(factor.q)))
+        elif isinstance(factor, sympy.exp) and brackets:
+            above.append(exp_where(factor.args[0], sympy.And(*(b.args[0] for b in brackets)), context))
+            brackets = []
+        else:
+            above.append(lower(factor, context))
+    result = quotient(_scaled_tails(above), below)
+    if brackets:
+        result = Select(lower_condition(sympy.And(*(b.args[0] for b in brackets)), context), result, ZERO)
+    return result
+
+
+def _scaled_tails(factors: Sequence[Node]) -> list[Node]:
+    """The factors with x f(x) as one function: where f(x) is below the normal numbers, the product may be above."""
+    result = list(factors)
+    for tail in factors:
+        if isinstance(tail, Map) and tail.operation in SCALED and tail.operands[0] in result:
+            x = tail.operands[0]
+            result[result.index(tail)] = Map(SCALED[tail.operation], (x, *tail.operands))
+            result.remove(x)
+    return result
+
+
+SCALED = {"logistic": "scaled_logistic", "logistic_at": "scaled_logistic_at"}
+
+
+def lower_pow(node: Any, context: Context) -> Node:
+    """The node for a power: a root, a square and a reciprocal have operations of their own."""
+    base, power = node.args
+    if power.is_Rational and power < 0:
+        return quotient([ONE], [_divisor(base, -power, context)])
+    if power == Rational(1, 2):
+        return Map("sqrt", (tamed(base, lower(base, context), context),))
+    if power.is_Rational and power.q == 2:
+        root = Map("sqrt", (tamed(base, lower(base, context), context),))
+        return Map("mul", (lower(base ** (power - Rational(1, 2)), context), root))
+    if power == 2:
+        return Map("square", (lower(base, context),))
+    value = lower(base, context)
+    return Map("power", (value if power.is_Integer else tamed(base, value, context), lower(power, context)))
+
+
+def _divisor(base: Expr, power: Expr, context: Context) -> Node:
+    """What something is divided by: base^power, harmless outside the domain."""
+    if isinstance(base, sympy.Sum) and all(is_bracket(factor) for factor in Mul.make_args(base.function)):
+        count = lower(base**power, context)  # of an index set; a mean over the empty one is 0
+        return count if count.is_host else Map("at_least_one", (count,))
+    value = lower(base**power, context)
+    is_open = value.is_host and context.domain and reasons_positive(base) is None
+    if is_open and any(isinstance(node, Option) for node in walk(value)):
+        # A number of the caller's, which may be 0 where no entry of the branch is wanted.
+        return Select(Map("ne", (value, ZERO)), value, ONE)
+    return tamed(base**power, value, context)
+
+
+def lower_log(node: Any, context: Context) -> Node:
+    """A logarithm; of what a bracket multiplies it is -inf where that fails, and log(0) is not met on the way."""
+    factors = Mul.make_args(node.args[0])
+    held = sympy.And(*(factor.args[0] for factor in factors if is_bracket(factor)))
+    if held == sympy.true:
+        return lower_function(node, context)
+    rest = sympy.log(Mul(*(factor for factor in factors if not is_bracket(factor))))
+    # Outside, the top of an index set may be -inf; nothing is to be subtracted from that.
+    inside = replace(context.within(held), finite_tops=True)
+    return Select(lower_condition(held, context), lower(rest, inside), MINUS_INFINITY)
+
+
+def lower_function(node: Any, context: Context) -> Node:
+    """The node for a function of one entry."""
+    name = FUNCTIONS.get(type(node))
+    if name is None:
+        raise KernelError(f"{context.program}: {node}: the function {type(node).__name__} cannot be compiled")
+    if name in AT_POLYNOMIAL:
+        x, *coefficients = node.args
+        return Map(name, (lower(x, context), *(in_digits(value, context) for value in coefficients)))
+    values = [lower(argument, context) for argument in node.args]
+    if name in STEEP:
+        values = [tamed(argument, value, context) for argument, value in zip(node.args, values, strict=True)]
+    return Map(name, tuple(values))
+
+
+FUNCTIONS: dict[type, str] = {
+    sympy.log: "log",
+    sympy.erf: "erf",
+    sympy.erfc: "erfc",
+    sympy.tanh: "tanh",
+    sympy.sinh: "sinh",
+    sympy.cosh: "cosh",
+    sympy.sin: "sin",
+    sympy.cos: "cos",
+    sympy.atan: "atan",
+    sympy.sign: "sign",
+    Softplus: "softplus",
+    Logistic: "logistic",
+    LogisticSlope: "logistic_slope",
+    ExpAt: "exp_at",
+    LogisticAt: "logistic_at",
+    LogisticSlopeAt: "logistic_slope_at",
+    ErfComplement: "erfc",
+    NormalCdf: "normal_cdf",
+    ScaledCdf: "scaled_normal_cdf",
+}
+AT_POLYNOMIAL = frozenset({"exp_at", "logistic_at", "logistic_slope_at"})
+STEEP = frozenset({"log", "sinh", "cosh"})  # functions that warn at some finite argument

@@ -1,0 +1,1 @@
+"""Stage 4: which values a kernel computes and saves, in what order, under which names."""

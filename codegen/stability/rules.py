@@ -1,0 +1,381 @@
+"""Stability by construction: exponentials, their sums and logarithms are rewritten before anything is planned.
+
+Second stage of the compiler, after `codegen.algebra.passes`. The body of a definition is mathematics; two bodies that
+are equal over the reals may differ by an overflow in floating point. Each rule of the table is an identity that
+`derive.prove` decides (a test replays them):
+
+    Sum(exp(f), j)            = exp(logsumexp(f, j))
+    Sum(exp(f) * x, j)        = exp(logsumexp(f, j)) * Sum(exp(f - logsumexp(f, j)) * x, j)     over several as well
+    Sum(exp(u) * x, j)        = exp(u) * Sum(x, j)        where u does not depend on j
+    1 + exp(u)                = exp(softplus(u))          softplus(u) = log(1 + exp(u)) = u + softplus(-u)
+    1 - exp(-softplus(u))     = exp(-softplus(-u))
+    a exp(u) + b exp(v)       = exp(m) (a exp(u - m) + b exp(v - m))     m = max(u, v); in a denominator or a logarithm
+    exp(u) (a exp(v) + b)     = a exp(u + v) + b exp(u)                  where u has no bound: apart, both may overflow
+    exp(u) exp(v)             = exp(u + v)
+    log(exp(u))               = u
+    log(x y)                  = log x + log y             where one factor is an exponential
+    a + a erf(u)              = a erfc(-u)                erfc(u) = 1 - erf(u), which keeps its digits where it is small
+                              = 2 a Phi(sqrt(2) u)        where that argument is free of sqrt(2); Phi the normal cdf
+    exp(-softplus(u))         = sigma(-u)                 sigma(u) = 1/(1 + exp(-u)), at last
+    exp(u - softplus(u))      = sigma(u)
+
+A scale that met nothing is put back where no term overflows, as in a weighted sum of logistic functions. After the
+rules an exponential is only ever taken of a difference such as S - logsumexp(S), which is at most 0. The kernel for
+logsumexp subtracts the row's maximum; softplus is the elementwise case. Nothing is recognised by name: a statement that
+spells out exp(s)/Sum(exp(s)) gets what `softmax` gets. What a definition already holds is read from it, exp(y) for y =
+s - logsumexp(s). At last `codegen.stability.guards` sees to it that 0 log 0 is 0, and `codegen.stability.tails` to what
+is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import sympy
+from sympy import Add, Expr, Indexed, Mul, S
+
+from codegen.stability.guards import Definitions, exponent_of, guarded
+from codegen.stability.named_tails import with_tails_of_names
+from codegen.stability.tails import Logistic, NormalCdf, at_polynomials, scaled_cdf, without_cosh, without_tanh
+from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
+from derive.folding import same, unify
+from derive.functions import Defined, unfold
+from derive.language import Index, entry, is_bracket
+from derive.program import Definition
+
+MOST_TERMS = 4  # of a sum of exponentials that is written relative to the largest
+
+
+class Softplus(sympy.Function):
+    """log(1 + exp(u)), kept as one elementwise function."""
+
+    nargs = 1
+
+
+class ErfComplement(sympy.Function):
+    """1 - erf(u), kept as one elementwise function; SymPy's own turns erfc(-u) back into 2 - erfc(u)."""
+
+    nargs = 1
+
+
+class Largest(sympy.Function):
+    """The largest of some numbers."""
+
+    nargs = tuple(range(2, MOST_TERMS + 1))
+
+
+def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
+    """The expression rewritten so that no intermediate value overflows where the result does not.
+
+    `known` are definitions already computed: a logsumexp that one of them is defined as is read from it.
+    """
+    by_name = {definition.symbol: definition for definition in known}
+    in_full = {definition.symbol: _spelled(definition) for definition in known}
+    plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression)), by_name), by_name)
+    rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
+    rewritten = _unscaled(rewritten, by_name)
+    return scaled_cdf(at_polynomials(_logistic(guarded(rewritten, in_full))), in_full)
+
+
+def has_sum_beside_others(body: Any) -> bool:
+    """Whether a logsumexp is one of the terms of a sum of exponentials, which has a value where that is -inf."""
+    return any(
+        isinstance(argument, Defined)
+        for node in body.atoms(Softplus, Largest)
+        for argument in (part for term in node.args for part in Add.make_args(term))
+    )
+
+
+def has_sum_below_another(body: Any, known: Definitions) -> bool:
+    """Whether an exponent is less the logsumexp of an index set, which is -inf where that is empty."""
+    exponents = [node.args[1] for node in body.atoms(Defined)] + [node.args[0] for node in body.atoms(sympy.exp)]
+    terms = (term for exponent in exponents for term in Add.make_args(exponent))
+    return any(_is_sum_of_a_set(-term, known) for term in terms if term.as_coeff_Mul()[0].is_negative)
+
+
+def _is_sum_of_a_set(value: Any, known: Definitions) -> bool:
+    scale = _meant(value, known)
+    return isinstance(scale, Defined) and scale.name == "logsumexp" and scale.args[4] != sympy.true
+
+
+def _meant(value: Any, known: Definitions) -> Any:
+    """What a name is defined as; any other value as it stands."""
+    definition = known.get(value.base if isinstance(value, Indexed) else value)
+    return value if definition is None else definition.body
+
+
+@lru_cache(maxsize=2_000)
+def _spelled(definition: Definition) -> Definition:
+    """The definition with a stable body in which nothing is read from others."""
+    return Definition(definition.symbol, definition.indices, _rewrite(without_cosh(unfold(definition.body)), {}))
+
+
+def _rewrite(node: Any, known: Definitions) -> Any:
+    if isinstance(node, Defined):
+        node = unfold(node)
+    inner = map_children(node, lambda part: _rewrite(part, known))
+    for kind, rule in RULES:
+        if isinstance(inner, kind):
+            changed = rule(inner, known)
+            if changed is not None:
+                return changed
+    return inner
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is known by name.
+
+
+def _instances(definition: Definition, wanted: Expr) -> Iterator[Expr]:
+    """The entries of a definition that are the wanted expression, up to the names of indices."""
+    for binding in unify(definition.body, wanted, {}):
+        if binding.keys() >= set(definition.indices):
+            yield entry(definition.symbol, [binding[index] for index in definition.indices])
+
+
+def _logsumexp(body: Expr, index: Index, condition: Any, known: Definitions) -> Expr:
+    made = Defined("logsumexp", body, index, index, condition)
+    for definition in known.values():
+        if isinstance(definition.body, Defined) and definition.body.name == "logsumexp":
+            for found in _instances(definition, made):
+                return found
+    return made
+
+
+def _read_exponents(node: Any, known: Definitions) -> Any:
+    """Exponentials of what a definition already holds, taken of its name."""
+    inner = map_children(node, lambda part: _read_exponents(part, known))
+    if isinstance(inner, sympy.exp) and isinstance(inner.args[0], Add):
+        for definition in known.values():
+            if isinstance(definition.body, Add) and definition.body.has(Defined):
+                for found in _instances(definition, inner.args[0]):
+                    return sympy.exp(found)
+    return inner
+
+
+def _exponential_parts(product: Expr, known: Definitions) -> tuple[Expr, list[Expr], list[Expr]]:
+    """(exponent, brackets, other factors) of a product with an exponential among its factors."""
+    exponent, brackets, others = S.Zero, [], []
+    for factor in Mul.make_args(product):
+        raised = exponent_of(factor, known)
+        if raised is not None:
+            exponent += raised
+        elif is_bracket(factor):
+            brackets.append(factor)
+        else:
+            others.append(factor)
+    return _cancelled(exponent), brackets, others
+
+
+def _cancelled(exponent: Expr) -> Expr:
+    """A sum in which a logsumexp has one name for its bound index, so that equal ones cancel."""
+    found: list[Any] = []
+    for scale in sorted(exponent.atoms(Defined), key=sympy.default_sort_key):
+        known = next((other for other in found if same(other, scale)), None)
+        if known is None:
+            found.append(scale)
+        else:
+            exponent = substitute(exponent, {scale: known})
+    for scale in sorted(exponent.atoms(Softplus), key=sympy.default_sort_key):
+        opposite = Softplus(-scale.args[0])
+        if exponent.coeff(scale).is_positive and exponent.coeff(opposite).is_negative:
+            exponent = sympy.expand(exponent + exponent.coeff(scale) * (opposite + scale.args[0] - scale))
+    return exponent
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The rules. What a name stands for is looked at only where an exponential is already there to meet it.
+
+
+def _sum(node: Any, known: Definitions) -> Expr | None:
+    """A sum with an exponential factor that depends on the index becomes a scaled sum."""
+    exponent, brackets, others = _exponential_parts(node.function, {})
+    bound = {limit[0] for limit in node.limits}
+    moving = Add(*(term for term in Add.make_args(exponent) if free_indices(term) & bound))
+    fixed = exponent - moving
+    if moving == 0:
+        return None if fixed == 0 else sympy.exp(fixed) * sympy.Sum(Mul(*brackets, *others), *node.limits)
+    over = [limit[0] for limit in node.limits if limit[0] in free_indices(moving)]
+    # What is true for some value of another summed index only is no condition of a scale that stands before that sum.
+    held = [bracket for bracket in brackets if free_indices(bracket) & bound <= set(over)]
+    condition = sympy.And(*(bracket.args[0] for bracket in held))
+    if len(over) > 1 and brackets:
+        return None
+    inside = [factor for factor in others if bound & free_indices(factor)]
+    outside = Mul(*(factor for factor in others if factor not in inside))
+    # Under the remaining sum the inner indices get names of their own: no index is bound inside its own scope.
+    is_whole, taken = not inside and len(over) == len(node.limits), set(all_names(node))
+    apart: dict[Index, Index] = {}
+    for index in () if is_whole else over:
+        apart[index] = fresh_index(index, taken)
+        taken.add(apart[index].name)
+    renamed = [apart.get(index, index) for index in over]
+    scale = _scale(substitute(moving, apart), renamed, substitute(condition, apart), known)
+    cancels = any(same(other, scale) for other in fixed.atoms(Defined))
+    if not cancels and _is_share(exponent, known):
+        return None  # of another sum: it has its scale
+    if not is_whole:
+        weighted = Mul(*brackets, sympy.exp(moving - scale), *inside)
+        return outside * sympy.exp(_cancelled(fixed + scale)) * sympy.Sum(weighted, *node.limits)
+    if condition != sympy.true and cancels:
+        return None  # shares of an index set that may be empty: they add up to 1 or to 0
+    return outside * sympy.exp(_cancelled(fixed + scale))
+
+
+def _scale(body: Expr, over: Sequence[Index], condition: Any, known: Definitions) -> Expr:
+    """The logsumexp of an exponent over some indices, one inside the other."""
+    for index in over:
+        body = _logsumexp(body, index, condition, known)
+    return body
+
+
+def _add(node: Any, _known: Definitions) -> Expr | None:
+    """1 + exp(u) is exp(softplus(u)), and 1 + erf(u) is erfc(-u)."""
+    tail = _tail(node)
+    if tail is not None:
+        return tail
+    if len(node.args) == 2 and S.One in node.args:
+        other = node.args[1] if node.args[0] == S.One else node.args[0]
+        if isinstance(other, sympy.exp):
+            return sympy.exp(Softplus(other.args[0]))
+    return None
+
+
+def _tail(node: Expr) -> Expr | None:
+    """A sum a + a erf(u), or a - a sigma(u), which may cancel, as a multiple of a function of the tail."""
+    number, rest = node.as_coeff_Add()
+    weight, function = rest.as_coeff_Mul()
+    if isinstance(function, sympy.exp) and isinstance(-function.args[0], Softplus) and weight == -number != 0:
+        return number * sympy.exp(-Softplus(-(-function.args[0]).args[0]))
+    if not isinstance(function, sympy.erf) or number == 0 or abs(weight) != abs(number):
+        return None
+    argument = function.args[0] if weight == number else -function.args[0]
+    wide = sympy.sqrt(2) * argument
+    if wide.has(sympy.sqrt(2)):
+        return number * ErfComplement(-argument)
+    return 2 * number * NormalCdf(wide)
+
+
+def _relative(node: Expr, known: Definitions) -> tuple[Expr, Expr] | None:
+    """(m, rest) with node = exp(m) * rest for a sum of exponentials, m the largest exponent; None for any other."""
+    if not isinstance(node, Add) or len(node.args) > MOST_TERMS:
+        return None
+    parts = [_exponential_parts(term, known) for term in node.args]
+    if not any(free_indices(exponent) for exponent, _, _ in parts) or any(brackets for _, brackets, _ in parts):
+        return None
+    largest = Largest(*(exponent for exponent, _, _ in parts))
+    return largest, Add(*(Mul(*others, sympy.exp(exponent - largest)) for exponent, _, others in parts))
+
+
+def _pow(node: Any, known: Definitions) -> Expr | None:
+    base, power = node.args
+    if isinstance(base, sympy.exp):
+        return sympy.exp(base.args[0] * power) if power != S.One else None
+    relative = _relative(base, known) if power.is_negative else None
+    return None if relative is None else sympy.exp(power * relative[0]) * relative[1] ** power
+
+
+def _mul(node: Any, known: Definitions) -> Expr | None:
+    explicit = _has_exponential(node, known)
+    exponent, brackets, others = _exponential_parts(node, known if explicit else {})
+    apart = _may_overflow if explicit and _is_bounded(exponent, known) else _has_exponential
+    for place, factor in enumerate(others) if explicit else ():
+        if isinstance(factor, Add) and any(apart(term, known) for term in factor.args):
+            rest = Mul(*brackets, *others[:place], *others[place + 1 :], sympy.exp(exponent))
+            return Add(*(_mul(rest * term, known) or rest * term for term in factor.args))
+    if len(node.args) - len(brackets) - len(others) < 2:
+        return None
+    return Mul(*brackets, *others, sympy.exp(exponent))
+
+
+def _has_exponential(product: Expr, _known: Definitions) -> bool:
+    return any(exponent_of(factor, {}) is not None for factor in Mul.make_args(product))
+
+
+def _may_overflow(product: Expr, known: Definitions) -> bool:
+    """Whether a product has an exponential that nothing is known of."""
+    exponents = [exponent_of(factor, {}) for factor in Mul.make_args(product)]
+    found = [exponent for exponent in exponents if exponent is not None]
+    return bool(found) and not _is_bounded(Add(*found), known)
+
+
+def _is_bounded(exponent: Expr, known: Definitions) -> bool:
+    """Whether a scale has been taken away from an exponent: a logsumexp, by itself or by name, or its like."""
+    for term in Add.make_args(exponent):
+        number, scale = term.as_coeff_Mul()
+        if number.is_negative and isinstance(_meant(scale, known), (Softplus, Largest, Defined)):
+            return True
+    return False
+
+
+def _is_share(exponent: Expr, known: Definitions) -> bool:
+    """Whether an exponent is less the logsumexp of its like, by itself or by name: its exponential is at most 1."""
+    for term in Add.make_args(exponent):
+        scale = _meant(-term, known)
+        is_sum = isinstance(scale, Defined) and scale.name == "logsumexp"
+        if is_sum and next(unify(scale.args[1], exponent - term, {}), None) is not None:
+            return True
+    return False
+
+
+def _log(node: Any, known: Definitions) -> Expr | None:
+    relative = _relative(node.args[0], known)
+    if relative is not None:
+        return relative[0] + sympy.log(relative[1])
+    exponent, brackets, others = _exponential_parts(node.args[0], {})
+    if exponent == 0 or brackets:
+        return None
+    rest = Mul(*others)
+    return exponent if rest == 1 else exponent + sympy.log(rest)
+
+
+RULES: tuple[tuple[type, Callable[[Any, Definitions], Expr | None]], ...] = (
+    (sympy.Sum, _sum),
+    (sympy.Add, _add),
+    (sympy.Pow, _pow),
+    (sympy.Mul, _mul),
+    (sympy.log, _log),
+)
+
+
+def _unscaled(node: Any, known: Definitions) -> Any:
+    """The expression with sums as they were where their scale met nothing, and no term of theirs overflows."""
+    inner = map_children(node, lambda part: _unscaled(part, known))
+    for factor in inner.args if isinstance(inner, Mul) else ():
+        scale = factor.args[0] if isinstance(factor, sympy.exp) else None
+        sums = [other for other in inner.args if isinstance(other, sympy.Sum)] if isinstance(scale, Defined) else []
+        for total in sums:
+            exponent, brackets, others = _exponential_parts(total.function, {})
+            # The scale may be that of a sum inside, which goes back as well.
+            function = _unscaled(Mul(*brackets, *others, sympy.exp(_cancelled(exponent + scale))), known)
+            left = _exponential_parts(function, {})[0]
+            if left == 0 or (not left.has(Defined) and _is_bounded(left, known)):
+                plain = sympy.Sum(function, *total.limits)
+                return Mul(*(part for part in inner.args if part not in (factor, total)), plain)
+    return inner
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The logistic function, at last: until then exponentials are multiplied by adding exponents.
+
+
+def _logistic(node: Any) -> Any:
+    """The expression with the exponentials that are products of logistic functions written as these."""
+    inner = map_children(node, _logistic)
+    if not isinstance(inner, sympy.exp):
+        return inner
+    rest = inner.args[0]
+    factors: list[Expr] = []
+    for scale in sorted(rest.atoms(Softplus), key=sympy.default_sort_key):
+        count = -rest.coeff(scale)
+        if not (count.is_Integer and 0 < count <= MOST_TERMS):
+            return inner
+        argument = scale.args[0]
+        # Of the factors, those that take the argument out of the exponent are sigma(u), the others sigma(-u).
+        left = [sympy.expand(rest + count * scale - upper * argument) for upper in range(int(count) + 1)]
+        upper = min(range(len(left)), key=lambda place: (left[place] != 0, len(Add.make_args(left[place]))))
+        rest = left[upper]
+        factors += [Logistic(argument) ** upper, Logistic(-argument) ** (count - upper)]
+    return Mul(*factors) if rest == 0 and factors else inner
