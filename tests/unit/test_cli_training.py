@@ -619,7 +619,7 @@ def test_document_lists_every_setting_with_its_table_and_default() -> None:
 
 def test_document_states_the_constants_of_the_kernels() -> None:
     text = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
-    stated = re.findall(r"layer norm: .* ([\de-]+)\) gamma \+ beta; RMS norm: .* ([\de-]+)\) gamma\.", text)
+    stated = re.findall(r"layer norm: .* ([\de-]+)\) gamma \+ beta;\s+RMS norm: .* ([\de-]+)\) gamma\.", text)
     stated += re.findall(r"clip / \(norm \+ ([\de-]+)\)", text) + re.findall(r"angle t (\d+)\^", text)
     names = ["layer_norm", "rms_norm", "gradient_clipping", "self_attention_rotary"]
     requests = {program.name: program.request for program in load_programs(names)}
