@@ -19,8 +19,17 @@ from codegen.lowering.context import MINUS_INFINITY, ONE, ZERO, Context, lower, 
 from codegen.lowering.exponentials import exp_where, logsumexp_parts, parts_of, rows
 from codegen.lowering.leaves import in_digits, is_short
 from codegen.lowering.selections import finite_if_asked, lower_condition, tamed
-from codegen.stability.rules import ErfComplement, Softplus
-from codegen.stability.tails import ExpAt, Logistic, LogisticAt, LogisticSlope, LogisticSlopeAt, NormalCdf, ScaledCdf
+from codegen.stability.functions import (
+    ErfComplement,
+    ExpAt,
+    Logistic,
+    LogisticAt,
+    LogisticSlope,
+    LogisticSlopeAt,
+    NormalCdf,
+    ScaledCdf,
+    Softplus,
+)
 from derive.language import is_bracket
 from derive.normal.signs import reasons_positive
 

@@ -20,7 +20,7 @@ from codegen.ir.nodes import Axes, Contract, Map, Node, Reduce, Select
 from codegen.lowering.context import ONE, ZERO, Context, lower, multiplied, quotient
 from codegen.lowering.leaves import size
 from codegen.lowering.selections import lower_condition
-from codegen.stability.guards import Finite
+from codegen.stability.functions import Finite
 from derive.binders import free_indices
 from derive.differentiation import contracted_sum
 from derive.language import Where, is_bracket

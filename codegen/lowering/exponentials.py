@@ -19,7 +19,7 @@ from codegen.ir.nodes import Map, Node, Reduce, Select
 from codegen.lowering.context import MINUS_INFINITY, ZERO, Context, lower
 from codegen.lowering.leaves import named_entry
 from codegen.lowering.selections import lower_condition, tamed, wanted_top
-from codegen.stability.rules import Softplus
+from codegen.stability.functions import Softplus
 from derive.binders import free_indices, substitute
 from derive.folding import same, unify
 from derive.functions import Defined

@@ -16,9 +16,7 @@ from sympy import Add, Indexed, KroneckerDelta, Mul, Pow
 from codegen.ir.nodes import Literal, Position
 from codegen.lowering import arithmetic, contractions, exponentials, leaves, selections
 from codegen.lowering.context import Rule, lower
-from codegen.stability.centring import Whole
-from codegen.stability.guards import Finite, Weight
-from codegen.stability.rules import Largest
+from codegen.stability.functions import Finite, Largest, Weight, Whole
 from derive.functions import Defined
 from derive.language import Dim, Index, Scalar, Where
 

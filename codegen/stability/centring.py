@@ -21,17 +21,12 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Mul
 
+from codegen.stability.functions import Whole
 from codegen.stability.guards import Definitions, spelled_out
 from derive.binders import all_names, free_indices, fresh_index, map_children, scope_of, substitute, unshadowed
 from derive.folding import same
 from derive.language import Index
 from derive.writing import written
-
-
-class Whole(sympy.Function):
-    """The number itself, computed before what stands beside it: (x - m) - d is not x - (m + d) in floating point."""
-
-    nargs = 1
 
 
 def centred(body: Expr, known: Definitions) -> tuple[Expr, tuple[str, ...]]:

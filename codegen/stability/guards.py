@@ -19,24 +19,13 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Indexed, Mul, Ne, Pow, S
 
+from codegen.stability.functions import Finite, Weight
 from derive.binders import free_indices, map_children, substitute
 from derive.functions import Defined, unfold
 from derive.language import Scalar, Where, is_bracket
 from derive.program import Definition
 
 Definitions = Mapping[Any, Definition]  # the definition of each name known so far, its body stable
-
-
-class Weight(sympy.Function):
-    """The number itself, but nothing is known of it: a positive number, or an exponential, has its limit at 0."""
-
-    nargs = 1
-
-
-class Finite(sympy.Function):
-    """The number itself, or 0 where it is -inf: what multiplies it is 0 there, as exp(x) is beside x."""
-
-    nargs = 1
 
 
 def spelled_out(factor: Any, known: Definitions) -> Expr | None:

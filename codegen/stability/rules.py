@@ -36,34 +36,15 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Indexed, Mul, S
 
+from codegen.stability.functions import MOST_TERMS, ErfComplement, Largest, Logistic, NormalCdf, Softplus
 from codegen.stability.guards import Definitions, exponent_of, guarded
 from codegen.stability.named_tails import with_tails_of_names
-from codegen.stability.tails import Logistic, NormalCdf, at_polynomials, scaled_cdf, without_cosh, without_tanh
+from codegen.stability.tails import at_polynomials, scaled_cdf, without_cosh, without_tanh
 from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
 from derive.folding import same, unify
 from derive.functions import Defined, unfold
 from derive.language import Index, entry, is_bracket
 from derive.program import Definition
-
-MOST_TERMS = 4  # of a sum of exponentials that is written relative to the largest
-
-
-class Softplus(sympy.Function):
-    """log(1 + exp(u)), kept as one elementwise function."""
-
-    nargs = 1
-
-
-class ErfComplement(sympy.Function):
-    """1 - erf(u), kept as one elementwise function; SymPy's own turns erfc(-u) back into 2 - erfc(u)."""
-
-    nargs = 1
-
-
-class Largest(sympy.Function):
-    """The largest of some numbers."""
-
-    nargs = tuple(range(2, MOST_TERMS + 1))
 
 
 def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:

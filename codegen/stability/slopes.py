@@ -22,7 +22,7 @@ import sympy
 from sympy import Expr, Indexed, Mul, Ne, Pow, S
 from sympy.logic.boolalg import Boolean
 
-from codegen.stability.guards import Weight
+from codegen.stability.functions import Weight
 from codegen.stability.weights import not_zero, symbol_of
 from derive.binders import free_indices, map_children
 from derive.exceptional import is_positive, is_root, open_roots

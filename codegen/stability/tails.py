@@ -28,55 +28,22 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Indexed, Mul, Ne, Pow, S, exp
 
-from codegen.stability.guards import Definitions, Weight, spelled_out
+from codegen.stability.functions import (
+    LEAST_DEGREE,
+    MOST_DEGREE,
+    ExpAt,
+    Logistic,
+    LogisticAt,
+    LogisticSlope,
+    LogisticSlopeAt,
+    NormalCdf,
+    ScaledCdf,
+    Weight,
+)
+from codegen.stability.guards import Definitions, spelled_out
 from derive.binders import map_children, substitute
 from derive.language import Where
 from derive.writing import written_definition
-
-LEAST_DEGREE, MOST_DEGREE = 2, 3
-
-
-class Logistic(sympy.Function):
-    """1/(1 + exp(-u)), kept as one elementwise function: as an exponential it would have the error of the exponent."""
-
-    nargs = 1
-
-
-class LogisticSlope(sympy.Function):
-    """exp(-u)/(1 + exp(-u))^2, the derivative of the logistic function, kept as one elementwise function."""
-
-    nargs = 1
-
-
-class NormalCdf(sympy.Function):
-    """(1 + erf(u/sqrt(2)))/2, kept as one elementwise function: u/sqrt(2) has an error that the tail magnifies."""
-
-    nargs = 1
-
-
-class ScaledCdf(sympy.Function):
-    """The product of u and the name of NormalCdf(u): it may be a normal number where that is none."""
-
-    nargs = 2
-
-
-class ExpAt(sympy.Function):
-    """The exponential of a polynomial: x, then the coefficients of 1, x, x^2, x^3."""
-
-    nargs = MOST_DEGREE + 2
-
-
-class LogisticAt(sympy.Function):
-    """The logistic function of a polynomial."""
-
-    nargs = MOST_DEGREE + 2
-
-
-class LogisticSlopeAt(sympy.Function):
-    """The slope of the logistic function, at a polynomial."""
-
-    nargs = MOST_DEGREE + 2
-
 
 # ---------------------------------------------------------------------------------------------------------------------
 # 1 + tanh(u).

@@ -18,7 +18,8 @@ from typing import Any
 import sympy
 from sympy import Expr, Indexed, Mul, Ne, Pow, S
 
-from codegen.stability.guards import Weight, spelled_out
+from codegen.stability.functions import Weight
+from codegen.stability.guards import spelled_out
 from derive.binders import free_indices, leaves_of, map_children
 from derive.folding import unify
 from derive.functions import unfold

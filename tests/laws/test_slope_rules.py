@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sympy import Ne, Rational, S, log, sqrt
 
-from codegen.stability.guards import Weight
+from codegen.stability.functions import Weight
 from codegen.stability.slopes import slopes
 from derive.language import Sum, Where, dims, index, indices, iverson, scalar, tensor
 from derive.library import load

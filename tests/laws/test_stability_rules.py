@@ -10,19 +10,24 @@ from sympy import Max, cosh, erf, exp, log, sinh, sqrt, tanh
 
 from codegen.algebra.rewriting import Rewrite
 from codegen.algebra.trace import claims_of
-from codegen.stability.centring import Whole, centred
-from codegen.stability.guards import Finite, Weight
-from codegen.stability.rules import ErfComplement, Largest, Softplus, stable
-from codegen.stability.tails import (
+from codegen.stability.centring import centred
+from codegen.stability.functions import (
+    ErfComplement,
     ExpAt,
+    Finite,
+    Largest,
     Logistic,
     LogisticAt,
     LogisticSlope,
     LogisticSlopeAt,
     NormalCdf,
     ScaledCdf,
-    identities,
+    Softplus,
+    Weight,
+    Whole,
 )
+from codegen.stability.rules import stable
+from codegen.stability.tails import identities
 from codegen.stability.weights import divided, totals
 from derive.binders import substitute, unshadowed
 from derive.functions import Defined, log_softmax, logsumexp, sigmoid, silu, softmax, softplus
