@@ -42,8 +42,9 @@ from codegen.planning.shifts import unshifted
 from codegen.planning.unnormalised import unnormalised
 from codegen.planning.variants import lean, rejoined
 from codegen.planning.vectors import without_vectors
+from codegen.stability.bounds import has_sum_below_another, has_sum_beside_others
 from codegen.stability.centring import centred
-from codegen.stability.rules import has_sum_below_another, has_sum_beside_others, stable
+from codegen.stability.rules import stable
 from codegen.stability.slopes import SLOPE_AT_ZERO, slopes
 from codegen.stability.tails import identities
 from codegen.stability.weights import divided, totals

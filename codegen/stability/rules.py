@@ -34,12 +34,13 @@ from functools import lru_cache
 from typing import Any
 
 import sympy
-from sympy import Add, Expr, Indexed, Mul, S
+from sympy import Add, Expr, Mul, S
 
-from codegen.stability.functions import MOST_TERMS, ErfComplement, Largest, Logistic, NormalCdf, Softplus
+from codegen.stability.bounds import has_exponential, is_bounded, is_share, may_overflow
+from codegen.stability.functions import MOST_TERMS, ErfComplement, Largest, NormalCdf, Softplus
 from codegen.stability.guards import Definitions, exponent_of, guarded
 from codegen.stability.named_tails import with_tails_of_names
-from codegen.stability.tails import at_polynomials, scaled_cdf, without_cosh, without_tanh
+from codegen.stability.tails import at_polynomials, scaled_cdf, with_logistic, without_cosh, without_tanh
 from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
 from derive.folding import same, unify
 from derive.functions import Defined, unfold
@@ -57,34 +58,7 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression)), by_name), by_name)
     rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
     rewritten = _unscaled(rewritten, by_name)
-    return scaled_cdf(at_polynomials(_logistic(guarded(rewritten, in_full))), in_full)
-
-
-def has_sum_beside_others(body: Any) -> bool:
-    """Whether a logsumexp is one of the terms of a sum of exponentials, which has a value where that is -inf."""
-    return any(
-        isinstance(argument, Defined)
-        for node in body.atoms(Softplus, Largest)
-        for argument in (part for term in node.args for part in Add.make_args(term))
-    )
-
-
-def has_sum_below_another(body: Any, known: Definitions) -> bool:
-    """Whether an exponent is less the logsumexp of an index set, which is -inf where that is empty."""
-    exponents = [node.args[1] for node in body.atoms(Defined)] + [node.args[0] for node in body.atoms(sympy.exp)]
-    terms = (term for exponent in exponents for term in Add.make_args(exponent))
-    return any(_is_sum_of_a_set(-term, known) for term in terms if term.as_coeff_Mul()[0].is_negative)
-
-
-def _is_sum_of_a_set(value: Any, known: Definitions) -> bool:
-    scale = _meant(value, known)
-    return isinstance(scale, Defined) and scale.name == "logsumexp" and scale.args[4] != sympy.true
-
-
-def _meant(value: Any, known: Definitions) -> Any:
-    """What a name is defined as; any other value as it stands."""
-    definition = known.get(value.base if isinstance(value, Indexed) else value)
-    return value if definition is None else definition.body
+    return scaled_cdf(at_polynomials(with_logistic(guarded(rewritten, in_full))), in_full)
 
 
 @lru_cache(maxsize=2_000)
@@ -195,7 +169,7 @@ def _sum(node: Any, known: Definitions) -> Expr | None:
     renamed = [apart.get(index, index) for index in over]
     scale = _scale(substitute(moving, apart), renamed, substitute(condition, apart), known)
     cancels = any(same(other, scale) for other in fixed.atoms(Defined))
-    if not cancels and _is_share(exponent, known):
+    if not cancels and is_share(exponent, known):
         return None  # of another sum: it has its scale
     if not is_whole:
         weighted = Mul(*brackets, sympy.exp(moving - scale), *inside)
@@ -259,9 +233,9 @@ def _pow(node: Any, known: Definitions) -> Expr | None:
 
 
 def _mul(node: Any, known: Definitions) -> Expr | None:
-    explicit = _has_exponential(node, known)
+    explicit = has_exponential(node, known)
     exponent, brackets, others = _exponential_parts(node, known if explicit else {})
-    apart = _may_overflow if explicit and _is_bounded(exponent, known) else _has_exponential
+    apart = may_overflow if explicit and is_bounded(exponent, known) else has_exponential
     for place, factor in enumerate(others) if explicit else ():
         if isinstance(factor, Add) and any(apart(term, known) for term in factor.args):
             rest = Mul(*brackets, *others[:place], *others[place + 1 :], sympy.exp(exponent))
@@ -269,36 +243,6 @@ def _mul(node: Any, known: Definitions) -> Expr | None:
     if len(node.args) - len(brackets) - len(others) < 2:
         return None
     return Mul(*brackets, *others, sympy.exp(exponent))
-
-
-def _has_exponential(product: Expr, _known: Definitions) -> bool:
-    return any(exponent_of(factor, {}) is not None for factor in Mul.make_args(product))
-
-
-def _may_overflow(product: Expr, known: Definitions) -> bool:
-    """Whether a product has an exponential that nothing is known of."""
-    exponents = [exponent_of(factor, {}) for factor in Mul.make_args(product)]
-    found = [exponent for exponent in exponents if exponent is not None]
-    return bool(found) and not _is_bounded(Add(*found), known)
-
-
-def _is_bounded(exponent: Expr, known: Definitions) -> bool:
-    """Whether a scale has been taken away from an exponent: a logsumexp, by itself or by name, or its like."""
-    for term in Add.make_args(exponent):
-        number, scale = term.as_coeff_Mul()
-        if number.is_negative and isinstance(_meant(scale, known), (Softplus, Largest, Defined)):
-            return True
-    return False
-
-
-def _is_share(exponent: Expr, known: Definitions) -> bool:
-    """Whether an exponent is less the logsumexp of its like, by itself or by name: its exponential is at most 1."""
-    for term in Add.make_args(exponent):
-        scale = _meant(-term, known)
-        is_sum = isinstance(scale, Defined) and scale.name == "logsumexp"
-        if is_sum and next(unify(scale.args[1], exponent - term, {}), None) is not None:
-            return True
-    return False
 
 
 def _log(node: Any, known: Definitions) -> Expr | None:
@@ -332,31 +276,7 @@ def _unscaled(node: Any, known: Definitions) -> Any:
             # The scale may be that of a sum inside, which goes back as well.
             function = _unscaled(Mul(*brackets, *others, sympy.exp(_cancelled(exponent + scale))), known)
             left = _exponential_parts(function, {})[0]
-            if left == 0 or (not left.has(Defined) and _is_bounded(left, known)):
+            if left == 0 or (not left.has(Defined) and is_bounded(left, known)):
                 plain = sympy.Sum(function, *total.limits)
                 return Mul(*(part for part in inner.args if part not in (factor, total)), plain)
     return inner
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The logistic function, at last: until then exponentials are multiplied by adding exponents.
-
-
-def _logistic(node: Any) -> Any:
-    """The expression with the exponentials that are products of logistic functions written as these."""
-    inner = map_children(node, _logistic)
-    if not isinstance(inner, sympy.exp):
-        return inner
-    rest = inner.args[0]
-    factors: list[Expr] = []
-    for scale in sorted(rest.atoms(Softplus), key=sympy.default_sort_key):
-        count = -rest.coeff(scale)
-        if not (count.is_Integer and 0 < count <= MOST_TERMS):
-            return inner
-        argument = scale.args[0]
-        # Of the factors, those that take the argument out of the exponent are sigma(u), the others sigma(-u).
-        left = [sympy.expand(rest + count * scale - upper * argument) for upper in range(int(count) + 1)]
-        upper = min(range(len(left)), key=lambda place: (left[place] != 0, len(Add.make_args(left[place]))))
-        rest = left[upper]
-        factors += [Logistic(argument) ** upper, Logistic(-argument) ** (count - upper)]
-    return Mul(*factors) if rest == 0 and factors else inner

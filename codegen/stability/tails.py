@@ -31,6 +31,7 @@ from sympy import Add, Expr, Indexed, Mul, Ne, Pow, S, exp
 from codegen.stability.functions import (
     LEAST_DEGREE,
     MOST_DEGREE,
+    MOST_TERMS,
     ExpAt,
     Logistic,
     LogisticAt,
@@ -38,6 +39,7 @@ from codegen.stability.functions import (
     LogisticSlopeAt,
     NormalCdf,
     ScaledCdf,
+    Softplus,
     Weight,
 )
 from codegen.stability.guards import Definitions, spelled_out
@@ -161,6 +163,30 @@ def _inside(bare: Expr, known: Definitions) -> Expr | None:
         return bare.args[0]
     body = spelled_out(bare, known)
     return body.args[0] if isinstance(body, sympy.tanh) else None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The logistic function, at last: until then exponentials are multiplied by adding exponents.
+
+
+def with_logistic(node: Any) -> Any:
+    """The expression with the exponentials that are products of logistic functions written as these."""
+    inner = map_children(node, with_logistic)
+    if not isinstance(inner, sympy.exp):
+        return inner
+    rest = inner.args[0]
+    factors: list[Expr] = []
+    for scale in sorted(rest.atoms(Softplus), key=sympy.default_sort_key):
+        count = -rest.coeff(scale)
+        if not (count.is_Integer and 0 < count <= MOST_TERMS):
+            return inner
+        argument = scale.args[0]
+        # Of the factors, those that take the argument out of the exponent are sigma(u), the others sigma(-u).
+        left = [sympy.expand(rest + count * scale - upper * argument) for upper in range(int(count) + 1)]
+        upper = min(range(len(left)), key=lambda place: (left[place] != 0, len(Add.make_args(left[place]))))
+        rest = left[upper]
+        factors += [Logistic(argument) ** upper, Logistic(-argument) ** (count - upper)]
+    return Mul(*factors) if rest == 0 and factors else inner
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,75 @@
+"""What is known of the size of an exponential: whether a scale has been taken from its exponent, and of what.
+
+Part of `codegen.stability.rules`, which asks before an exponential is moved, and of `codegen.planning.schedule`, which
+asks before a maximum is taken away.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+from sympy import Add, Expr, Indexed, Mul
+
+from codegen.stability.functions import Largest, Softplus
+from codegen.stability.guards import Definitions, exponent_of
+from derive.folding import unify
+from derive.functions import Defined
+
+
+def has_sum_beside_others(body: Any) -> bool:
+    """Whether a logsumexp is one of the terms of a sum of exponentials, which has a value where that is -inf."""
+    return any(
+        isinstance(argument, Defined)
+        for node in body.atoms(Softplus, Largest)
+        for argument in (part for term in node.args for part in Add.make_args(term))
+    )
+
+
+def has_sum_below_another(body: Any, known: Definitions) -> bool:
+    """Whether an exponent is less the logsumexp of an index set, which is -inf where that is empty."""
+    exponents = [node.args[1] for node in body.atoms(Defined)] + [node.args[0] for node in body.atoms(sympy.exp)]
+    terms = (term for exponent in exponents for term in Add.make_args(exponent))
+    return any(_is_sum_of_a_set(-term, known) for term in terms if term.as_coeff_Mul()[0].is_negative)
+
+
+def _is_sum_of_a_set(value: Any, known: Definitions) -> bool:
+    scale = meant(value, known)
+    return isinstance(scale, Defined) and scale.name == "logsumexp" and scale.args[4] != sympy.true
+
+
+def is_bounded(exponent: Expr, known: Definitions) -> bool:
+    """Whether a scale has been taken away from an exponent: a logsumexp, by itself or by name, or its like."""
+    for term in Add.make_args(exponent):
+        number, scale = term.as_coeff_Mul()
+        if number.is_negative and isinstance(meant(scale, known), (Softplus, Largest, Defined)):
+            return True
+    return False
+
+
+def may_overflow(product: Expr, known: Definitions) -> bool:
+    """Whether a product has an exponential that nothing is known of."""
+    exponents = [exponent_of(factor, {}) for factor in Mul.make_args(product)]
+    found = [exponent for exponent in exponents if exponent is not None]
+    return bool(found) and not is_bounded(Add(*found), known)
+
+
+def has_exponential(product: Expr, _known: Definitions) -> bool:
+    """Whether a factor of a product is an exponential."""
+    return any(exponent_of(factor, {}) is not None for factor in Mul.make_args(product))
+
+
+def is_share(exponent: Expr, known: Definitions) -> bool:
+    """Whether an exponent is less the logsumexp of its like, by itself or by name: its exponential is at most 1."""
+    for term in Add.make_args(exponent):
+        scale = meant(-term, known)
+        is_sum = isinstance(scale, Defined) and scale.name == "logsumexp"
+        if is_sum and next(unify(scale.args[1], exponent - term, {}), None) is not None:
+            return True
+    return False
+
+
+def meant(value: Any, known: Definitions) -> Any:
+    """What a name is defined as; any other value as it stands."""
+    definition = known.get(value.base if isinstance(value, Indexed) else value)
+    return value if definition is None else definition.body
