@@ -18,13 +18,13 @@ from typing import Any
 import sympy
 from sympy import Expr, Indexed
 
-from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
+from derive.binders import all_names, free_indices, fresh_index, map_children, substitute, symbols_of
 from derive.errors import AlarmError
 from derive.exceptional import is_differentiable
 from derive.language import Index, Lengths, Scalar, Sum, Tensor
-from derive.program import Claim, Definition, symbols_of
 from derive.prove import proof_of
 from derive.refutation import confirm
+from derive.statements import Claim, Definition
 
 SECONDS_EACH, SECONDS = 0.3, 3.0  # for one condition, and for all of them
 ATTEMPTS = 8  # ways of writing definitions in that are tried under one condition

@@ -18,7 +18,7 @@ from typing import Any
 import sympy
 from sympy import Gt, Indexed, Lt
 
-from derive.binders import node_count
+from derive.binders import node_count, symbols_of
 from derive.equations import read_equations
 from derive.errors import BudgetExceededError, NoLawError
 from derive.gradient import Gradient, depends_on, inline
@@ -30,7 +30,7 @@ from derive.normal.products import product
 from derive.normal.selections import condition_form
 from derive.normal.vanishing import Vanishing, follows
 from derive.normal.zero import is_zero
-from derive.program import Claim, symbols_of
+from derive.statements import Claim
 from derive.ties import comparisons_of, without_ties
 from derive.wellformed import is_equation
 

@@ -229,3 +229,12 @@ def map_children(expression: Any, change: Callable[[Any], Any]) -> Any:
     if all(new is old for new, old in zip(arguments, expression.args, strict=True)):
         return expression
     return _remade(expression, arguments)
+
+
+@lru_cache(maxsize=50_000)
+def symbols_of(expression: Any) -> frozenset[Any]:
+    """The tensors, scalars and flags that occur in an expression, also in the ranges of its indices."""
+    leaves = leaves_of(expression)
+    found = frozenset(leaf for leaf in leaves if isinstance(leaf, (Tensor, Scalar, Flag)))
+    lengths = (leaf.extent for leaf in leaves if isinstance(leaf, Index) and isinstance(leaf.extent, Indexed))
+    return found.union(*map(symbols_of, lengths))

@@ -19,7 +19,8 @@ from sympy import Expr, Indexed, KroneckerDelta, Mul
 from derive.binders import rebuild, scope_of
 from derive.errors import StatementError
 from derive.language import Dim, Index, Scalar, Tensor
-from derive.program import Definition, Name, Program
+from derive.program import Program
+from derive.statements import Definition, Name
 
 __all__ = ["Application"]
 

@@ -14,13 +14,13 @@ from functools import lru_cache
 from math import inf
 from typing import Any
 
-from derive.binders import free_indices, leaves_of
+from derive.binders import free_indices, leaves_of, symbols_of
 from derive.errors import StatementError
 from derive.language import Dim, Flag, Index, Scalar, Tensor
 from derive.numeric.arithmetic import Arithmetic, UnsupportedError, reals
 from derive.numeric.closures import ARITHMETIC, WORK, Code, Frame, Inputs
 from derive.numeric.compilation import Compiler, ordered_indices
-from derive.program import Definition, symbols_of
+from derive.statements import Definition
 
 __all__ = ["Environment", "Evaluator", "Needs", "evaluate", "needs_of"]
 

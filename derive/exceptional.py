@@ -19,11 +19,12 @@ from typing import Any
 import sympy
 from sympy import Expr, Pow
 
-from derive.binders import substitute
+from derive.binders import substitute, symbols_of
 from derive.functions import Defined, unfold
 from derive.language import Index, Scalar, Tensor, Where
 from derive.normal.signs import plain_places, reasons_positive
-from derive.program import Definition, Program, symbols_of
+from derive.program import Program
+from derive.statements import Definition
 from derive.writing import written
 
 LEVELS = 2  # of definitions that are looked into for the sign of what a root is taken of

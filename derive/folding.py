@@ -28,7 +28,7 @@ from derive.functions import unfold
 from derive.language import Index, Scalar, Tensor, extent_of, is_bracket
 
 if TYPE_CHECKING:
-    from derive.program import Definition
+    from derive.statements import Definition
 
 Binding = Mapping[Index, Expr]
 Powers = dict[Expr, Expr]

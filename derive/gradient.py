@@ -16,13 +16,14 @@ from typing import Any
 
 from sympy import Add, Expr, Indexed, Pow, S
 
-from derive.binders import fresh_index, map_children, named_apart, substitute, unshadowed
+from derive.binders import fresh_index, map_children, named_apart, substitute, symbols_of, unshadowed
 from derive.differentiation import Contribution, placed, pull_back
 from derive.errors import BudgetExceededError, StatementError
 from derive.exceptional import is_differentiable, is_root, record_points
 from derive.folding import Known, fold
 from derive.language import Index, Scalar, Tensor, axis_sizes, entry, expression_of
-from derive.program import Definition, Name, Program, symbols_of
+from derive.program import Program
+from derive.statements import Definition, Name
 from derive.symbols import size_at
 
 MOST_NODES = 100_000  # of an expression with definitions written in

@@ -11,17 +11,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import sympy
-from sympy import Expr, Indexed
+from sympy import Expr
 
-from derive.binders import free_indices, leaves_of
+from derive.binders import free_indices, symbols_of
 from derive.errors import StatementError
-from derive.language import Flag, Index, Scalar, Tensor, axis_sizes, checked_name, entry, expression_of, iverson
+from derive.language import Flag, Index, Scalar, Tensor, axis_sizes, checked_name, expression_of, iverson
 from derive.matrices import Matrix
 from derive.requests import check_variables, checked_defaults, checked_sizes
+from derive.statements import Claim, Definition, KernelRequest, Name
 from derive.wellformed import (
     check_condition,
     check_conditions,
@@ -38,73 +38,7 @@ if TYPE_CHECKING:
     from derive.gradient import Gradient
     from derive.rules import Rule
 
-Name = Tensor | Scalar
 LANGUAGE = (__name__, "derive.gradient", "derive.tangents")  # frames that are not the user's
-
-
-@dataclass(frozen=True)
-class Definition:
-    """One named definition: symbol[indices] = body."""
-
-    symbol: Name
-    indices: tuple[Index, ...]
-    body: Expr
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.symbol, self.indices, self.body))
-
-    def __hash__(self) -> int:
-        return self._hash  # definitions are keys of what is remembered about them, looked up over and over
-
-    @property
-    def name(self) -> str:
-        """The name that is defined."""
-        return str(self.symbol.name)
-
-    @property
-    def left(self) -> Expr:
-        """The left side, symbol[indices]."""
-        return entry(self.symbol, self.indices)
-
-    def __str__(self) -> str:
-        return f"{self.left} = {self.body}"
-
-
-@dataclass(frozen=True)
-class Claim:
-    """An equality that is claimed to hold for all sizes.
-
-    `given` are conditions under which it is claimed (i != j). `program` supplies the definitions of the names.
-    """
-
-    id: str
-    name: str
-    left: Expr
-    right: Expr
-    program: Program = field(repr=False)
-    given: tuple[Any, ...] = ()
-    source: str = ""
-    note: str = ""
-    assuming: tuple[str, ...] = ()
-    by: Rule | None = None
-
-    def __str__(self) -> str:
-        under = f"   given {', '.join(map(str, self.given))}" if self.given else ""
-        return f"{self.left} = {self.right}{under}"
-
-
-@dataclass(frozen=True)
-class KernelRequest:
-    """That a kernel is wanted: what it returns, the variables it is differentiated for, defaults of its options.
-
-    `typical` are sizes that the compiler may expect where it has a choice.
-    """
-
-    outputs: tuple[Name, ...]
-    wrt: tuple[Name, ...]
-    defaults: Mapping[str, float | bool]
-    typical: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -358,15 +292,6 @@ class Program:
             used |= symbols_of(body)
         rest = sorted(used - defined - set(self.inputs), key=lambda symbol: str(symbol.name))
         return [*self.inputs, *rest]
-
-
-@lru_cache(maxsize=50_000)
-def symbols_of(expression: Any) -> frozenset[Any]:
-    """The tensors, scalars and flags that occur in an expression, also in the ranges of its indices."""
-    leaves = leaves_of(expression)
-    found = frozenset(leaf for leaf in leaves if isinstance(leaf, (Tensor, Scalar, Flag)))
-    lengths = (leaf.extent for leaf in leaves if isinstance(leaf, Index) and isinstance(leaf.extent, Indexed))
-    return found.union(*map(symbols_of, lengths))
 
 
 def _caller() -> tuple[str, str]:

@@ -17,9 +17,10 @@ from typing import Any
 from derive.attempts import attempts_at, first_proof, proof_of
 from derive.errors import AlarmError, StatementError
 from derive.normal.ledger import Ledger
-from derive.program import Claim, Program
+from derive.program import Program
 from derive.refutation import Counterexample, confirm, find_counterexample
 from derive.rules import Rule, RuleRefusedError
+from derive.statements import Claim
 from derive.ties import comparisons_of, jumps, off_ties
 from derive.verdicts import (
     ARITHMETIC,

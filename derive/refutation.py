@@ -29,7 +29,7 @@ from derive.numeric.sampling import (
 )
 from derive.numeric.simplification import simplified
 from derive.numeric.trial import COARSE, VISIBLE, Place, Point, Trial
-from derive.program import Claim
+from derive.statements import Claim
 
 __all__ = ["Confirmation", "Counterexample", "confirm", "find_counterexample"]
 

@@ -19,7 +19,8 @@ from derive.exceptional import is_differentiable, record_points
 from derive.folding import Known, fold
 from derive.gradient import Gradient, depends_on, differentiated_form, influenced_by
 from derive.language import Index, Scalar, Tensor, axis_sizes, entry
-from derive.program import Definition, Name, Program
+from derive.program import Program
+from derive.statements import Definition, Name
 
 
 def forward(program: Program, output: Name, wrt: Sequence[Name], prefix: str) -> Gradient:

@@ -16,13 +16,14 @@ from typing import Any
 import sympy
 from sympy.core.relational import Relational
 
-from derive.binders import all_names, free_indices, fresh_index, substitute
+from derive.binders import all_names, free_indices, fresh_index, substitute, symbols_of
 from derive.exceptional import is_differentiable
 from derive.gradient import Gradient, depends_on
 from derive.normal.case_analysis import Apart, apart_of
 from derive.normal.form import normal_form
 from derive.normal.ledger import Ledger
-from derive.program import Claim, Program, symbols_of
+from derive.program import Program
+from derive.statements import Claim
 
 
 def comparisons_of(claim: Claim) -> list[Any]:

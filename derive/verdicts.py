@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from derive.binders import free_indices
+from derive.binders import free_indices, symbols_of
 from derive.errors import StatementError
 from derive.exceptional import empty_index_sets
 from derive.functions import Defined
 from derive.gradient import Gradient, depends_on
 from derive.normal.ledger import Ledger
-from derive.program import Claim, symbols_of
 from derive.refutation import Counterexample
+from derive.statements import Claim
 from derive.wellformed import is_equation
 
 PROVED, REFUTED, UNDECIDED = "Proved", "Refuted", "Undecided"

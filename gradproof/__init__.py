@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     )
     from derive.matrices import matrices, matrix, row_softmax, row_sum
     from derive.operators import expectation, first_order, limit, variance_over
-    from derive.program import Claim, Program
+    from derive.program import Program
     from derive.prove import Verdict, prove
     from derive.rules import RuleRefusedError
     from derive.rules.cases import Case, Cases
@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from derive.rules.monotone import StrictlyMonotone
     from derive.rules.order import Absolute, Bound, Combination
     from derive.rules.squares import Squares
+    from derive.statements import Claim
     from derive.structured import Convention, is_free_entry, structured, structured_gradient
 
 __version__ = "0.1.0"
@@ -203,7 +204,7 @@ SOURCES: dict[str, str] = {
         "lengths scalar scalars tensor tensors where",
         "derive.matrices": "matrices matrix row_softmax row_sum",
         "derive.operators": "expectation first_order limit variance_over",
-        "derive.program": "Claim Program",
+        "derive.program": "Program",
         "derive.prove": "Verdict prove",
         "derive.rules": "RuleRefusedError",
         "derive.rules.cases": "Case Cases",
@@ -217,6 +218,7 @@ SOURCES: dict[str, str] = {
         "derive.rules.monotone": "StrictlyMonotone",
         "derive.rules.order": "Absolute Bound Combination",
         "derive.rules.squares": "Squares",
+        "derive.statements": "Claim",
         "derive.structured": "Convention is_free_entry structured structured_gradient",
         "sympy": "Abs And Eq Max Min Ne Not Or Piecewise Rational atan cos cosh erf erfc exp log "
         "pi sign sin sinh sqrt tanh",

@@ -16,7 +16,7 @@ from codegen.algebra.networks import components, names_in, term_of
 from codegen.algebra.rewriting import Changes, Definitions, Rewrite, Setting, ordered, written_in
 from codegen.algebra.search import search_for
 from derive.functions import Defined
-from derive.program import Definition
+from derive.statements import Definition
 
 GAIN = 0.999  # what a routine may cost with a name less, as a share of what it did
 

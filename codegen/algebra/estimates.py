@@ -22,7 +22,7 @@ from codegen.algebra.rewriting import Definitions, Setting
 from derive.binders import free_indices
 from derive.functions import Defined, unfold
 from derive.language import Index, Scalar, is_bracket
-from derive.program import Definition
+from derive.statements import Definition
 
 FUNCTION = 8  # passes that an exponential, a logarithm and their like are worth
 

@@ -28,7 +28,7 @@ from codegen.algebra.networks import names_in
 from codegen.algebra.rewriting import Changes, Definitions, Rewrite, Setting, name_of, written_in
 from derive.binders import free_indices, map_children, unshadowed
 from derive.functions import unfold
-from derive.program import Definition
+from derive.statements import Definition
 
 
 def in_log_space(definitions: Definitions, setting: Setting) -> tuple[Definitions, tuple[Rewrite, ...]]:

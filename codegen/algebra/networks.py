@@ -26,7 +26,7 @@ from derive.binders import all_names, free_indices, fresh_index, leaves_of, subs
 from derive.differentiation import contracted_sum
 from derive.folding import unify
 from derive.language import Dim, Index, Scalar, Tensor
-from derive.program import Definition
+from derive.statements import Definition
 
 MOST_TERMS = 12  # of a product that is multiplied out
 Factors = tuple[tuple[Expr, Expr], ...]

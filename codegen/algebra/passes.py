@@ -20,7 +20,8 @@ from codegen.algebra.rewriting import Definitions, Rewrite, Setting
 from codegen.algebra.scaling import scaled
 from derive.gradient import Gradient
 from derive.language import Flag, Scalar
-from derive.program import Definition, Program
+from derive.program import Program
+from derive.statements import Definition
 
 MOST_ROUNDS = 4  # of the passes that make room for each other
 

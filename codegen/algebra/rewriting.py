@@ -17,7 +17,8 @@ from codegen.algebra.costs import Sizes
 from codegen.algebra.networks import names_in
 from derive.binders import map_children, substitute
 from derive.language import Scalar
-from derive.program import Definition, Program
+from derive.program import Program
+from derive.statements import Definition
 
 Definitions = tuple[Definition, ...]
 Changes = tuple[tuple[Expr, Expr], ...]  # what was replaced, and by what

@@ -29,7 +29,7 @@ from codegen.algebra.rewriting import Changes, Setting, depending, name_of
 from derive.binders import free_indices, map_children
 from derive.functions import Defined
 from derive.language import Index, Scalar
-from derive.program import Definition
+from derive.statements import Definition
 
 DEPTH = 2  # definitions that are written in one after the other
 MOST_PARTS = 4  # terms of a definition that is written in

@@ -18,7 +18,8 @@ from codegen.algebra.networks import names_in
 from codegen.algebra.passes import Stage, backward_stages, forward_stages
 from codegen.algebra.rewriting import Rewrite
 from derive.gradient import Gradient, depends_on
-from derive.program import Claim, Definition, Program
+from derive.program import Program
+from derive.statements import Claim, Definition
 from derive.writing import written, written_definition
 
 

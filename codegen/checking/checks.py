@@ -23,8 +23,9 @@ from codegen.checking.examination import TOLERANCES, Row, examine, rows_of
 from codegen.checking.kernel_files import Kernel, opened
 from codegen.checking.sampling import Case, cases_of
 from codegen.errors import KernelError
-from derive.program import Claim, Program
+from derive.program import Program
 from derive.prove import proof_of
+from derive.statements import Claim
 
 __all__ = ["CheckResult", "check_kernels"]
 

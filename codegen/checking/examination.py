@@ -32,7 +32,7 @@ from codegen.checking.kernel_files import Kernel
 from codegen.checking.sampling import Case, draw
 from codegen.checking.witnesses import autograd_gradients, roots_met, statement_values
 from derive.language import Flag, Scalar, Tensor
-from derive.program import Name
+from derive.statements import Name
 
 __all__ = ["TOLERANCES", "Finding", "Row", "examine", "rows_of"]
 

@@ -21,7 +21,8 @@ from typing import Any
 from codegen.checking.array_library import ArrayLibrary, ContractError
 from codegen.errors import KernelError
 from derive.language import Tensor
-from derive.program import KernelRequest, Program
+from derive.program import Program
+from derive.statements import KernelRequest
 
 __all__ = ["Kernel", "opened"]
 

@@ -22,7 +22,8 @@ from sympy import Indexed
 
 from codegen.errors import KernelError
 from derive.language import Dim, Flag, Index, Scalar, Tensor
-from derive.program import Name, Program
+from derive.program import Program
+from derive.statements import Name
 
 __all__ = ["Case", "Shape", "cases_of", "draw", "shape_plan", "sizes_of"]
 

@@ -19,7 +19,8 @@ from codegen.checking.sampling import Shape
 from derive.exceptional import open_roots
 from derive.functions import unfold
 from derive.language import Flag
-from derive.program import KernelRequest, Program
+from derive.program import Program
+from derive.statements import KernelRequest
 
 __all__ = ["autograd_gradients", "roots_met", "statement_values"]
 

@@ -32,7 +32,7 @@ from codegen.ir.trees import walk
 from derive.binders import leaves_of
 from derive.functions import Defined, unfold
 from derive.language import Dim, Index, Scalar, Where, is_bracket
-from derive.program import Definition
+from derive.statements import Definition
 from derive.writing import written
 
 Needs = Mapping[str, tuple[int, str]]

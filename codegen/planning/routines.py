@@ -19,7 +19,8 @@ from codegen.ir.trees import walk
 from codegen.planning.least_sizes import Needs
 from codegen.planning.row_weights import weighted
 from derive.language import Dim, Flag, Index, Scalar, Tensor
-from derive.program import Definition, Name, Program
+from derive.program import Program
+from derive.statements import Definition, Name
 
 RESERVED = frozenset({
     "np", "torch", "math", "dtype", "device", "saved", "leading", "types", "bound", "workspace", "room", "part",

@@ -53,7 +53,8 @@ from derive.exceptional import NO_VALUE, masked_functions
 from derive.functions import Defined, unfold
 from derive.gradient import Gradient
 from derive.language import Flag, Index, Scalar, Tensor
-from derive.program import Definition, Program
+from derive.program import Program
+from derive.statements import Definition
 
 
 def plan(program: Program) -> Kernel:

@@ -23,7 +23,7 @@ from codegen.stability.functions import Finite, Weight
 from derive.binders import free_indices, map_children, substitute
 from derive.functions import Defined, unfold
 from derive.language import Scalar, Where, is_bracket
-from derive.program import Definition
+from derive.statements import Definition
 
 Definitions = Mapping[Any, Definition]  # the definition of each name known so far, its body stable
 

@@ -45,7 +45,7 @@ from derive.binders import all_names, free_indices, fresh_index, map_children, s
 from derive.folding import same, unify
 from derive.functions import Defined, unfold
 from derive.language import Index, entry, is_bracket
-from derive.program import Definition
+from derive.statements import Definition
 
 
 def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:

@@ -30,7 +30,8 @@ from derive.folding import unify
 from derive.functions import unfold
 from derive.language import Where, is_bracket
 from derive.normal.signs import reasons_nonnegative, reasons_positive
-from derive.program import Definition, Program
+from derive.program import Program
+from derive.statements import Definition
 
 SLOPE_AT_ZERO = "(there its slope is taken as 0)"
 

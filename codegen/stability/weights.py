@@ -25,7 +25,7 @@ from derive.folding import unify
 from derive.functions import unfold
 from derive.language import Scalar, Where, is_bracket
 from derive.normal.signs import reasons_nonnegative
-from derive.program import Definition
+from derive.statements import Definition
 
 LEVELS = 2  # of definitions that are looked into for the sign of a weight
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import comb
 
-from derive.normal import comparisons, powers, products, ranges, renaming, sums
+from derive.normal import comparisons, deltas, powers, products, ranges, renaming, sums
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
@@ -41,7 +41,7 @@ def last_terms(ledger: Ledger, bound: list[Var], _names: set[str], monomial: Mon
     for var in bound:
         extra = var.extent.terms.get(UNIT, 0)
         start = var.extent - number(extra)
-        if not (start.terms and 1 <= extra <= products.SHORT):
+        if not (start.terms and 1 <= extra <= deltas.SHORT):
             continue
         ledger.use("a sum over T + 1 is the sum over T and the last term")
         shorter = ledger.fresh_var(start)

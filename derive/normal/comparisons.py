@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from derive.normal import positivity, powers, products, ranges, splitting
+from derive.normal import deltas, positivity, powers, products, ranges, splitting
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     UNIT,
@@ -152,8 +152,7 @@ def _whole(ledger: Ledger, argument: Polynomial) -> Polynomial:
     sign = 1 if offset > 0 else -1
     # offset > 0 adds q = 0, -1, ...; offset < 0 takes away q = 1, 2, ...
     met = [
-        products.delta(ledger, position(above), position(below + number(step if offset < 0 else -step)))
-        for step in steps
+        deltas.delta(ledger, position(above), position(below + number(step if offset < 0 else -step))) for step in steps
     ]
     return total((_above_zero(ledger, linear), *(one.scaled(sign) for one in met)))
 
@@ -169,7 +168,7 @@ def _above_zero(ledger: Ledger, argument: Polynomial) -> Polynomial:
     if ends is None or ranges.least(argument) != 0:
         return from_atom(Bracket(argument))
     ledger.use("[q > 0] = 1 - [q = 0] where q is at least 0")
-    return UNITY - products.delta(ledger, *map(position, ends))
+    return UNITY - deltas.delta(ledger, *map(position, ends))
 
 
 def _ends(linear: Polynomial) -> tuple[Polynomial, Polynomial] | None:

@@ -25,6 +25,7 @@ from derive.functions import unfold
 from derive.language import Dim, Index, Lengths, Scalar, Tensor, Where
 from derive.normal import (
     comparisons,
+    deltas,
     functions,
     powers,
     products,
@@ -196,7 +197,7 @@ def _bound(ledger: Ledger, node: Any, scope: Scope) -> tuple[Scope, list[Var]]:
 
 
 def _delta(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
-    return products.delta(ledger, *(index_atom(ledger, part, scope) for part in node.args[:2]))
+    return deltas.delta(ledger, *(index_atom(ledger, part, scope) for part in node.args[:2]))
 
 
 def _hyperbolic(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from derive.normal import positivity, products, renaming, rewriting, sums
+from derive.normal import deltas, positivity, products, renaming, rewriting, sums
 from derive.normal.ledger import Ledger, UndefinedInstanceError
 from derive.normal.terms import (
     ONE,
@@ -32,7 +32,7 @@ from derive.normal.terms import (
 def written_out(ledger: Ledger, bound: list[Var], _names: set[str], monomial: Monomial) -> Polynomial | None:
     """A sum over a short range of known length as the sum of its terms."""
     for var in bound:
-        if not products.is_short(var.extent):
+        if not deltas.is_short(var.extent):
             continue
         ledger.use("a sum over a short range is the sum of its terms")
         terms = []

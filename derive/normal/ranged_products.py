@@ -8,7 +8,7 @@ used in a second try at a proof only.
 
 from __future__ import annotations
 
-from derive.normal import positivity, powers, products, renaming, splitting, sums
+from derive.normal import deltas, positivity, powers, products, renaming, splitting, sums
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
@@ -85,7 +85,7 @@ def _without_one_factor(ledger: Ledger, bound: Var, body: Polynomial) -> Polynom
     delta = next((atom for m, _ in body.ordered() for atom, _ in m if _is_about(atom, bound)), None)
     if not isinstance(delta, Delta):
         return None
-    gone, kept = products.delta_direction(delta)
+    gone, kept = deltas.delta_direction(delta)
     if gone != bound or not sums.stays_below(ledger, kept, bound.extent, {}):
         return None
     there, elsewhere = splitting.cases_of(ledger, body, delta)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from derive.normal import comparisons, functions, powers, products, ranged_products, rewriting, sums
+from derive.normal import comparisons, deltas, functions, powers, products, ranged_products, rewriting, sums
 from derive.normal.ledger import Ledger, UndefinedError, UndefinedInstanceError
 from derive.normal.terms import (
     ONE,
@@ -186,7 +186,7 @@ def _prod(ledger: Ledger, atom: Prod, names: Names) -> Polynomial:
 
 
 def _delta(ledger: Ledger, atom: Delta, names: Names) -> Polynomial:
-    return products.delta(ledger, renamed_index(ledger, atom.left, names), renamed_index(ledger, atom.right, names))
+    return deltas.delta(ledger, renamed_index(ledger, atom.left, names), renamed_index(ledger, atom.right, names))
 
 
 def _bracket(ledger: Ledger, atom: Bracket, names: Names) -> Polynomial:

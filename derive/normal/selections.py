@@ -16,7 +16,7 @@ from sympy import Indexed
 from derive.errors import StatementError
 from derive.functions import unfold
 from derive.language import Flag, Index, extent_of
-from derive.normal import comparisons, form, products, signs
+from derive.normal import comparisons, deltas, form, products, signs
 from derive.normal.ledger import Ledger
 from derive.normal.terms import ONE, UNITY, ZERO, Entry, Polynomial, from_atom, ratio
 
@@ -97,7 +97,7 @@ def _greater(ledger: Ledger, left: Any, right: Any, scope: form.Scope) -> Polyno
 
 def _equal(ledger: Ledger, left: Any, right: Any, scope: form.Scope) -> Polynomial:
     if all(_is_position(side) for side in (left, right)):
-        return products.delta(ledger, form.index_atom(ledger, left, scope), form.index_atom(ledger, right, scope))
+        return deltas.delta(ledger, form.index_atom(ledger, left, scope), form.index_atom(ledger, right, scope))
     neither = [UNITY - _greater(ledger, *sides, scope) for sides in ((left, right), (right, left))]
     return products.product(ledger, neither)
 

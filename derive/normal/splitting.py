@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from derive.normal import positivity, products
+from derive.normal import deltas, positivity, products
 from derive.normal.ledger import Ledger, UndefinedError
 from derive.normal.terms import UNITY, Atom, Bracket, Delta, NoValue, Polynomial, from_atom, is_idempotent, total
 
@@ -85,7 +85,7 @@ def case_of(ledger: Ledger, polynomial: Polynomial, bracket: Atom, *, holds: boo
     if not holds:
         return outside
     freed = total(Polynomial({tuple(pair for pair in m if pair[0] != bracket): c}) for m, c in inside.terms.items())
-    gone, kept = products.delta_direction(bracket) if isinstance(bracket, Delta) else (None, bracket)
+    gone, kept = deltas.delta_direction(bracket) if isinstance(bracket, Delta) else (None, bracket)
     if gone is None:
         return freed + outside
     from derive.normal.renaming import renamed

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from derive.normal import case_analysis, positivity, products, renaming, rewriting
+from derive.normal import case_analysis, deltas, positivity, products, renaming, rewriting
 from derive.normal.ledger import Ledger
 from derive.normal.terms import Atom, Base, Fixed, Polynomial, Var, from_atom, total
 
@@ -32,7 +32,7 @@ def is_zero(ledger: Ledger, polynomial: Polynomial) -> bool:
 def _is_zero_everywhere(ledger: Ledger, polynomial: Polynomial) -> bool:
     """Whether a polynomial is zero at each position of a free index with a short range; False without such an index."""
     atoms = set(rewriting.parts_in(polynomial))
-    short = [atom for atom in atoms if isinstance(atom, Var) and products.is_short(atom.extent)]
+    short = [atom for atom in atoms if isinstance(atom, Var) and deltas.is_short(atom.extent)]
     index = min((atom for atom in short if atom.name in polynomial.free), key=lambda atom: atom.key, default=None)
     if index is None:
         return False

@@ -45,7 +45,7 @@ from derive.numeric.closures import (
     warmer,
 )
 from derive.numeric.operations import RULES, cases_of
-from derive.program import Definition
+from derive.statements import Definition
 from derive.symbols import size_at
 
 __all__ = ["Compiler", "decimal", "ordered_indices"]

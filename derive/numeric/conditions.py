@@ -15,15 +15,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import sympy
 
 from derive.evaluation import Evaluator
 from derive.numeric.arithmetic import Arithmetic, Rationals, reals
+from derive.numeric.roots import DIGITS, exact, root, rounded, solution
 from derive.numeric.sampling import Path, Sample, approximate, entries, with_entry
-from derive.program import Definition
+from derive.statements import Definition
 
 __all__ = ["Equality", "conditions_on_values", "met"]
 
@@ -32,11 +33,7 @@ MOST_MOVES = 1000  # entries that are moved for one position of an equality or a
 MOST_PLACES = 12  # of an equality that roots are found for one by one: more disturb each other, and take long
 ROUNDS = 2  # how often the positions of one equality are gone through: moving one may disturb another
 ROOM = Fraction(1, 3)  # by how much an inequality is made to hold that did not
-DIGITS = 80  # that a root is found with; more than any evaluation uses
-FACTORS = (Fraction(-2), Fraction(-1), Fraction(-1, 2), Fraction(-1, 8), Fraction(0), Fraction(1, 8), Fraction(1, 2),
-           Fraction(2), Fraction(5))  # fmt: skip
 WHOLE = range(-3, 13)  # what a whole number among the inputs is tried at
-STEPS = 60  # of a search for a root between two of these times the entry
 NEWTON, TRUSTED = 12, 3  # steps of Newton's method, and how many of them need not come closer
 ROUND = 12  # denominator of a round fraction, which a slow iteration is taken to end at
 SIMPLE, ERROR = 1000, Fraction(1, 10**50)  # denominator of a simple fraction, and error of an iteration, at most
@@ -198,35 +195,11 @@ def _solved_for(sample: Sample, equality: Equality, name: str) -> Sample | None:
     start = equality.gaps(sample)
     moves = (equality.gaps(with_entry(sample, {key: value + 1})) for key, value in unknowns)
     columns = [[after - before for after, before in zip(gaps, start, strict=True)] for gaps in moves]
-    steps = _solution(columns, [-gap for gap in start])
+    steps = solution(columns, [-gap for gap in start])
     if steps is None:
         return None
     moved = with_entry(sample, {key: value + step for (key, value), step in zip(unknowns, steps, strict=True)})
     return None if any(equality.gaps(moved)) else moved
-
-
-def _solution(columns: Sequence[Sequence[Fraction]], target: Sequence[Fraction]) -> list[Fraction] | None:
-    """Factors with which the columns add up to the target, 0 for what is not needed; None where there are none."""
-    rows = [[*(column[place] for column in columns), value] for place, value in enumerate(target)]
-    pivots: list[int] = []
-    for place in range(len(columns)):
-        lead = next((row for row in range(len(pivots), len(rows)) if rows[row][place]), None)
-        if lead is None:
-            continue
-        top = len(pivots)
-        rows[top], rows[lead] = rows[lead], rows[top]
-        rows[top] = [value / rows[top][place] for value in rows[top]]
-        for row in range(len(rows)):
-            if row != top and rows[row][place]:
-                factor = rows[row][place]
-                rows[row] = [value - factor * by for value, by in zip(rows[row], rows[top], strict=True)]
-        pivots.append(place)
-    if any(row[-1] for row in rows[len(pivots) :]):
-        return None
-    steps = [Fraction(0)] * len(columns)
-    for row, place in enumerate(pivots):
-        steps[place] = rows[row][-1]
-    return steps
 
 
 def _met_at(sample: Sample, equality: Equality, place: tuple[int, ...], positive: frozenset[str]) -> Sample:
@@ -270,9 +243,9 @@ def _met_by_roots(sample: Sample, equality: Equality, positive: frozenset[str]) 
             gap = partial(_gap_with, equality, sample, place, (name, path), field)
             if field.order(gap(value), field.rational(0)) == 0:
                 break
-            root = _root(gap, value, field, positive=name in positive)
-            if root is not None:
-                found = _settled(sample, {(name, path): root}, partial(_meets, equality, place))
+            zero = root(gap, value, field, positive=name in positive)
+            if zero is not None:
+                found = _settled(sample, {(name, path): zero}, partial(_meets, equality, place))
                 if found is not None:
                     sample = found
                     break
@@ -311,46 +284,6 @@ def _gap_with(
     return equality.gap(with_entry(sample, {at: entry}), place, field)
 
 
-def _root(gap: Callable[[Fraction], Any], start: Fraction, field: Any, *, positive: bool) -> Fraction | None:
-    """A number near `start` where the gap changes its sign; None where none is found."""
-    known: list[tuple[Fraction, Any]] = []
-    for factor in sorted({*FACTORS, Fraction(1)}):
-        try:
-            known.append((factor * start, gap(factor * start)))
-        except ArithmeticError:
-            continue
-    pairs = [(low, high) for low, high in pairwise(known) if low[1] * high[1] < 0]
-    pairs = [(low, high) for low, high in pairs if not positive or min(low[0], high[0]) > 0]
-    if not pairs:
-        return None
-    (low, below), (high, above) = min(pairs, key=lambda pair: abs(pair[0][0] - start))
-    for _step in range(STEPS):  # the secant, and where it is slow the middle: Illinois
-        middle = _rounded(low - (high - low) * Fraction(*_ratio(below, above)), field)
-        here = gap(middle)
-        if here == 0 or low == high:
-            return middle
-        if here * above < 0:
-            low, below = high, above
-        else:
-            below = below / 2
-        high, above = middle, here
-        if abs(high - low) <= abs(high) * Fraction(1, 10 ** (DIGITS - 4)):
-            break
-    return high if abs(above) < field.rational(Fraction(1, 10 ** (DIGITS - 10))) else None
-
-
-def _ratio(below: Any, above: Any) -> tuple[int, int]:
-    """The quotient below / (above - below) to many digits, as a fraction."""
-    scale = 10 ** (2 * DIGITS)
-    return int(below / (above - below) * scale), scale
-
-
-def _rounded(number: Fraction, field: Any) -> Fraction:
-    """The number to as many digits as the field has."""
-    scale = 10 ** int(field.digits)
-    return Fraction(round(number * scale), scale)
-
-
 def _met_together(sample: Sample, equalities: Sequence[Equality], positive: frozenset[str]) -> Sample:
     """The sample with all entries moved by Newton's method, each step the shortest that meets all equalities at once.
 
@@ -384,7 +317,7 @@ def _met_together(sample: Sample, equalities: Sequence[Equality], positive: froz
         for place in range(len(gaps)):  # equalities may say the same twice
             square[place, place] += field.rational(SLIGHT)
         steps = slopes * solve(square, matrix(gaps))
-        values = [_rounded(v - _exact(step), field) for v, step in zip(values, steps, strict=True)]
+        values = [rounded(v - exact(step), field) for v, step in zip(values, steps, strict=True)]
         moved = with_entry(moved, dict(zip(at, values, strict=True)))
     # Where a solution is a double one, as of s r = 1 and s + r = 2, each step brings it closer by half only.
     round_ = with_entry(sample, {key: value.limit_denominator(ROUND) for key, value in zip(at, values, strict=True)})
@@ -393,8 +326,3 @@ def _met_together(sample: Sample, equalities: Sequence[Equality], positive: froz
 
 def _gaps(sample: Sample, equalities: Sequence[Equality], field: Any) -> list[Any]:
     return [one.gap(sample, place, field) for one in equalities for place in one.places(sample)]
-
-
-def _exact(number: Any) -> Fraction:
-    scale = 10 ** (2 * DIGITS)
-    return Fraction(int(number * scale), scale)

@@ -31,7 +31,8 @@ from derive.language import Dim, Flag, Index, Scalar, Where, is_bracket
 from derive.numeric.operations import cases_of, is_mask
 from derive.numeric.sampling import Sample
 from derive.operators import Expectation, FirstOrder, Limit
-from derive.program import Definition, Program
+from derive.program import Program
+from derive.statements import Definition
 
 __all__ = ["Counterexample", "python_line"]
 

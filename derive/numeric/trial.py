@@ -25,7 +25,7 @@ from derive.numeric.conditions import conditions_on_values, met
 from derive.numeric.error_bounds import bounded_reals
 from derive.numeric.reproduction import Counterexample, python_line
 from derive.numeric.sampling import Regime, Sample, draw, entries, is_positive, with_entry
-from derive.program import Claim
+from derive.statements import Claim
 from derive.wellformed import is_equation
 
 __all__ = ["COARSE", "SEARCH_LIMIT", "VISIBLE", "Place", "Point", "Trial"]

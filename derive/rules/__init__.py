@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from derive.errors import StatementError
-from derive.program import Claim
+from derive.statements import Claim
 
 
 class RuleRefusedError(ValueError):

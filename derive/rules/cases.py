@@ -15,9 +15,9 @@ from sympy import Mul
 
 from derive.gradient import inline
 from derive.language import iverson
-from derive.program import Claim
 from derive.rules import Rule, RuleRefusedError, check_parts
 from derive.rules.obligations import equality
+from derive.statements import Claim
 from derive.wellformed import is_equation
 
 

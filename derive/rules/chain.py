@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar
 
-from derive.program import Claim
 from derive.rules import RuleRefusedError, check_parts
 from derive.rules.obligations import equality
+from derive.statements import Claim
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from derive.differentiation import placed, pull_back
 from derive.gradient import influenced_by, inline
 from derive.language import Scalar
 from derive.operators import FirstOrder
-from derive.program import Claim
 from derive.rules import RuleRefusedError
 from derive.rules.obligations import check_unconditional, equality, operator_and_value, written_in
 from derive.rules.smoothness import check_smooth
+from derive.statements import Claim
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from sympy import Add, Expr, Indexed, Mul, S
 from derive.binders import all_names, fresh_index, map_children, substitute
 from derive.language import Index, Sum, Tensor, delta
 from derive.operators import Expectation
-from derive.program import Claim
 from derive.rules import RuleRefusedError
 from derive.rules.obligations import check_unconditional, equality, written_in
+from derive.statements import Claim
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from typing import ClassVar
 from sympy import Eq, Expr, log
 
 from derive.language import Index, Product, Sum, iverson
-from derive.program import Claim
 from derive.rules import RuleRefusedError
 from derive.rules.obligations import condition_of, equality, inequality_of, positive, sides_are
+from derive.statements import Claim
 
 SOURCE = "Cover and Thomas 2006, theorem 2.6.3 (from log x <= x - 1, with equality only at x = 1)"
 

@@ -16,9 +16,9 @@ import sympy
 from derive.binders import all_names, free_indices, fresh_index, substitute
 from derive.gradient import inline
 from derive.language import Dim, Index
-from derive.program import Claim
 from derive.rules import RuleRefusedError
 from derive.rules.obligations import equality
+from derive.statements import Claim
 from derive.wellformed import is_equation
 
 

@@ -14,12 +14,12 @@ from typing import ClassVar
 import sympy
 from sympy import Eq, Expr
 
-from derive.binders import substitute
+from derive.binders import substitute, symbols_of
 from derive.gradient import inline
 from derive.language import Index, extent_of
-from derive.program import Claim, symbols_of
 from derive.rules import Rule, RuleRefusedError, check_parts
 from derive.rules.obligations import equality, written_in
+from derive.statements import Claim
 from derive.wellformed import is_equation
 
 

@@ -24,9 +24,10 @@ from derive.normal.form import normal_form
 from derive.normal.ledger import Ledger
 from derive.normal.signs import reasons_positive
 from derive.operators import Limit
-from derive.program import Claim, Definition, Program
+from derive.program import Program
 from derive.rules import RuleRefusedError
 from derive.rules.obligations import check_unconditional, equality, operator_and_value, written_in
+from derive.statements import Claim, Definition
 
 
 @dataclass(frozen=True)

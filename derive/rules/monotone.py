@@ -22,10 +22,10 @@ from derive.functions import argmax, argmin
 from derive.gradient import influenced_by, inline
 from derive.language import Index, Scalar
 from derive.normal.signs import reasons_positive
-from derive.program import Claim
 from derive.rules import RuleRefusedError
 from derive.rules.obligations import positive, sides_are, written_in
 from derive.rules.smoothness import check_smooth
+from derive.statements import Claim
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from derive.functions import unfold
 from derive.gradient import inline
 from derive.language import is_bracket
 from derive.normal.signs import Facts, reasons_nonnegative, reasons_positive
-from derive.program import Claim, Program
+from derive.program import Program
 from derive.rules import Rule, RuleRefusedError
+from derive.statements import Claim
 
 Operator = TypeVar("Operator", bound=Expr)
 

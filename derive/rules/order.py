@@ -14,10 +14,12 @@ from typing import Any, ClassVar
 import sympy
 from sympy import Add, Expr, S
 
+from derive.binders import symbols_of
 from derive.gradient import inline
-from derive.program import Claim, Program, symbols_of
+from derive.program import Program
 from derive.rules import RuleRefusedError, check_parts
 from derive.rules.obligations import condition_of, equality, inequality_of, nonnegative, positive
+from derive.statements import Claim
 
 SOURCE = "the axioms of an ordered field"
 

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from sympy import Expr
 
-from derive.program import Claim
 from derive.rules.obligations import condition_of, equality, inequality_of, nonnegative, positive
+from derive.statements import Claim
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from gradproof.cli.meter import Meter, meter
 from gradproof.cli.selection import chosen_claims
 
 if TYPE_CHECKING:
-    from derive.program import Claim
     from derive.prove import Verdict
+    from derive.statements import Claim
 
 
 @click.command(

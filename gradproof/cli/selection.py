@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 from gradproof.cli.render import working_folder
 
 if TYPE_CHECKING:
-    from derive.program import Claim, Program
+    from derive.program import Program
+    from derive.statements import Claim
 
 
 MOST_LISTED = 12

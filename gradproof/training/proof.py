@@ -29,7 +29,8 @@ from derive.errors import StatementError
 from derive.gradient import Gradient
 from derive.language import Index, Scalar, Sum, Tensor, dims, entry
 from derive.library import load
-from derive.program import Claim, Definition, Name, Program
+from derive.program import Program
+from derive.statements import Claim, Definition, Name
 from gradproof.training.chain import ADDITION, LOSS, TOKENS, Pull, Step, backward_steps, cotangent, forward_steps
 from gradproof.training.config import TrainingConfig
 from gradproof.training.errors import KernelMissingError

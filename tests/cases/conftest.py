@@ -23,8 +23,9 @@ from codegen.generate import render_all, write
 from derive.evaluation import Evaluator
 from derive.language import Dim, Index, Tensor
 from derive.numeric.arithmetic import reals
-from derive.program import Claim, Program
+from derive.program import Program
 from derive.prove import Verdict, prove
+from derive.statements import Claim
 
 CLOSE = {"rtol": 1e-9, "atol": 2e-12}  # the cases give twelve decimals
 

@@ -60,8 +60,9 @@ from derive.normal.terms import (
     number,
     total,
 )
-from derive.program import Claim, Program
+from derive.program import Program
 from derive.prove import PROVED, prove
+from derive.statements import Claim
 from gradproof.cli.main import main
 
 NORMAL = Path(form.__file__).parent

@@ -32,8 +32,9 @@ from derive.language import (
     tensor,
     where,
 )
-from derive.program import Claim, Definition, Program
+from derive.program import Program
 from derive.prove import PROVED, REFUTED, proof_of, prove
+from derive.statements import Claim, Definition
 from derive.verdicts import hypotheses_of
 
 T, V, d = dims("T V d")

@@ -33,8 +33,9 @@ from derive.binders import substitute, unshadowed
 from derive.functions import Defined, log_softmax, logsumexp, sigmoid, silu, softmax, softplus
 from derive.language import Sum, dims, index, indices, iverson, scalar, tensor
 from derive.library import load
-from derive.program import Definition, Program
+from derive.program import Program
 from derive.prove import PROVED, prove
+from derive.statements import Definition
 
 T = dims("T")[0]
 i, j = indices("i j", T)

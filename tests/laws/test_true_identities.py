@@ -35,8 +35,9 @@ from derive.language import (
     where,
 )
 from derive.matrices import matrices, matrix, row_sum
-from derive.program import Claim, Program
+from derive.program import Program
 from derive.prove import PROVED, prove
+from derive.statements import Claim
 
 IDENTITIES: dict[str, Callable[[], Claim]] = {}
 

@@ -19,7 +19,8 @@ from sympy.core.relational import Relational
 from derive.binders import free_indices
 from derive.functions import Defined
 from derive.language import Dim, Flag, Index, Scalar, Where
-from derive.program import Claim, Program
+from derive.program import Program
+from derive.statements import Claim
 from derive.symbols import size_at
 
 DIGITS = 60

@@ -27,7 +27,8 @@ from derive.errors import StatementError
 from derive.functions import Defined
 from derive.gradient import Gradient, inline
 from derive.language import Dim, Index, Scalar, Sum, Tensor, Where
-from derive.program import Claim, Program
+from derive.program import Program
+from derive.statements import Claim
 
 Recipe = Callable[[], Any]
 Proposal = tuple[str, Recipe]  # the operator's name, and how to make what it proposes

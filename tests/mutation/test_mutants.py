@@ -16,9 +16,9 @@ import pytest
 from derive import library
 from derive.numeric.sampling import REGIMES, confirmation_sizes, flag_settings
 from derive.numeric.trial import Trial
-from derive.program import Claim
 from derive.prove import PROVED, REFUTED, prove
 from derive.refutation import confirm
+from derive.statements import Claim
 
 LEAST, AIM = 2_000, 2_100  # how many there have to be, and how many are made
 SECONDS = 15.0  # for a proof; 2 would do on a fast machine that does nothing else

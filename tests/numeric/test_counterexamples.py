@@ -12,8 +12,9 @@ from sympy import Eq, Rational, exp, log, sqrt
 
 from derive.functions import mean, softmax
 from derive.language import Sum, dims, index, indices, scalar, tensor, tensors
-from derive.program import Claim, Program
+from derive.program import Program
 from derive.refutation import Counterexample, find_counterexample
+from derive.statements import Claim
 
 LARGEST = Fraction(12)  # of the numbers in a counterexample that is called small
 SEEDS = (0, 1, 2)

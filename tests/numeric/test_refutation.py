@@ -42,8 +42,9 @@ from derive.language import (
 from derive.matrices import matrix, row_sum
 from derive.numeric.reproduction import python_line
 from derive.numeric.sampling import Sample, size_plan
-from derive.program import Claim, Program
+from derive.program import Program
 from derive.refutation import Counterexample, confirm, find_counterexample
+from derive.statements import Claim
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -40,8 +40,9 @@ from derive.language import (
     where,
 )
 from derive.matrices import matrices, matrix, row_sum
-from derive.program import Claim, Program
+from derive.program import Program
 from derive.prove import PROVED, REFUTED, prove
+from derive.statements import Claim
 
 CLAIMS: dict[str, Callable[[], Claim]] = {}
 

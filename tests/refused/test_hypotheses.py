@@ -15,9 +15,10 @@ from sympy import Abs, Eq, Max, Ne, Not, Rational, exp, log, sign, sqrt, tanh
 from derive.binders import free_indices
 from derive.functions import mean, softmax, variance
 from derive.language import Sum, delta, dims, flag, indices, iverson, scalar, scalars, tensor, tensors, where
-from derive.program import Claim, Program
+from derive.program import Program
 from derive.prove import PROVED, REFUTED, UNDECIDED, prove
 from derive.rules.cases import Case, Cases
+from derive.statements import Claim
 
 T, d = dims("T d")
 i, j, k = indices("i j k", T)

@@ -25,7 +25,7 @@ from derive.language import (
     where,
 )
 from derive.operators import expectation, first_order, limit, variance_over
-from derive.program import Claim, Program
+from derive.program import Program
 from derive.prove import PROVED, REFUTED, UNDECIDED, prove
 from derive.rules import RuleRefusedError
 from derive.rules.cases import Case, Cases
@@ -39,6 +39,7 @@ from derive.rules.limits import Decay, LimitOfDecays
 from derive.rules.monotone import StrictlyMonotone
 from derive.rules.order import Absolute, Bound, Combination
 from derive.rules.squares import Squares
+from derive.statements import Claim
 
 V, Theta, n, d = dims("V Theta n d")
 v = index("v", V)

@@ -9,8 +9,9 @@ from sympy import Abs, Eq, Ne, sign
 
 from derive.functions import relu
 from derive.language import Sum, dims, index, indices, iverson, tensor
-from derive.program import Claim, Program
+from derive.program import Program
 from derive.prove import PROVED, REFUTED, prove
+from derive.statements import Claim
 from derive.ties import comparisons_of, off_ties
 
 n, N, C = dims("n N C")

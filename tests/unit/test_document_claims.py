@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from derive.library import load
-from derive.program import Claim
 from derive.prove import PROVED, prove
+from derive.statements import Claim
 from gradproof.cli.main import main
 
 DOCUMENT = [

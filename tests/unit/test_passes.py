@@ -18,7 +18,8 @@ from derive.errors import BudgetExceededError
 from derive.functions import mean, softmax
 from derive.language import Sum, dims, index, indices, leading_index, scalar, tensor
 from derive.library import load
-from derive.program import Definition, Program
+from derive.program import Program
+from derive.statements import Definition
 
 LIBRARY = {program.name: program for program in load()}
 

@@ -13,8 +13,9 @@ from derive.errors import AlarmError
 from derive.functions import logsumexp, mean, relu, softmax
 from derive.language import Sum, dims, index, indices, iverson, scalar, scalars, tensor, tensors
 from derive.library import load, load_file, programs_of
-from derive.program import Claim, Program
+from derive.program import Program
 from derive.prove import PROVED, REFUTED, UNDECIDED, Verdict, prove, readable
+from derive.statements import Claim
 
 CLAIMS = [claim for program in load() for claim in program.claims]
 DOCUMENT = {

@@ -8,7 +8,7 @@ from sympy import Abs, Eq, Or, Rational, atan, erf, exp, log, sqrt, tanh
 from derive.functions import argmax, argmin, relu, sigmoid, softmax, softplus
 from derive.language import Product, Sum, delta, dims, index, indices, iverson, scalar, scalars, tensor, tensors
 from derive.operators import expectation, first_order, limit, variance_over
-from derive.program import Claim, Program
+from derive.program import Program
 from derive.prove import PROVED, Verdict, prove
 from derive.rules.cases import Case, Cases
 from derive.rules.chain import Chain
@@ -21,6 +21,7 @@ from derive.rules.limits import Decay, LimitOfDecays
 from derive.rules.monotone import StrictlyMonotone
 from derive.rules.order import Absolute, Bound, Combination
 from derive.rules.squares import Squares
+from derive.statements import Claim
 
 RULES = [
     Absolute, Cases, Chain, Combination, Gibbs, GibbsEquality, Induction, Lemmas, LimitOfDecays, Moments, Squares,
