@@ -5,6 +5,8 @@ from __future__ import annotations
 from codegen.backends.library import Companion, Library
 from codegen.backends.spelling import ARITHMETIC, MUL, OWN, OWN_INTO, POSTFIX, TERNARY, Spelling, called
 
+# The larger or smaller of two arrays, or of an array and a number.
+EXTREMES = {"maximum": "maximum", "minimum": "minimum", "at_least": "maximum", "at_most": "minimum"}
 OPERATORS: dict[str, Spelling] = {
     **ARITHMETIC,
     **{
@@ -15,6 +17,7 @@ OPERATORS: dict[str, Spelling] = {
     **OWN,
     **{name: called(name) for name in ("erf", "erfc", "softplus")},
     "rsqrt": Spelling("1 / np.sqrt({0})", MUL, (TERNARY,)),
+    **{name: called(f"np.{function}", 2) for name, function in EXTREMES.items()},
     "finite": Spelling("np.maximum({0}, np.finfo(dtype).min)", POSTFIX, (TERNARY,)),
     "at_least_one": Spelling("np.maximum({0}, 1)", POSTFIX, (TERNARY,)),
     "positive": called("or_one"),
@@ -42,6 +45,7 @@ INTO = {
         )
     },
     **OWN_INTO,
+    **{name: f"np.{function}({{0}}, {{1}}, out={{out}})" for name, function in EXTREMES.items()},
     **{name: f"{name}({{0}}, out={{out}})" for name in ("erf", "erfc", "softplus")},
     "finite": "np.maximum({0}, np.finfo(dtype).min, out={out})",
     "at_least_one": "np.maximum({0}, 1, out={out})",

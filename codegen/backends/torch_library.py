@@ -6,6 +6,7 @@ from codegen.backends.library import Library
 from codegen.backends.spelling import ARITHMETIC, MUL, OWN, OWN_INTO, POSTFIX, TERNARY, UNARY, Spelling, called
 
 NUMBER_ZERO = "torch.zeros((), dtype=dtype, device=device)"
+ENDS = {"at_least": "min", "at_most": "max"}  # of a range that entries are brought into
 OPERATORS: dict[str, Spelling] = {
     **ARITHMETIC,
     **{
@@ -30,6 +31,8 @@ OPERATORS: dict[str, Spelling] = {
     **OWN,
     # torch.nn.functional.softplus(x) is x above 20: not to float64.
     "softplus": Spelling(f"torch.logaddexp({{0}}, {NUMBER_ZERO})", POSTFIX, (TERNARY,)),
+    **{name: called(f"torch.{name}", 2) for name in ("maximum", "minimum")},
+    **{name: Spelling(f"torch.clamp({{0}}, {end}={{1}})", POSTFIX, (TERNARY,) * 2) for name, end in ENDS.items()},
     "finite": Spelling("torch.clamp({0}, min=torch.finfo(dtype).min)", POSTFIX, (TERNARY,)),
     "at_least_one": Spelling("torch.clamp({0}, min=1)", POSTFIX, (TERNARY,)),
     "positive": called("or_one"),
@@ -52,6 +55,8 @@ INTO = {
         )
     },
     **OWN_INTO,
+    **{name: f"torch.{name}({{0}}, {{1}}, out={{out}})" for name in ("maximum", "minimum")},
+    **{name: f"torch.clamp({{0}}, {end}={{1}}, out={{out}})" for name, end in ENDS.items()},
     "softplus": f"torch.logaddexp({{0}}, {NUMBER_ZERO}, out={{out}})",
     "finite": "torch.clamp({0}, min=torch.finfo(dtype).min, out={out})",
     "at_least_one": "torch.clamp({0}, min=1, out={out})",

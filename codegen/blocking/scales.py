@@ -139,7 +139,7 @@ def _degree(node: Node, scale: Scale) -> int | None:
         return sum(known)
     if operation in ("sum", "neg", "at_least_one", "positive"):
         return known[0]
-    if operation in ("add", "sub") or isinstance(node, Select):
+    if operation in ("add", "sub", "maximum", "minimum") or isinstance(node, Select):
         return known[-1] if known[-1] == known[-2] else None
     return None
 

@@ -115,7 +115,7 @@ COMPARISONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
 LABELS = {
     **dict.fromkeys(["exp", "exp_at", "exp_difference"], "exp"),
     **dict.fromkeys(["sum", "wide sum"], "sum"),
-    "max": "top", "prod": "prod",
+    **dict.fromkeys(["max", "maximum"], "top"), "prod": "prod",
     **dict.fromkeys([*sorted(COMPARISONS), "or", "and", "not"], "mask"),
 }  # fmt: skip
 

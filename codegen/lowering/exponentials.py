@@ -18,7 +18,7 @@ from codegen.errors import KernelError
 from codegen.ir.nodes import Map, Node, Reduce, Select
 from codegen.lowering.context import MINUS_INFINITY, ZERO, Context, lower
 from codegen.lowering.leaves import named_entry
-from codegen.lowering.selections import lower_condition, tamed, wanted_top
+from codegen.lowering.selections import chosen, lower_condition, tamed, wanted_top
 from codegen.stability.functions import Softplus
 from derive.binders import free_indices, substitute
 from derive.folding import same, unify
@@ -185,7 +185,7 @@ def rows(terms: Sequence[Expr]) -> Iterator[tuple[Expr, Expr]]:
 def softplus_parts(argument: tuple[Node, Node]) -> tuple[Node, Node]:
     """The two parts of softplus(u), u a logsumexp in its two parts: one more term, 0, in the sum."""
     top, logarithm = argument
-    larger = Select(Map("ge", (top, ZERO)), top, ZERO)
+    larger = chosen(Map("ge", (top, ZERO)), top, ZERO)
     below = Map("sub", (top, larger))
     terms = Map("exp", (Map("add", (below, logarithm)),)), Map("exp", (Map("neg", (larger,)),))
     return larger, Map("log", (Map("add", terms),))

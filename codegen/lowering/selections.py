@@ -69,7 +69,7 @@ def lower_where(node: Any, context: Context) -> Node:
     """The node for a choice between two values; each branch is wanted where its condition holds."""
     condition, yes, no = node.args
     branches = lower(yes, context.within(condition)), lower(no, context.within(sympy.Not(condition)))
-    return Select(lower_condition(condition, context), *branches)
+    return chosen(lower_condition(condition, context), *branches)
 
 
 def lower_finite(node: Any, context: Context) -> Node:
@@ -82,8 +82,25 @@ def lower_largest(node: Any, context: Context) -> Node:
     """The node for the largest of several values."""
     first, *rest = (lower(argument, context) for argument in node.args)
     for other in rest:
-        first = Select(Map("ge", (first, other)), first, other)
+        first = chosen(Map("ge", (first, other)), first, other)
     return first
+
+
+def chosen(condition: Node, yes: Node, no: Node) -> Node:
+    """The selection by a condition; where that compares what it chooses from, the larger or the smaller of the two."""
+    if isinstance(condition, Map) and condition.operation in ORDERS and set(condition.operands) == {yes, no}:
+        takes_first = condition.operands == (yes, no)
+        largest = takes_first == (condition.operation in ("gt", "ge"))
+        arrays = [operand for operand in condition.operands if not operand.is_host]
+        numbers = [operand for operand in condition.operands if operand.is_host]
+        if len(arrays) == len(condition.operands):
+            return Map("maximum" if largest else "minimum", (yes, no))
+        if arrays:
+            return Map("at_least" if largest else "at_most", (*arrays, *numbers))
+    return Select(condition, yes, no)
+
+
+ORDERS = frozenset({"gt", "ge", "lt", "le"})
 
 
 def lower_delta(node: Any, context: Context) -> Node:

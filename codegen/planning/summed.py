@@ -25,7 +25,9 @@ from codegen.ir.trees import with_children
 from codegen.lowering.context import ONE, ZERO
 from codegen.planning.routines import Kernel, Routine
 
-PASSING = frozenset({"add", "sub", "neg", "mul", "scaled_normal_cdf", "scaled_logistic_at"})
+PASSING = frozenset(
+    {"add", "sub", "neg", "mul", "maximum", "minimum", "at_least", "at_most", "scaled_normal_cdf", "scaled_logistic_at"}
+)
 HALF = Literal(1, 2)
 
 

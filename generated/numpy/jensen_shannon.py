@@ -42,23 +42,22 @@ def jensen_shannon_forward(
     log_M = workspace.empty((N, V), dtype)
     D = workspace.empty((N,), dtype)
 
-    def log_M_masked_block(room: Room, part: int, n: slice) -> None:
+    def log_M_top_block(room: Room, part: int, n: slice) -> None:
         """Writes log_M, D: the rows n of a block."""
         X_n = X[n]
         Y_n = Y[n]
         log_M_n = log_M[n]
-        log_M_masked = room(0, n, V)
-        np.copyto(log_M_masked, np.where(X_n >= Y_n, X_n, Y_n))
+        log_M_top = np.maximum(X_n, Y_n, out=room(0, n, V))
         # log_M[n,v] = log((1 - b)*exp(X[n,v]) + b*exp(Y[n,v]))
-        np.subtract(X_n, log_M_masked, out=log_M_n)
+        np.subtract(X_n, log_M_top, out=log_M_n)
         np.exp(log_M_n, out=log_M_n)
         log_M_n *= 1 - b
-        log_M_part = np.subtract(Y_n, log_M_masked, out=room(4, n, V))
+        log_M_part = np.subtract(Y_n, log_M_top, out=room(4, n, V))
         np.exp(log_M_part, out=log_M_part)
         log_M_part *= b
         log_M_n += log_M_part
         np.log(log_M_n, out=log_M_n)
-        log_M_n += log_M_masked
+        log_M_n += log_M_top
         D_exp = np.exp(X_n, out=room(0, n, V))
         D_exp_2 = np.exp(Y_n, out=room(1, n, V))
         D_part = room(2, n, V)
@@ -78,7 +77,7 @@ def jensen_shannon_forward(
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + X[n,v])*exp(X[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
         D[n] = (1 - b) * dot_rows(D_part, D_exp) + b * dot_rows(D_part_2, D_exp_2)
 
-    workspace.sweep(log_M_masked_block, N, rows, V, dtype)
+    workspace.sweep(log_M_top_block, N, rows, V, dtype)
     saved = (leading, types, N, V, b, X, log_M)
     return restore(D, leading, bound.type), saved
 

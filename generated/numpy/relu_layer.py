@@ -71,7 +71,7 @@ def relu_layer_forward(
         np.matmul(x[row], W_1.T, out=z_row)
         z_row += b_1
         # hidden[row,i] = Max(0, z[row,i])
-        np.copyto(hidden_row, np.where(z_row <= 0, 0, z_row))
+        np.maximum(z_row, 0, out=hidden_row)
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
         np.matmul(hidden_row, W_2.T, out=y_row)
         y_row += b_2
@@ -190,8 +190,7 @@ def relu_layer_lean_forward(
         z = np.matmul(x[row], W_1.T, out=room(0, row, Hidden))
         z += b_1
         # hidden[row,i] = Max(0, z[row,i])
-        hidden = room(1, row, Hidden)
-        np.copyto(hidden, np.where(z <= 0, 0, z))
+        hidden = np.maximum(z, 0, out=room(0, row, Hidden))
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
         np.matmul(hidden, W_2.T, out=y_row)
         y_row += b_2
@@ -239,8 +238,7 @@ def relu_layer_lean_backward(
         z = np.matmul(x_row, W_1.T, out=room(0, row, Hidden))
         z += b_1
         # hidden[row,i] = Max(0, z[row,i])
-        hidden = room(1, row, Hidden)
-        np.copyto(hidden, np.where(z <= 0, 0, z))
+        hidden = np.maximum(z, 0, out=room(1, row, Hidden))
         # dhidden[row,i] = Sum_o(W_2[o,i]*dy[row,o])
         dhidden = np.matmul(dy_row, W_2, out=room(2, row, Hidden))
         # dz[row,i] = dhidden[row,i]*[0 < z[row,i]]

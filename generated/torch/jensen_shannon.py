@@ -44,23 +44,22 @@ def jensen_shannon_forward(
     log_M = workspace.empty((N, V), dtype, device)
     D = workspace.empty((N,), dtype, device)
 
-    def log_M_masked_block(room: Room, part: int, n: slice) -> None:
+    def log_M_top_block(room: Room, part: int, n: slice) -> None:
         """Writes log_M, D: the rows n of a block."""
         X_n = X[n]
         Y_n = Y[n]
         log_M_n = log_M[n]
-        log_M_masked = room(0, n, V)
-        log_M_masked.copy_(torch.where(X_n >= Y_n, X_n, Y_n))
+        log_M_top = torch.maximum(X_n, Y_n, out=room(0, n, V))
         # log_M[n,v] = log((1 - b)*exp(X[n,v]) + b*exp(Y[n,v]))
-        torch.sub(X_n, log_M_masked, out=log_M_n)
+        torch.sub(X_n, log_M_top, out=log_M_n)
         torch.exp(log_M_n, out=log_M_n)
         log_M_n.mul_(1 - b)
-        log_M_part = torch.sub(Y_n, log_M_masked, out=room(3, n, V))
+        log_M_part = torch.sub(Y_n, log_M_top, out=room(3, n, V))
         torch.exp(log_M_part, out=log_M_part)
         log_M_part.mul_(b)
         log_M_n.add_(log_M_part)
         torch.log(log_M_n, out=log_M_n)
-        log_M_n.add_(log_M_masked)
+        log_M_n.add_(log_M_top)
         D_exp = torch.exp(X_n, out=room(0, n, V))
         D_exp_2 = torch.exp(Y_n, out=room(1, n, V))
         D_part = room(2, n, V)
@@ -82,7 +81,7 @@ def jensen_shannon_forward(
         # D[n] = Sum_v((1 - b)*(-log_M[n,v] + X[n,v])*exp(X[n,v]) + (-log_M[n,v] + Y[n,v])*b*exp(Y[n,v]))
         D[n] = (1 - b) * D_part.sum(dim=-1) + b * D_part_2.sum(dim=-1)
 
-    workspace.sweep(log_M_masked_block, N, rows, V, dtype, device)
+    workspace.sweep(log_M_top_block, N, rows, V, dtype, device)
     saved = (leading, types, N, V, b, X, log_M)
     return restore(D, leading, bound.type), saved
 
@@ -132,7 +131,7 @@ _operator = Operator(
     "jensen_shannon",
     jensen_shannon_forward,
     jensen_shannon_backward,
-    version="v7fa4043f",
+    version="v3e08edc7",
     arrays=("X: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

@@ -58,18 +58,17 @@ def jensen_shannon_logits_forward(
         log_Q_part_2 = torch.log(torch.clamp(log_Q_exp.sum(dim=-1), min=1))
         # log_Q[n,v] = log_softmax(z[n,v], over=v)
         torch.sub(log_Q_part, log_Q_part_2[..., None], out=log_Q_n)
-        log_M_masked = room(0, n, V)
-        log_M_masked.copy_(torch.where(log_Q_n >= Y_n, log_Q_n, Y_n))
+        log_M_top = torch.maximum(log_Q_n, Y_n, out=room(0, n, V))
         # log_M[n,v] = log((1 - b)*exp(log_Q[n,v]) + b*exp(Y[n,v]))
-        torch.sub(log_Q_n, log_M_masked, out=log_M_n)
+        torch.sub(log_Q_n, log_M_top, out=log_M_n)
         torch.exp(log_M_n, out=log_M_n)
         log_M_n.mul_(1 - b)
-        log_M_part = torch.sub(Y_n, log_M_masked, out=room(3, n, V))
+        log_M_part = torch.sub(Y_n, log_M_top, out=room(3, n, V))
         torch.exp(log_M_part, out=log_M_part)
         log_M_part.mul_(b)
         log_M_n.add_(log_M_part)
         torch.log(log_M_n, out=log_M_n)
-        log_M_n.add_(log_M_masked)
+        log_M_n.add_(log_M_top)
         D_exp = torch.exp(log_Q_n, out=room(0, n, V))
         D_exp_2 = torch.exp(Y_n, out=room(1, n, V))
         D_part = room(2, n, V)
@@ -147,7 +146,7 @@ _operator = Operator(
     "jensen_shannon_logits",
     jensen_shannon_logits_forward,
     jensen_shannon_logits_backward,
-    version="v65574488",
+    version="v9c17d16d",
     arrays=("z: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

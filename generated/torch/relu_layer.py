@@ -71,7 +71,7 @@ def relu_layer_forward(
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
         torch.addmm(b_1, x[row], W_1.T, out=z_row)
         # hidden[row,i] = Max(0, z[row,i])
-        hidden_row.copy_(torch.where(z_row <= 0, 0, z_row))
+        torch.clamp(z_row, min=0, out=hidden_row)
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
         torch.addmm(b_2, hidden_row, W_2.T, out=y[row])
 
@@ -187,8 +187,7 @@ def relu_layer_lean_forward(
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
         z = torch.addmm(b_1, x[row], W_1.T, out=room(0, row, Hidden))
         # hidden[row,i] = Max(0, z[row,i])
-        hidden = room(1, row, Hidden)
-        hidden.copy_(torch.where(z <= 0, 0, z))
+        hidden = torch.clamp(z, min=0, out=room(0, row, Hidden))
         # y[row,o] = b_2[o] + Sum_i(W_2[o,i]*hidden[row,i])
         torch.addmm(b_2, hidden, W_2.T, out=y[row])
 
@@ -235,8 +234,7 @@ def relu_layer_lean_backward(
         # z[row,i] = b_1[i] + Sum_c(W_1[i,c]*x[row,c])
         z = torch.addmm(b_1, x_row, W_1.T, out=room(0, row, Hidden))
         # hidden[row,i] = Max(0, z[row,i])
-        hidden = room(1, row, Hidden)
-        hidden.copy_(torch.where(z <= 0, 0, z))
+        hidden = torch.clamp(z, min=0, out=room(1, row, Hidden))
         # dhidden[row,i] = Sum_o(W_2[o,i]*dy[row,o])
         dhidden = torch.mm(dy_row, W_2, out=room(2, row, Hidden))
         # dz[row,i] = dhidden[row,i]*[0 < z[row,i]]
@@ -268,7 +266,7 @@ _operator = Operator(
     "relu_layer",
     relu_layer_forward,
     relu_layer_backward,
-    version="vcbb9ac91",
+    version="v09070b5e",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "W_2", "z", "hidden"),
@@ -302,7 +300,7 @@ _lean_operator = Operator(
     "relu_layer_lean",
     relu_layer_lean_forward,
     relu_layer_lean_backward,
-    version="v54c259b5",
+    version="vb95dfda4",
     arrays=("x: N... C_in", "W_1: Hidden C_in", "b_1: Hidden", "W_2: C_out Hidden", "b_2: C_out"),
     outputs=("y: N... C_out",),
     saved=("leading", "types", "C_in", "C_out", "Hidden", "N", "x", "W_1", "b_1", "W_2"),

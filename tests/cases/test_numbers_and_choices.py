@@ -7,13 +7,14 @@ entry by entry, with central differences, and with autograd; where it could not 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from sympy import And, Eq, Expr, Or, Rational, erf, exp, log, sign, sqrt, tanh
+from sympy import And, Eq, Expr, Max, Min, Or, Rational, erf, exp, log, sign, sqrt, tanh
 
 from codegen.checking.checks import check_kernels
 from codegen.generate import render_all, write
@@ -241,3 +242,37 @@ def test_a_division_by_a_size_that_is_computed_once_refuses_0(which: str, target
         made.run({"x": made.library.array(np.ones((2, 0)))}, {})
     (result,), _ = made.run({"x": made.library.array(np.ones((0, 2)))}, {})
     assert tuple(result.shape) == (0, 2)
+
+
+LARGEST: dict[str, tuple[Expr, Any, tuple[str, str]]] = {
+    "of two": (Max(x[n, i], y[i]), [x, y], ("np.maximum(", "torch.maximum(")),
+    "or a number": (Max(x[n, i], 0), [x], ("np.maximum(", "min=0")),
+    "or a size": (Min(x[n, i], T), [x], ("np.minimum(", "max=T")),
+    "or an option": (Min(x[n, i] * y[i], s), [x, y], ("np.minimum(", "max=s")),
+    "of three": (Max(x[n, i], y[i], s * x[n, i]), [x, y], ("np.maximum(", "torch.maximum(")),
+    "as a choice": (where(x[n, i] < y[i], x[n, i], y[i]), [x, y], ("np.minimum(", "torch.minimum(")),
+    "as a choice of the other": (where(x[n, i] < y[i], y[i], x[n, i]), [x, y], ("np.maximum(", "torch.maximum(")),
+    "of places": (Max(i, k) * x[n, i] * y[k], [x, y], ("np.maximum(", "torch.maximum(")),
+    "summed": (Sum(Max(x[n, k] - y[k], 0), k) * y[i], [x, y], ("np.maximum(", "min=0")),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("which", LARGEST)
+def test_the_larger_of_two_values_is_one_operation(which: str, target: str, check: Any) -> None:
+    """It was a selection, with a mask and a temporary array."""
+    body, wrt, names = LARGEST[which]
+    program = asked(body, [n, i, k] if which == "of places" else [n, i], wrt)
+    (text,) = [text for name, text in render_all([program], [target]).items() if name == f"{target}/asked.py"]
+    forward = text[: text.index("def asked_backward")]
+    assert names[TARGETS.index(target)] in forward
+    assert ".where(" not in forward
+    check(program, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_larger_of_two_values_keeps_what_is_no_number(target: str, compiled: Any) -> None:
+    made = compiled(asked(Max(x[n, i], 0), [n, i], [x], inputs=[x]), target)
+    given = np.array([[math.nan, -math.inf, math.inf, -1.0, 2.0]])
+    (result,), _ = made.run({"x": made.library.array(given)}, {})
+    np.testing.assert_array_equal(made.library.plain(result), [[math.nan, 0, math.inf, 0, 2]])
