@@ -28,6 +28,7 @@ from derive.normal import (
     case_analysis,
     closed_sums,
     comparisons,
+    deltas,
     exponents,
     form,
     functions,
@@ -313,12 +314,12 @@ FAULTS = [
     ),
     # deltas and positions
     Fault(
-        "delta(i, i) = 1", products, "delta", lambda f: lambda ledger, left, _right: f(ledger, left, left),
+        "delta(i, i) = 1", deltas, "delta", lambda f: lambda ledger, left, _right: f(ledger, left, left),
         Sum(delta(i, j) * x[i], i), Sum(x[i], i),
     ),
     Fault("an index lies in its range", comparisons, "_from_ranges", lambda f: lambda _: UNITY, iverson(i < j), 1),
     Fault(
-        "an index of a short range is at one of its positions", products, "_at_fixed_position",
+        "an index of a short range is at one of its positions", deltas, "_at_fixed_position",
         lambda f: lambda ledger, var, place: f(ledger, var, place)
         + (from_atom(Delta(*sorted((var, Fixed(0)), key=str))) if place.value == 2 else ZERO),
         delta(three, 2) * h[three], h[three] - delta(three, 1) * h[three],
