@@ -15,6 +15,7 @@ from codegen.stability.functions import Largest, Softplus
 from codegen.stability.guards import Definitions, exponent_of
 from derive.folding import unify
 from derive.functions import Defined
+from derive.normal.signs import reasons_nonnegative
 
 
 def has_sum_beside_others(body: Any) -> bool:
@@ -45,6 +46,11 @@ def is_bounded(exponent: Expr, known: Definitions) -> bool:
         if number.is_negative and isinstance(meant(scale, known), (Softplus, Largest, Defined)):
             return True
     return False
+
+
+def is_never_positive(exponent: Expr) -> bool:
+    """Whether the structure of an exponent shows that it is at most 0, as that of -x^2 does."""
+    return reasons_nonnegative(-exponent) is not None
 
 
 def may_overflow(product: Expr, known: Definitions) -> bool:

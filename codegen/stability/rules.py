@@ -19,12 +19,12 @@ are equal over the reals may differ by an overflow in floating point. Each rule 
     exp(-softplus(u))         = sigma(-u)                 sigma(u) = 1/(1 + exp(-u)), at last
     exp(u - softplus(u))      = sigma(u)
 
-A scale that met nothing is put back where no term overflows, as in a weighted sum of logistic functions. After the
-rules an exponential is only ever taken of a difference such as S - logsumexp(S), which is at most 0. The kernel for
-logsumexp subtracts the row's maximum; softplus is the elementwise case. Nothing is recognised by name: a statement that
-spells out exp(s)/Sum(exp(s)) gets what `softmax` gets. What a definition already holds is read from it, exp(y) for y =
-s - logsumexp(s). At last `codegen.stability.guards` sees to it that 0 log 0 is 0, and `codegen.stability.tails` to what
-is small.
+A scale that met nothing is put back where no term overflows, as in a weighted sum of logistic functions, or of bells.
+After the rules any other exponential is only ever taken of a difference such as S - logsumexp(S), which is at most 0.
+The kernel for logsumexp subtracts the row's maximum; softplus is the elementwise case. Nothing is recognised by name: a
+statement that spells out exp(s)/Sum(exp(s)) gets what `softmax` gets. What a definition already holds is read from it,
+exp(y) for y = s - logsumexp(s). At last `codegen.stability.guards` sees to it that 0 log 0 is 0, and
+`codegen.stability.tails` to what is small.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Mul, S
 
-from codegen.stability.bounds import has_exponential, is_bounded, is_share, may_overflow
+from codegen.stability.bounds import has_exponential, is_bounded, is_never_positive, is_share, may_overflow
 from codegen.stability.functions import MOST_TERMS, ErfComplement, Largest, NormalCdf, Softplus
 from codegen.stability.guards import Definitions, exponent_of, guarded
 from codegen.stability.named_tails import with_tails_of_names
@@ -276,7 +276,7 @@ def _unscaled(node: Any, known: Definitions) -> Any:
             # The scale may be that of a sum inside, which goes back as well.
             function = _unscaled(Mul(*brackets, *others, sympy.exp(_cancelled(exponent + scale))), known)
             left = _exponential_parts(function, {})[0]
-            if left == 0 or (not left.has(Defined) and is_bounded(left, known)):
+            if not left.has(Defined) and (is_bounded(left, known) or is_never_positive(left)):
                 plain = sympy.Sum(function, *total.limits)
                 return Mul(*(part for part in inner.args if part not in (factor, total)), plain)
     return inner

@@ -112,15 +112,15 @@ def test_a_look_up_in_a_block_reads_what_the_block_has(
     b = index("b", e)
     X, route, W = tensor("X", T, d), tensor("route", T, into=M), tensor("W", M, d, e)
     program = Program("routed", inputs=[X, route, W])
-    program.kernel(program.define("y", [i, b], relu(Sum(X[i, a] * W[route[i], a, b], a))), wrt=[X, W])
+    program.kernel(program.define("y", [i, b], relu(Sum(X[i, a] * W[route[i], a, b], a)) ** 2), wrt=[X, W])
     made = kernels(program, target)
     length, inner, outer, experts = sizes
     x, w, r = drawn(length, inner), drawn(experts, inner, outer), np.arange(length) % experts
     found = made.both(x, r, w, workspace=made.workspace(rows=rows))
-    before = np.einsum("ia,iab->ib", x, w[r])
+    kept = np.maximum(np.einsum("ia,iab->ib", x, w[r]), 0)
     slopes = np.zeros_like(w)
-    np.add.at(slopes, r, x[:, :, None] * (before > 0)[:, None, :])
-    agree(found, [np.maximum(before, 0), np.einsum("ib,iab->ia", 1.0 * (before > 0), w[r]), slopes])
+    np.add.at(slopes, r, x[:, :, None] * 2 * kept[:, None, :])
+    agree(found, [kept**2, np.einsum("ib,iab->ia", 2 * kept, w[r]), slopes])
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -474,3 +475,21 @@ def test_densities_that_underflow(target: str, compiled: Any) -> None:
     (dx,) = kernel.backward(*on(target, np.ones(1)), saved)
     np.testing.assert_allclose(np.asarray(value), [-5000.0], rtol=1e-12)
     np.testing.assert_allclose(np.asarray(dx), [[-100.0, 0.0]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_sum_of_bells_needs_no_scale(target: str, compiled: Any) -> None:
+    """No exponent is above 0: a row maximum was looked for, and the exponentials were computed twice."""
+    k, a = index("k", T), index("a", d)
+    x, centre, w = tensor("x", N, d), tensor("centre", T, d), tensor("w", T)
+    program = Program("bells", "a mixture of bells", [x, centre, w])
+    squares = Sum((x[n, a] - centre[k, a]) ** 2, a)
+    program.kernel(program.define("y", [n], Sum(w[k] * exp(-squares / 2), k)), wrt=[x, centre, w])
+    kernel = compiled(program, target)
+    assert "max(" not in inspect.getsource(kernel.forward)
+    generator = np.random.default_rng(0)
+    points, centres, weights = generator.standard_normal((5, 3)), generator.standard_normal((4, 3)), np.ones(4)
+    points[0] = 1e3
+    y, _ = kernel.forward(*on(target, points, centres, weights))
+    bells = np.exp(-((points[1:, None] - centres) ** 2).sum(-1) / 2)
+    np.testing.assert_allclose(np.asarray(y), [0, *bells.sum(1)], rtol=1e-12)
