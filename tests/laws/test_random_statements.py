@@ -157,7 +157,8 @@ class Author:
             places = [self.place(extent, scope, holding) for extent in own]
             if all(place is not None for place in places) and (holding is None or holding in places):
                 choices.append(symbol[tuple([n, *places] if symbol.shape[0] == N else places)])
-        return self.draws.choice(choices)
+        vectors = [symbol[holding] for symbol in FLOATS if holding is not None and symbol.shape == (holding.extent,)]
+        return self.draws.choice(choices or vectors)
 
     def place(self, extent: Dim, scope: Scope, holding: Index | None) -> Expr | None:
         """What may stand in an axis: an index of its extent, sometimes a look-up; None where there is nothing."""
