@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gradproof.cli import render
-from gradproof.cli.generate import TARGETS, generation, targets_of
+from gradproof.cli.generate import generation, takes_targets, targets_of
 from gradproof.cli.meter import Meter, meter
 from gradproof.cli.paths import Named
 from gradproof.cli.selection import InputError, chosen_programs
@@ -43,7 +43,7 @@ Exit codes:
   1  a kernel does not
   2  bad input, or torch kernels were asked for and torch is not installed""",
 )
-@click.option("--target", type=click.Choice([*TARGETS, "all"]), default="all", show_default=True, help="Which kernels.")
+@takes_targets
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random inputs.")
 @click.option(
     "--generated",
@@ -55,7 +55,7 @@ Exit codes:
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.pass_context
 def check(
-    ctx: click.Context, target: str, seed: int, generated: Path | None, form: str, names: tuple[str, ...]
+    ctx: click.Context, chosen: tuple[str, ...], seed: int, generated: Path | None, form: str, names: tuple[str, ...]
 ) -> None:
     """Check generated kernels numerically, in float64.
 
@@ -66,10 +66,10 @@ def check(
     from codegen.errors import KernelError
     from codegen.generate import default_folder
 
-    if target == "torch" and not torch_is_installed():
+    if targets_of(chosen) == ("torch",) and not torch_is_installed():
         raise InputError(NO_TORCH)
     programs = chosen_programs(names)
-    targets = installed_among(targets_of(target))
+    targets = installed_among(targets_of(chosen))
     try:
         with meter(["check"], lines=False) as progress:
             results = examine(programs, targets, generated or default_folder(), seed=seed, progress=progress)
@@ -78,7 +78,7 @@ def check(
             raise
         advice = generation(generated, [name for name in names if name.endswith(".py")])
         raise KernelError(str(error).replace("`gradproof generate`", f"`{advice}`")) from error
-    skipped = [name for name in targets_of(target) if name not in targets]
+    skipped = [name for name in targets_of(chosen) if name not in targets]
     if form == "json":
         render.show_json(as_json(results, skipped))
     else:

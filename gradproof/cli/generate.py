@@ -25,9 +25,19 @@ if TYPE_CHECKING:
 TARGETS = ("numpy", "torch")
 
 
-def targets_of(choice: str) -> tuple[str, ...]:
-    """The targets that a `--target` means."""
-    return TARGETS if choice == "all" else (choice,)
+def targets_of(chosen: Sequence[str]) -> tuple[str, ...]:
+    """The targets that one `--target` or several mean."""
+    return tuple(target for target in TARGETS if target in chosen or "all" in chosen)
+
+
+takes_targets = click.option(
+    "--target",
+    "chosen",
+    type=click.Choice([*TARGETS, "all"]),
+    multiple=True,
+    default=("all",),
+    help="Which kernels, all by default; may be repeated.",
+)
 
 
 @click.command(
@@ -39,7 +49,7 @@ Exit codes:
   2  bad input""",
 )
 @click.option("--check", "only_compare", is_flag=True, help="Write nothing; print a unified diff if a file differs.")
-@click.option("--target", type=click.Choice([*TARGETS, "all"]), default="all", show_default=True, help="Which kernels.")
+@takes_targets
 @click.option(
     "-o",
     "--output",
@@ -57,7 +67,7 @@ Exit codes:
 def generate(
     ctx: click.Context,
     only_compare: bool,
-    target: str,
+    chosen: tuple[str, ...],
     output: Path | None,
     explain: str | None,
     files: tuple[str, ...],
@@ -80,7 +90,7 @@ def generate(
     if files and output is None:
         raise InputError("kernels of your own files do not go among the library's; name a folder with -o DIR")
     folder = output if output is not None else default_folder()
-    targets = targets_of(target)
+    targets = targets_of(chosen)
     if not only_compare:
         count, changed = regenerate(chosen_programs(files), targets, folder)
         for path in changed:

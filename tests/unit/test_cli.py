@@ -513,6 +513,12 @@ def test_generate_writes_both_targets(stage: Stage, tmp_path: Path) -> None:
     assert "2 kernels in" in outcome.stdout
 
 
+def test_a_target_may_be_repeated(stage: Stage, tmp_path: Path) -> None:
+    """The last one counted, and the other was left out in silence."""
+    assert said("generate", "--target", "torch", "--target", "numpy", "-o", str(tmp_path / "both")).exit_code == 0
+    assert [(tmp_path / "both" / name / "square.py").is_file() for name in ("numpy", "torch")] == [True, True]
+
+
 def test_generate_one_target(stage: Stage, tmp_path: Path) -> None:
     assert said("generate", "--target", "numpy").exit_code == 0
     assert (tmp_path / "generated" / "numpy" / "square.py").is_file()
