@@ -11,7 +11,7 @@ OPERATORS: dict[str, Spelling] = {
     **ARITHMETIC,
     **{
         name: called(f"np.{name}")
-        for name in ("sqrt", "square", "exp", "log", "tanh", "sinh", "cosh", "sin", "cos", "sign")
+        for name in ("sqrt", "square", "exp", "expm1", "log", "log1p", "tanh", "sinh", "cosh", "sin", "cos", "sign")
     },
     "atan": called("np.arctan"),
     **OWN,
@@ -39,9 +39,9 @@ INTO = {
     **{
         name: f"np.{function}({{0}}, out={{out}})"
         for name, function in (
-            ("neg", "negative"), ("exp", "exp"), ("log", "log"), ("sqrt", "sqrt"), ("square", "square"),
-            ("tanh", "tanh"), ("sin", "sin"), ("cos", "cos"), ("sinh", "sinh"), ("cosh", "cosh"), ("sign", "sign"),
-            ("atan", "arctan"),
+            ("neg", "negative"), ("exp", "exp"), ("expm1", "expm1"), ("log", "log"), ("log1p", "log1p"),
+            ("sqrt", "sqrt"), ("square", "square"), ("tanh", "tanh"), ("sin", "sin"), ("cos", "cos"), ("sinh", "sinh"),
+            ("cosh", "cosh"), ("sign", "sign"), ("atan", "arctan"),
         )
     },
     **OWN_INTO,

@@ -62,7 +62,10 @@ HOST: dict[str, Spelling] = {
     "square": Spelling("{0}**2", POWER, (POSTFIX,)),
     **{
         name: called(f"math.{name}")
-        for name in ("sqrt", "exp", "log", "erf", "erfc", "tanh", "sinh", "cosh", "sin", "cos", "atan")
+        for name in (
+            *("sqrt", "exp", "expm1", "log", "log1p", "erf", "erfc"),
+            *("tanh", "sinh", "cosh", "sin", "cos", "atan"),
+        )
     },
     "softplus": Spelling("(max({0}, 0) + math.log1p(math.exp(-abs({0}))))", ATOM, (TERNARY,)),
     "logistic": Spelling("(math.exp(min({0}, 0)) / (1 + math.exp(-abs({0}))))", ATOM, (TERNARY,)),

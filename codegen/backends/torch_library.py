@@ -16,7 +16,9 @@ OPERATORS: dict[str, Spelling] = {
             "rsqrt",
             "square",
             "exp",
+            "expm1",
             "log",
+            "log1p",
             "tanh",
             "sinh",
             "cosh",
@@ -50,8 +52,8 @@ INTO = {
     **{
         name: f"torch.{name}({{0}}, out={{out}})"
         for name in (
-            "neg", "exp", "log", "sqrt", "rsqrt", "square", "tanh", "sin", "cos", "sinh", "cosh", "sign", "atan", "erf",
-            "erfc",
+            "neg", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "square", "tanh", "sin", "cos", "sinh", "cosh",
+            "sign", "atan", "erf", "erfc",
         )
     },
     **OWN_INTO,

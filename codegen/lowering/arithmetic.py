@@ -22,10 +22,12 @@ from codegen.lowering.selections import finite_if_asked, lower_condition, tamed
 from codegen.stability.functions import (
     ErfComplement,
     ExpAt,
+    ExpLess1,
     Logistic,
     LogisticAt,
     LogisticSlope,
     LogisticSlopeAt,
+    LogOf1Plus,
     NormalCdf,
     ScaledCdf,
     Softplus,
@@ -188,6 +190,8 @@ FUNCTIONS: dict[type, str] = {
     sympy.atan: "atan",
     sympy.sign: "sign",
     Softplus: "softplus",
+    ExpLess1: "expm1",
+    LogOf1Plus: "log1p",
     Logistic: "logistic",
     LogisticSlope: "logistic_slope",
     ExpAt: "exp_at",
@@ -198,4 +202,4 @@ FUNCTIONS: dict[type, str] = {
     ScaledCdf: "scaled_normal_cdf",
 }
 AT_POLYNOMIAL = frozenset({"exp_at", "logistic_at", "logistic_slope_at"})
-STEEP = frozenset({"log", "sinh", "cosh"})  # functions that warn at some finite argument
+STEEP = frozenset({"expm1", "log", "log1p", "sinh", "cosh"})  # functions that warn at some finite argument

@@ -35,6 +35,18 @@ class LogisticSlope(sympy.Function):
     nargs = 1
 
 
+class ExpLess1(sympy.Function):
+    """exp(u) - 1, kept as one elementwise function: near 0 the difference has few digits."""
+
+    nargs = 1
+
+
+class LogOf1Plus(sympy.Function):
+    """log(1 + u), kept as one elementwise function: near 0 the sum has few digits of u."""
+
+    nargs = 1
+
+
 class ErfComplement(sympy.Function):
     """1 - erf(u), kept as one elementwise function; SymPy's own turns erfc(-u) back into 2 - erfc(u)."""
 

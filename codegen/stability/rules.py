@@ -40,7 +40,7 @@ from codegen.stability.bounds import has_exponential, is_bounded, is_never_posit
 from codegen.stability.functions import MOST_TERMS, ErfComplement, Largest, NormalCdf, Softplus
 from codegen.stability.guards import Definitions, exponent_of, guarded
 from codegen.stability.named_tails import with_tails_of_names
-from codegen.stability.tails import at_polynomials, scaled_cdf, with_logistic, without_cosh, without_tanh
+from codegen.stability.tails import at_polynomials, near_one, scaled_cdf, with_logistic, without_cosh, without_tanh
 from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
 from derive.folding import same, unify
 from derive.functions import Defined, unfold
@@ -58,7 +58,7 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression)), by_name), by_name)
     rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
     rewritten = _unscaled(rewritten, by_name)
-    return scaled_cdf(at_polynomials(with_logistic(guarded(rewritten, in_full))), in_full)
+    return near_one(scaled_cdf(at_polynomials(with_logistic(guarded(rewritten, in_full))), in_full))
 
 
 @lru_cache(maxsize=2_000)

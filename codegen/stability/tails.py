@@ -16,6 +16,10 @@ kernel computes in double precision: there the argument is exact to all that cou
     exp(-x^2/2)               = exp_at(x; 0, 0, -1/2, 0)
     sigma(c[1] x + c[3] x^3)  = sigma_at(x; 0, c[1], 0, c[3])
 
+At last, what is small because of a difference from 1, where no other form has been found:
+
+    a exp(u) - a = a expm1(u)                           log(1 + u) = log1p(u)
+
 And x sigma(x), or x Phi(x), is one function where both factors stand together: far out the product is a normal number
 where the tail is none.
 """
@@ -33,10 +37,12 @@ from codegen.stability.functions import (
     MOST_DEGREE,
     MOST_TERMS,
     ExpAt,
+    ExpLess1,
     Logistic,
     LogisticAt,
     LogisticSlope,
     LogisticSlopeAt,
+    LogOf1Plus,
     NormalCdf,
     ScaledCdf,
     Softplus,
@@ -193,6 +199,21 @@ def with_logistic(node: Any) -> Any:
 # Polynomials.
 
 AT: dict[Any, Callable[..., Expr]] = {sympy.exp: ExpAt, Logistic: LogisticAt, LogisticSlope: LogisticSlopeAt}
+
+
+def near_one(node: Any) -> Any:
+    """The expression with an exponential less 1, and a logarithm of 1 and more, as functions of their own."""
+    inner = map_children(node, near_one)
+    if isinstance(inner, sympy.log) and isinstance(inner.args[0], Add):
+        number, rest = inner.args[0].as_coeff_Add()
+        return LogOf1Plus(rest) if number == 1 else inner
+    if isinstance(inner, Add):
+        number, _ = inner.as_coeff_Add()
+        for term in inner.args if number else ():
+            coefficient, power = term.as_coeff_Mul()
+            if isinstance(power, exp) and coefficient == -number:
+                return inner - number - term + coefficient * ExpLess1(*power.args)
+    return inner
 
 
 def at_polynomials(node: Any) -> Any:

@@ -493,3 +493,28 @@ def test_a_sum_of_bells_needs_no_scale(target: str, compiled: Any) -> None:
     y, _ = kernel.forward(*on(target, points, centres, weights))
     bells = np.exp(-((points[1:, None] - centres) ** 2).sum(-1) / 2)
     np.testing.assert_allclose(np.asarray(y), [0, *bells.sum(1)], rtol=1e-12)
+
+
+def near_one(name: str) -> tuple[Program, Any]:
+    """A function that is small near 0 as a difference from 1, and what it is in twice the digits."""
+    z = tensor("z", N, C)
+    body, expected = {
+        "elu": (
+            where(z[n, c] > 0, z[n, c], exp(z[n, c]) - 1),
+            lambda v: np.where(v > 0, v, np.expm1(np.minimum(v, 0))),
+        ),
+        "a logarithm": (log(1 + z[n, c] ** 2), lambda v: np.log1p(v**2)),
+    }[name]
+    program = Program("near_one", "a difference from 1", [z])
+    program.kernel(program.define("y", [n, c], body), wrt=[z])
+    return program, expected
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["elu", "a logarithm"])
+def test_a_difference_from_one_keeps_its_digits(name: str, target: str, compiled: Any) -> None:
+    """exp(z) - 1 and log(1 + z^2) had none of them near 0 in single precision."""
+    program, expected = near_one(name)
+    z = np.array([[1e-6, -1e-6, 3e-4, -0.1, 2.0, 1e4]], np.float32)
+    y, _ = compiled(program, target).forward(*on(target, z))
+    np.testing.assert_allclose(np.asarray(y), expected(z.astype(np.float64)), rtol=5e-7)

@@ -14,12 +14,14 @@ from codegen.stability.centring import centred
 from codegen.stability.functions import (
     ErfComplement,
     ExpAt,
+    ExpLess1,
     Finite,
     Largest,
     Logistic,
     LogisticAt,
     LogisticSlope,
     LogisticSlopeAt,
+    LogOf1Plus,
     NormalCdf,
     ScaledCdf,
     Softplus,
@@ -95,6 +97,8 @@ BODIES = {
     "log of what a tangent leaves": y[i] * log(1 - tanh(x[i]) ** 2),
     "logs of a tangent beside one": log(1 + tanh(x[i])) - log(2 - 2 * tanh(x[i])),
     "slope of such a log": (1 - tanh(x[i]) ** 2) * (1 / (1 + tanh(x[i])) + 1 / (1 - tanh(x[i]))),
+    "exponential less 1": y[i] * (3 * exp(x[i]) - 3) + exp(u) - 1,
+    "log of 1 and more": log(1 + p[i] + y[i] ** 2),
     "square under exp": y[i] * exp(-(x[i] ** 2) / 2),
     "cubic under a logistic function": x[i] * sigmoid(x[i] + x[i] ** 3 / 10),
     "power beside a vanishing function": (1 + x[i] ** 2) * exp(-(x[i] ** 2)),
@@ -119,6 +123,8 @@ def spelled(stable_body: Any) -> Any:
         .replace(Logistic, lambda argument: 1 / (1 + exp(-argument)))
         .replace(ErfComplement, lambda argument: 1 - erf(argument))
         .replace(NormalCdf, lambda argument: (1 + erf(argument / sqrt(2))) / 2)
+        .replace(ExpLess1, lambda argument: exp(argument) - 1)
+        .replace(LogOf1Plus, lambda argument: log(1 + argument))
         .replace(Largest, lambda *arguments: Max(*arguments))
         .replace(Weight, lambda argument: argument)
         .replace(Finite, lambda argument: argument)

@@ -61,6 +61,7 @@ OPERATIONS: dict[str, Any] = {
     "eq": lambda x, y: x == y, "ne": lambda x, y: x != y,
     "or": lambda x, y: x or y, "and": lambda x, y: x and y, "not": lambda x: not x,
     "finite": lambda x: max(x, -mpmath.mpf(10) ** 30), "at_least_one": lambda x: max(x, 1), "sign": mpmath.sign,
+    "expm1": mpmath.expm1, "log1p": mpmath.log1p,
     "maximum": max, "minimum": min, "at_least": max, "at_most": min,
     "softplus": lambda x: mpmath.log1p(mpmath.exp(x)), "logistic": lambda x: 1 / (1 + mpmath.exp(-x)),
     "logistic_slope": lambda x: 1 / (2 * mpmath.cosh(x / 2)) ** 2,
