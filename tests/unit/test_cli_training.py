@@ -29,6 +29,7 @@ from gradproof.training import plot as plotting
 from gradproof.training.checkpoint import checkpoint_in, load
 from gradproof.training.data import corpus_from
 from gradproof.training.folder import CHECKPOINT
+from gradproof.training.kernels import kernel
 from gradproof.training.metrics import read_metrics
 from gradproof.training.model import Model, create_model
 
@@ -267,6 +268,19 @@ def test_output_that_cannot_be_written_is_told_in_one_line() -> None:
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == "gradproof: the output cannot be written: No space left on device"
+
+
+def test_an_engine_that_is_not_installed_is_refused_before_its_kernels_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gradproof.training.model.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for module in [name for name in sys.modules if name.startswith("generated.torch")]:
+        monkeypatch.delitem(sys.modules, module)
+    kernel.cache_clear()
+    outcome = said("train", *NANO, *ALONE, "--steps", "2", "--engine", "torch")
+    assert (outcome.exit_code, Path("runs").exists()) == (2, False)
+    assert outcome.stderr.startswith("gradproof: engine = 'torch' needs PyTorch, which is not installed; pip install")
 
 
 def test_resume_begins_a_run_where_there_is_none_yet() -> None:
