@@ -270,6 +270,20 @@ def test_output_that_cannot_be_written_is_told_in_one_line() -> None:
     assert done.stderr.splitlines()[-1] == "gradproof: the output cannot be written: No space left on device"
 
 
+@pytest.mark.parametrize("words", [(*NANO, "--steps", "2", "--no-save"), ("--data", "none.txt")])
+def test_a_log_that_cannot_be_written_is_bad_input_and_no_divergence(words: tuple[str, ...]) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs a device that is always full")
+    with Path("/dev/full").open("w") as full:
+        words = (sys.executable, "-m", "gradproof", "train", *words)
+        assert subprocess.run(words, stdout=subprocess.DEVNULL, stderr=full, check=False).returncode == 2
+
+
+def test_an_error_brings_no_control_characters_to_a_terminal() -> None:
+    outcome = said("train", "--data", "a\x1b[31mb")
+    assert (outcome.exit_code, "gradproof: a\\x1b[31mb: there is no such file" in outcome.stderr) == (2, True)
+
+
 def test_an_engine_that_is_not_installed_is_refused_before_its_kernels_are_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
