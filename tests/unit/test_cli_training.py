@@ -530,11 +530,11 @@ def test_ctrl_c_saves_and_the_run_goes_on() -> None:
     assert said("train", "--resume", "here", "--steps", str(step + 2)).exit_code == 0
 
 
-def test_on_a_terminal_progress_is_live_and_samples_are_shown() -> None:
-    """Under a terminal of the operating system's own making."""
-    words = [sys.executable, "-m", "gradproof", "train", *NANO, "--steps", "30", "--sample-every", "10"]
+def on_terminal(columns: int, *words: str) -> str:
+    """What the command shows on a terminal of the operating system's own making."""
     reader, terminal = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150"}
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns)}
+    words = (sys.executable, "-m", "gradproof", *words)
     with subprocess.Popen(words, stdout=terminal, stderr=terminal, env=environment) as running:
         os.close(terminal)
         pieces = []
@@ -545,10 +545,22 @@ def test_on_a_terminal_progress_is_live_and_samples_are_shown() -> None:
             pass
     os.close(reader)
     assert running.returncode == 0
-    shown = b"".join(pieces).decode()
+    return b"".join(pieces).decode()
+
+
+def test_on_a_terminal_progress_is_live_and_samples_are_shown() -> None:
+    shown = on_terminal(150, "train", *NANO, "--steps", "30", "--sample-every", "10")
     for part in ("30/30", "tokens/s", "sample after 10 steps", "sample after 20 steps", "held-out loss"):
         assert part in shown
     assert "\x1b[" in shown
+
+
+@pytest.mark.parametrize("columns", [0, 5, 40])
+def test_no_number_is_cut_off_on_a_narrow_terminal(columns: int) -> None:
+    shown = on_terminal(columns, "train", *NANO, *ALONE, "--steps", "2", "--no-save", "--profile")
+    shares = [float(share) for share in re.findall(r" ([0-9.]+)%", shown) if "." in share]
+    assert "held-out loss" in shown
+    assert sum(shares[-14:]) == pytest.approx(100, abs=1)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
