@@ -28,7 +28,7 @@ COLUMNS = (
     render.Column("gradient"),
     render.Column("largest error", number=True),
     render.Column("tolerance", number=True),
-    render.Column("witness"),
+    render.Column("witness", fold=True),
     render.Column("shapes", number=True),
     render.Column("outcome"),
 )

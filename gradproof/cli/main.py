@@ -11,7 +11,7 @@ import errno
 import os
 import sys
 import traceback
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -20,7 +20,7 @@ from gradproof import symbolic_cache
 from gradproof.cli.check import check
 from gradproof.cli.generate import generate
 from gradproof.cli.prove import prove
-from gradproof.cli.render import working_folder
+from gradproof.cli.render import visible, working_folder
 from gradproof.cli.run import run
 from gradproof.cli.sample import sample
 from gradproof.cli.train import train
@@ -49,10 +49,10 @@ class Commands(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt:
-            click.echo("\ngradproof: interrupted", err=True)
+            _say("\ngradproof: interrupted")
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:
-            _leave_stdout()  # the reader has seen enough
+            _leave(sys.stdout)  # the reader has seen enough
             ctx.exit(BROKEN_PIPE)
         except Exception as error:
             ctx.exit(report(error))
@@ -62,30 +62,42 @@ def report(error: Exception) -> int:
     """Say on stderr what went wrong and return the exit code for it."""
     code = getattr(error, "exit_code", None)
     if isinstance(code, int):
-        click.echo(f"gradproof: {error}", err=True)
+        _say(f"gradproof: {error}")
         return code
     if isinstance(error, OSError) and error.filename is not None:
-        click.echo(f"gradproof: {error.filename}: {error.strerror}", err=True)
+        _say(f"gradproof: {error.filename}: {error.strerror}")
         return BAD_INPUT
     if isinstance(error, OSError) and error.errno in NO_ROOM:
-        click.echo(f"gradproof: the output cannot be written: {error.strerror}", err=True)
-        _leave_stdout()
+        _say(f"gradproof: the output cannot be written: {error.strerror}")
+        _leave(sys.stdout)
         return BAD_INPUT
     if isinstance(error, FileNotFoundError) and working_folder() is None:
-        click.echo("gradproof: the working folder does not exist any more; change to another", err=True)
+        _say("gradproof: the working folder does not exist any more; change to another")
         return BAD_INPUT
     if isinstance(error, MemoryError):
         said = f": {error}" if str(error) else ""
-        click.echo(f"gradproof: not enough memory{said}; choose smaller sizes", err=True)
+        _say(f"gradproof: not enough memory{said}; choose smaller sizes")
         return BAD_INPUT
-    traceback.print_exception(error)
-    click.echo("gradproof: internal error, see the traceback above; please report it with the command", err=True)
+    _say("".join(traceback.format_exception(error)).rstrip("\n"))
+    _say("gradproof: internal error, see the traceback above; please report it with the command")
     return INTERNAL
 
 
-def _leave_stdout() -> None:
-    """Python flushes stdout once more when it ends, which must not fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _say(text: str) -> None:
+    """Print on stderr, without control characters, which the name of a file may hold.
+
+    Where it cannot be written, a full disk under a log, the exit code still says what happened.
+    """
+    try:
+        click.echo(visible(text), err=True)
+    except OSError:
+        _leave(sys.stderr)
+
+
+def _leave(stream: TextIO | None) -> None:
+    """Python flushes its streams once more when it ends, which must not fail again; one that was closed is none."""
+    if stream is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @click.group(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any, TextIO
 
 import click
 from rich.console import Console
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
@@ -32,6 +34,9 @@ STYLES: Mapping[str, str] = {
     "not finished": "bold red",
     "not run": "yellow",
 }
+
+_ANY_WIDTH = 2**31
+"""Wider than any table."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +55,11 @@ def on_terminal(*, stderr: bool = False) -> bool:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A rich console on the stream as it is now."""
-    return Console(stderr=stderr, highlight=False)
+    """A rich console on the stream as it is now; COLUMNS=0 sets no width, as in Python's own library."""
+    found = Console(stderr=stderr, highlight=False)
+    if found.width < 1:
+        found.width = shutil.get_terminal_size().columns
+    return found
 
 
 def visible(text: str) -> str:
@@ -78,7 +86,11 @@ def show_note(text: str, *, indent: int) -> None:
 
 
 def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, title: str = "") -> None:
-    """Print rows under headings; a cell whose text is a key of STYLES gets its colour."""
+    """Print rows under headings; a cell whose text is a key of STYLES gets its colour.
+
+    Where the terminal has no room for every number and name as a whole, the lines are those of a log, and it wraps
+    them: a number that is cut off is another number.
+    """
     cells = [[visible(cell) for cell in row] for row in rows]
     if on_terminal():
         table = Table(title=Text(title) if title else None, title_justify="left")
@@ -91,8 +103,10 @@ def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, titl
             )
         for row in cells:
             table.add_row(*[Text(cell, style=STYLES.get(cell, "")) for cell in row])
-        console().print(table)
-        return
+        out = console()
+        if Measurement.get(out, out.options.update(max_width=_ANY_WIDTH), table).minimum <= out.width:
+            out.print(table)
+            return
     if title:
         click.echo(title)
     for line in aligned(columns, cells):

@@ -15,7 +15,7 @@ from gradproof.cli import render
 if TYPE_CHECKING:
     from gradproof.training import Source, TrainingConfig, TrainingResult
 
-COLUMNS = (render.Column("quantity"), render.Column("nats per token", number=True))
+COLUMNS = (render.Column("quantity", fold=True), render.Column("nats per token", number=True))
 PROFILE_COLUMNS = (
     render.Column("kernel"),
     render.Column("direction"),

@@ -7,6 +7,7 @@ old one is whole. Nothing is unpickled or evaluated; a file that is damaged, or 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -198,7 +199,10 @@ _FIELDS: tuple[tuple[str, _Holds, str], ...] = (
 def _document(path: Path) -> dict[str, Any]:
     """The JSON, with its version, its own checksum and what stands in it checked; not the settings, not the tensors."""
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(_content(path))
+        # Writing it down again may fail as reading does: at numbers that JSON does not have, or brackets too deep.
+        found = document.pop("sha256", None) if isinstance(document, dict) else None
+        expected_digest = _digest(_canonical(document))
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror}; check the path") from error
     except (ValueError, RecursionError) as error:
@@ -211,8 +215,7 @@ def _document(path: Path) -> dict[str, Any]:
         raise CheckpointError(
             f"{path}: expected format {_FORMAT}, found {document['format']!r}; use the gradproof that wrote it"
         )
-    found = document.pop("sha256", None)
-    if found != _digest(_canonical(document)):
+    if found != expected_digest:
         raise CheckpointError(f"{path}: is damaged or was changed by hand: its checksum does not fit its content")
     for name, holds, expected in _FIELDS:
         if not holds(document, document.get(name)):
@@ -228,7 +231,7 @@ def _tensors(path: Path, document: Mapping[str, Any]) -> dict[str, NDArray[Any]]
         raise CheckpointError(f"{path}: expected the tensor file {expected} beside it, found the path {name!r:.80}")
     file = path.with_name(name)
     try:
-        content = file.read_bytes()
+        content = _content(file)
     except OSError as error:
         raise CheckpointError(f"{file}: named by {path.name}, cannot be read: {error.strerror}") from error
     size = _field(path, entry, "bytes", int)
@@ -254,7 +257,18 @@ def _field(path: Path, document: Mapping[str, Any], name: str, kind: type[Kind])
     return value
 
 
-def _canonical(document: Mapping[str, Any]) -> bytes:
+def _content(path: Path) -> bytes:
+    """The bytes of the file; nothing is waited for where a pipe or a device has its name.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return path.read_bytes()
+
+
+def _canonical(document: Any) -> bytes:
     return json.dumps(document, sort_keys=True, allow_nan=False).encode()
 
 

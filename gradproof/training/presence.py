@@ -9,6 +9,7 @@ from gradproof.training.cache import Cache
 from gradproof.training.chain import ADDITION, forward_steps
 from gradproof.training.config import TrainingConfig
 from gradproof.training.kernels import backward_kernel, forward_kernel, kernel, plain_kernel
+from gradproof.training.model import model_class
 
 __all__ = ["check_kernels"]
 
@@ -17,9 +18,11 @@ def check_kernels(config: TrainingConfig, *, process: bool = False) -> None:
     """See to it that every kernel is there that a run with these settings calls, on a text or on a known process.
 
     Raises:
+        ConfigurationError: The library of the engine, which its kernels import, is not installed.
         KernelMissingError: One is missing. The message names it.
     """
     library = config.engine
+    model_class(config)
     names = dict.fromkeys([ADDITION, *(step.kernel for step in forward_steps(config, dropout=True))])
     for name in names:
         forward_kernel(name, library)

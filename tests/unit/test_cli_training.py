@@ -29,6 +29,7 @@ from gradproof.training import plot as plotting
 from gradproof.training.checkpoint import checkpoint_in, load
 from gradproof.training.data import corpus_from
 from gradproof.training.folder import CHECKPOINT
+from gradproof.training.kernels import kernel
 from gradproof.training.metrics import read_metrics
 from gradproof.training.model import Model, create_model
 
@@ -269,6 +270,33 @@ def test_output_that_cannot_be_written_is_told_in_one_line() -> None:
     assert done.stderr.splitlines()[-1] == "gradproof: the output cannot be written: No space left on device"
 
 
+@pytest.mark.parametrize("words", [(*NANO, "--steps", "2", "--no-save"), ("--data", "none.txt")])
+def test_a_log_that_cannot_be_written_is_bad_input_and_no_divergence(words: tuple[str, ...]) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs a device that is always full")
+    with Path("/dev/full").open("w") as full:
+        words = (sys.executable, "-m", "gradproof", "train", *words)
+        assert subprocess.run(words, stdout=subprocess.DEVNULL, stderr=full, check=False).returncode == 2
+
+
+def test_an_error_brings_no_control_characters_to_a_terminal() -> None:
+    outcome = said("train", "--data", "a\x1b[31mb")
+    assert (outcome.exit_code, "gradproof: a\\x1b[31mb: there is no such file" in outcome.stderr) == (2, True)
+
+
+def test_an_engine_that_is_not_installed_is_refused_before_its_kernels_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gradproof.training.model.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for module in [name for name in sys.modules if name.startswith("generated.torch")]:
+        monkeypatch.delitem(sys.modules, module)
+    kernel.cache_clear()
+    outcome = said("train", *NANO, *ALONE, "--steps", "2", "--engine", "torch")
+    assert (outcome.exit_code, Path("runs").exists()) == (2, False)
+    assert outcome.stderr.startswith("gradproof: engine = 'torch' needs PyTorch, which is not installed; pip install")
+
+
 def test_resume_begins_a_run_where_there_is_none_yet() -> None:
     trained("--resume", "--steps", "3")
     assert checkpoint_in(Path("runs/001"))
@@ -502,11 +530,11 @@ def test_ctrl_c_saves_and_the_run_goes_on() -> None:
     assert said("train", "--resume", "here", "--steps", str(step + 2)).exit_code == 0
 
 
-def test_on_a_terminal_progress_is_live_and_samples_are_shown() -> None:
-    """Under a terminal of the operating system's own making."""
-    words = [sys.executable, "-m", "gradproof", "train", *NANO, "--steps", "30", "--sample-every", "10"]
+def on_terminal(columns: int, *words: str) -> str:
+    """What the command shows on a terminal of the operating system's own making."""
     reader, terminal = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150"}
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns)}
+    words = (sys.executable, "-m", "gradproof", *words)
     with subprocess.Popen(words, stdout=terminal, stderr=terminal, env=environment) as running:
         os.close(terminal)
         pieces = []
@@ -517,10 +545,22 @@ def test_on_a_terminal_progress_is_live_and_samples_are_shown() -> None:
             pass
     os.close(reader)
     assert running.returncode == 0
-    shown = b"".join(pieces).decode()
+    return b"".join(pieces).decode()
+
+
+def test_on_a_terminal_progress_is_live_and_samples_are_shown() -> None:
+    shown = on_terminal(150, "train", *NANO, "--steps", "30", "--sample-every", "10")
     for part in ("30/30", "tokens/s", "sample after 10 steps", "sample after 20 steps", "held-out loss"):
         assert part in shown
     assert "\x1b[" in shown
+
+
+@pytest.mark.parametrize("columns", [0, 5, 40])
+def test_no_number_is_cut_off_on_a_narrow_terminal(columns: int) -> None:
+    shown = on_terminal(columns, "train", *NANO, *ALONE, "--steps", "2", "--no-save", "--profile")
+    shares = [float(share) for share in re.findall(r" ([0-9.]+)%", shown) if "." in share]
+    assert "held-out loss" in shown
+    assert sum(shares[-14:]) == pytest.approx(100, abs=1)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,16 @@ from gradproof.training import CheckpointError, Interrupted, TrainingConfig, tra
 from gradproof.training import checkpoint as checkpoints
 from gradproof.training.checkpoint import Checkpoint, checkpoint_in, load, save
 from gradproof.training.data import Vocabulary
-from gradproof.training.folder import CHECKPOINT, METRICS, check_free, locked, newest_run, next_run, write_whole
+from gradproof.training.folder import (
+    CHECKPOINT,
+    METRICS,
+    check_free,
+    locked,
+    newest_run,
+    next_run,
+    tensor_file,
+    write_whole,
+)
 from gradproof.training.metrics import MetricsFile, read_metrics
 from gradproof.training.sampling import restored_model
 
@@ -157,7 +166,10 @@ def test_json_that_says_what_cannot_be(
     refused(tmp_path / CHECKPOINT, message)
 
 
-@pytest.mark.parametrize("content", [b"", b"[1, 2]", b"{}", b"\x80", b"[" * 100_000, b"NaN"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[1, 2]", b"{}", b"\x80", b"[" * 100_000, b"NaN", b'{"format": 1, "a": NaN}', b'{"format": 1, "a": 1e999}'],
+)
 def test_json_that_is_none(content: bytes, tmp_path: Path) -> None:
     (tmp_path / CHECKPOINT).write_bytes(content)
     refused(tmp_path / CHECKPOINT, "expected the JSON of a checkpoint")
@@ -166,6 +178,15 @@ def test_json_that_is_none(content: bytes, tmp_path: Path) -> None:
 def test_json_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / CHECKPOINT).mkdir()
     refused(tmp_path, "cannot be read: Is a directory", named=tmp_path / CHECKPOINT)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+@pytest.mark.parametrize("name", [CHECKPOINT, tensor_file(7)])
+def test_a_pipe_is_not_waited_for(name: str, tmp_path: Path) -> None:
+    save(tmp_path, STATE)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    refused(tmp_path, "cannot be read: not a regular file", named=tmp_path / name)
 
 
 def test_tensors_that_are_missing(tmp_path: Path) -> None:
