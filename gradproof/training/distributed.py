@@ -79,10 +79,22 @@ class Group:
         try:
             distributed.all_gather_object(losses, loss)
         except RuntimeError as error:
-            raise LaneError(
-                f"the other processes of this run cannot be reached; they may have ended: {error}"
-            ) from error
+            raise _unreached(error) from error
         return fmean(losses)
+
+    @contextmanager
+    def reaching(self) -> Iterator[None]:
+        """What averages gradients on its way, and fails where another process has ended meanwhile.
+
+        Raises:
+            LaneError: The other processes cannot be reached.
+        """
+        try:
+            yield
+        except RuntimeError as error:
+            if self.size == 1 or not _is_about_reaching(error):
+                raise
+            raise _unreached(error) from error
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -153,6 +165,17 @@ def _number(name: str, least: int, otherwise: str = "") -> int:
     if not text.isdecimal() or len(text) > _DIGITS or int(text) < least:
         raise ConfigurationError(f"{name}: expected a whole number, at least {least}, found {text!r}; {_START}")
     return int(text)
+
+
+def _is_about_reaching(error: RuntimeError) -> bool:
+    """Whether it comes from between the processes; gloo has no type of its own and says where in its source it is."""
+    from torch import distributed
+
+    return isinstance(error, distributed.DistError) or "/gloo/" in str(error)
+
+
+def _unreached(error: RuntimeError) -> LaneError:
+    return LaneError(f"the other processes of this run cannot be reached; they may have ended: {error}")
 
 
 def _parallel(model: Model, first_row: int) -> None:

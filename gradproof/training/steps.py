@@ -73,7 +73,9 @@ def training_steps(
     for step in range(before + 1, config.steps + 1):
         batch = batch_at(corpus.train, config.context, config.batch, config.seed, step)
         tokens, targets = (group.share(part) for part in batch)
-        loss = group.mean(model.loss_and_gradients(tokens, targets, step))
+        with group.reaching():
+            own_loss = model.loss_and_gradients(tokens, targets, step)
+        loss = group.mean(own_loss)
         rate = learning_rate_at(step, config)
         norm = optimiser.update(step, rate) if math.isfinite(loss) else math.nan
         if not (math.isfinite(loss) and math.isfinite(norm)):

@@ -19,7 +19,7 @@ from gradproof.training.config import TrainingConfig
 from gradproof.training.diagnosis import first_affected
 from gradproof.training.distributed import Group, process_group
 from gradproof.training.engine_numpy import NumpyArrays
-from gradproof.training.errors import ConfigurationError, PeerError
+from gradproof.training.errors import ConfigurationError, LaneError, PeerError
 from gradproof.training.model import Model, create_model
 from gradproof.training.optimiser import AdamW, learning_rate_at
 from gradproof.training.profile import profile
@@ -220,6 +220,15 @@ def test_two_processes_get_the_losses_of_one_with_the_doubled_batch(tmp_path: Pa
     assert done.returncode == 0, done.stderr
     model = create_model(config, VOCABULARY)
     np.testing.assert_allclose(json.loads(done.stdout), losses_of(model, 12), rtol=1e-6)
+
+
+@needs_torch
+def test_a_process_that_ends_while_gradients_are_averaged_is_told_as_such() -> None:
+    lost = "[/src/gloo/transport/tcp/pair.cc:537] Read error [127.0.0.1]:22922: Connection reset by peer"
+    with pytest.raises(LaneError, match="the other processes of this run cannot be reached"), Group(0, 2, 4).reaching():
+        raise RuntimeError(lost)
+    with pytest.raises(RuntimeError, match="shapes"), Group(0, 2, 4).reaching():
+        raise RuntimeError("shapes do not fit")
 
 
 @pytest.mark.parametrize(
