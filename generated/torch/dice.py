@@ -82,7 +82,7 @@ _operator = Operator(
     "dice",
     dice_forward,
     dice_backward,
-    version="v2782f5bc",
+    version="v0b759382",
     arrays=("p: N... M", "t: N... M"),
     outputs=("D: N...",),
     options=("float eps",),

@@ -165,7 +165,7 @@ _operator = Operator(
     "dpo",
     dpo_forward,
     dpo_backward,
-    version="v94bb4149",
+    version="v5717f8a3",
     arrays=("chosen: N...", "rejected: N...", "ref_chosen: N...", "ref_rejected: N..."),
     outputs=("loss:",),
     options=("float beta",),

@@ -61,7 +61,7 @@ _operator = Operator(
     "embedding",
     embedding_forward,
     embedding_backward,
-    version="vaa46f588",
+    version="vf6c5e1d1",
     arrays=("token: N...", "E: V C"),
     outputs=("x: N... C",),
     saved=("leading", "types", "C", "V", "token"),

@@ -115,7 +115,7 @@ _operator = Operator(
     "focal",
     focal_forward,
     focal_backward,
-    version="vbef7b57b",
+    version="v77e41345",
     arrays=("x: N...", "y: N..."),
     outputs=("FL: N...",),
     options=("float gamma",),

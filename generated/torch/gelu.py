@@ -96,7 +96,7 @@ _operator = Operator(
     "gelu",
     gelu_forward,
     gelu_backward,
-    version="v6c16ce51",
+    version="vd1ac408a",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x", "Phi"),

@@ -93,7 +93,7 @@ _operator = Operator(
     "gelu_tanh",
     gelu_tanh_forward,
     gelu_tanh_backward,
-    version="v875b061f",
+    version="vcdcbf0da",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x"),

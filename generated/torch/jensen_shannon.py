@@ -132,7 +132,7 @@ _operator = Operator(
     "jensen_shannon",
     jensen_shannon_forward,
     jensen_shannon_backward,
-    version="v7fa4043f",
+    version="v8190de95",
     arrays=("X: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

@@ -101,7 +101,7 @@ _operator = Operator(
     "kullback_leibler",
     kullback_leibler_forward,
     kullback_leibler_backward,
-    version="v53843340",
+    version="v9ab87f4f",
     arrays=("P: V", "Q: V"),
     outputs=("D:",),
     saved=("types", "V", "P", "Q"),

@@ -94,7 +94,7 @@ _operator = Operator(
     "softmax",
     softmax_forward,
     softmax_backward,
-    version="v6cc44a6f",
+    version="v6d0fa4de",
     arrays=("z: N... V",),
     outputs=("p: N... V",),
     saved=("leading", "types", "N", "V", "p"),

@@ -265,6 +265,22 @@ def test_fake_kernels_know_shape_type_and_device() -> None:
     assert all(made.device.type == "cuda" for made in kept if made.ndim)
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_results_may_be_written_into(name: str) -> None:
+    """As PyTorch's own may: they are no views. Where the backward pass reads them again, autograd says so."""
+    call = Call(name)
+    output = first(call(**{known: 1 * made for known, made in call.arrays.items() if known in call.variables}))
+    assert not output._is_view()
+    output += 1
+    if call.variables:
+        try:
+            found = torch.autograd.grad(output.sum(), call.inputs())
+        except RuntimeError as error:
+            assert "modified by an inplace operation" in str(error)  # noqa: PT017 - either way is right
+        else:
+            torch.testing.assert_close(found, torch.autograd.grad(first(call()).sum(), call.inputs()))
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # What is refused.
 
