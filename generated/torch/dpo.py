@@ -165,7 +165,7 @@ _operator = Operator(
     "dpo",
     dpo_forward,
     dpo_backward,
-    version="v5717f8a3",
+    version="v0c636641",
     arrays=("chosen: N...", "rejected: N...", "ref_chosen: N...", "ref_rejected: N..."),
     outputs=("loss:",),
     options=("float beta",),

@@ -61,7 +61,7 @@ _operator = Operator(
     "embedding",
     embedding_forward,
     embedding_backward,
-    version="vf6c5e1d1",
+    version="v62c9cc87",
     arrays=("token: N...", "E: V C"),
     outputs=("x: N... C",),
     saved=("leading", "types", "C", "V", "token"),

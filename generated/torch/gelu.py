@@ -96,7 +96,7 @@ _operator = Operator(
     "gelu",
     gelu_forward,
     gelu_backward,
-    version="vd1ac408a",
+    version="v84734678",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x", "Phi"),

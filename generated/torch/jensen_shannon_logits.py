@@ -147,7 +147,7 @@ _operator = Operator(
     "jensen_shannon_logits",
     jensen_shannon_logits_forward,
     jensen_shannon_logits_backward,
-    version="v18a31bee",
+    version="vfb737458",
     arrays=("z: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

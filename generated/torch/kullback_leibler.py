@@ -101,7 +101,7 @@ _operator = Operator(
     "kullback_leibler",
     kullback_leibler_forward,
     kullback_leibler_backward,
-    version="v9ab87f4f",
+    version="vc1775c6a",
     arrays=("P: V", "Q: V"),
     outputs=("D:",),
     saved=("types", "V", "P", "Q"),

@@ -193,7 +193,7 @@ _operator = Operator(
     "label_smoothing",
     label_smoothing_forward,
     label_smoothing_backward,
-    version="v37e36448",
+    version="ved5d2635",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float eps",),

@@ -79,7 +79,7 @@ _operator = Operator(
     "silu",
     silu_forward,
     silu_backward,
-    version="vaa03dc85",
+    version="v32d54116",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x", "y"),

@@ -94,7 +94,7 @@ _operator = Operator(
     "softmax",
     softmax_forward,
     softmax_backward,
-    version="v6d0fa4de",
+    version="vf028bca3",
     arrays=("z: N... V",),
     outputs=("p: N... V",),
     saved=("leading", "types", "N", "V", "p"),

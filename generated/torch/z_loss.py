@@ -166,7 +166,7 @@ _operator = Operator(
     "z_loss",
     z_loss_forward,
     z_loss_backward,
-    version="va84ef20d",
+    version="vadce3b9c",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float scale",),

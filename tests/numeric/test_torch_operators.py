@@ -310,6 +310,25 @@ def test_forward_mode_is_refused() -> None:
         torch.func.jvp(call.function, (z,), (torch.ones_like(z),))
 
 
+@pytest.mark.parametrize("name", ["attention", "softmax", "adamw"])
+def test_forward_mode_is_refused_by_the_operators_too(name: str) -> None:
+    """A compiler traces the operator, and PyTorch takes one without a rule for tangents as constant."""
+    call = Call(name, grad=False)
+    first_array, *others = call.operands()
+
+    def run(array: Any) -> Any:
+        return first(call.rules.operator(array, *others))
+
+    with pytest.raises(NotImplementedError, match=f"{name}: forward-mode derivatives are not derived"):
+        torch.func.jvp(run, (first_array,), (first_array,))
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda array: torch.func.jvp(run, (array,), (array,)), backend="aot_eager")
+    with pytest.raises(Exception, match=f"{name}: forward-mode derivatives are not derived"):
+        compiled(first_array)
+    with torch.autograd.forward_ad.dual_level():
+        call.rules.operator(*call.operands())  # nothing has a tangent
+
+
 def test_an_input_without_a_derived_gradient_is_refused() -> None:
     call = Call("focal")
     with pytest.raises(
