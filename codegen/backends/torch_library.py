@@ -145,10 +145,10 @@ TORCH = Library(
         "piece_size": "piece.numel()",
         "empty_piece": "torch.empty(size, dtype=self.kind[0], device=self.kind[1])",
         "cores": "cores_torch.py.jinja",
+        "pool_options": ", initializer=torch.set_num_threads, initargs=(1,)",
         "alone": "2**21",
         "together": "2**17",
         "alone_unless": " and not (lots and together == 1)",
-        "alone_then": "(alone and self.threads > 1)",
         "guard": "torch.no_grad()",  # memory that is there is no matter for autograd
         "element_type": "torch.dtype",
         "promoted": "torch.promote_types(first, second)",

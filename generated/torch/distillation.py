@@ -205,7 +205,7 @@ _operator = Operator(
     "distillation",
     distillation_forward,
     distillation_backward,
-    version="v81e09c2e",
+    version="v1859e457",
     arrays=("z: N... V", "t: N... V"),
     outputs=("loss:",),
     options=("float temperature",),

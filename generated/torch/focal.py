@@ -115,7 +115,7 @@ _operator = Operator(
     "focal",
     focal_forward,
     focal_backward,
-    version="vbef7b57b",
+    version="v23d2ffb1",
     arrays=("x: N...", "y: N..."),
     outputs=("FL: N...",),
     options=("float gamma",),

@@ -46,7 +46,7 @@ def gradient_clipping_forward(
 _operator = Operator(
     "gradient_clipping",
     gradient_clipping_forward,
-    version="vf1e1b81e",
+    version="v51b84d0e",
     arrays=("g: N",),
     outputs=("clipped: N", "norm:"),
     options=("float most", "float eps"),

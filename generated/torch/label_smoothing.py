@@ -193,7 +193,7 @@ _operator = Operator(
     "label_smoothing",
     label_smoothing_forward,
     label_smoothing_backward,
-    version="vb53fdb5d",
+    version="ved5d2635",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float eps",),

@@ -122,7 +122,7 @@ _operator = Operator(
     "layer_norm_std",
     layer_norm_std_forward,
     layer_norm_std_backward,
-    version="v0ca25db8",
+    version="v32b3c321",
     arrays=("x: N... C",),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -19,6 +19,7 @@ from .rules import Number, Rules, Spec, as_tuple
 
 NAMESPACE = "gradproof"
 REGISTRY: Any = torch.library  # its functions carry no types
+FORWARD_MODE: Any = torch.autograd.forward_ad  # nor have its
 
 
 class Operator:
@@ -40,7 +41,7 @@ class Operator:
         # What is registered knows the rules and not this object: the library lives as long as the module that it
         # stands in, and takes its operators along.
         self.rules = rules = Rules(name, forward, backward, version=version, **layout)
-        self.library = REGISTRY.Library(NAMESPACE, "FRAGMENT")
+        self.library = _Library(rules)
         free = _free_name(name)
         rules.operator = self._defined(
             free, rules.arrays, rules.options, rules.results, rules.compute, rules.imagine, rules.over_batch
@@ -85,6 +86,29 @@ class Operator:
         else:
             results = as_tuple((self.recorded if torch.is_grad_enabled() else self.unrecorded).apply(*given))
         return results[0] if len(rules.outputs) == 1 else results[: len(rules.outputs)]
+
+
+class _Library(REGISTRY.Library):  # type: ignore[misc]
+    """A library of operators that refuse forward mode; PyTorch by itself takes what has no rule for it as constant."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__(NAMESPACE, "FRAGMENT")
+        self.rules = rules
+
+    def impl(self, name: Any, kernel: Any, key: str = "", **more: Any) -> None:
+        """Register a kernel; that of autograd looks for tangents first."""
+        super().impl(name, _without_tangents(self.rules, kernel) if key == "Autograd" else kernel, key, **more)
+
+
+def _without_tangents(rules: Rules, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel of autograd that refuses inputs with tangents. PyTorch gives it the dispatch keys first."""
+
+    def run(keys: Any, *values: Any, **named: Any) -> Any:
+        if any(isinstance(value, torch.Tensor) and FORWARD_MODE.unpack_dual(value).tangent is not None for value in values):
+            rules.refuse_tangents(None)
+        return kernel(keys, *values, **named)
+
+    return run
 
 
 def _free_name(name: str) -> str:

@@ -61,7 +61,7 @@ _operator = Operator(
     "read_out",
     read_out_forward,
     read_out_backward,
-    version="v4291e56b",
+    version="v3a20cc5c",
     arrays=("x: N... C", "W: V C"),
     outputs=("z: N... V",),
     saved=("leading", "types", "V", "x", "W"),

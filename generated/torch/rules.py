@@ -353,7 +353,7 @@ def _unfolded(value: torch.Tensor, leading: Sequence[int]) -> torch.Tensor:
 
 
 def _owned(results: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """The results, contiguous, each in memory of its own."""
+    """The results, contiguous, each in memory of its own, and no views: those, autograd lets nobody write into."""
     taken = {value.untyped_storage().data_ptr() for value in given}
     owned = []
     for result in results:
@@ -361,5 +361,6 @@ def _owned(results: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> tu
         if result.untyped_storage().data_ptr() in taken:
             result = result.clone()
         taken.add(result.untyped_storage().data_ptr())
-        owned.append(result)
+        place = result.untyped_storage(), result.storage_offset(), result.shape, result.stride()
+        owned.append(result.new_empty(0).set_(*place))
     return tuple(owned)

@@ -75,7 +75,7 @@ _operator = Operator(
     "softplus",
     softplus_forward,
     softplus_backward,
-    version="vbb7e9b90",
+    version="v52f7a0ee",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x"),

@@ -166,7 +166,7 @@ _operator = Operator(
     "z_loss",
     z_loss_forward,
     z_loss_backward,
-    version="v947a6a5e",
+    version="vadce3b9c",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float scale",),

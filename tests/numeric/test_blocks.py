@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import threading
 import tracemalloc
 from collections.abc import Callable
 from itertools import count
@@ -56,10 +57,10 @@ def workspace(target: str, **options: Any) -> Any:
     return importlib.import_module(f"generated.{target}.workspace").Workspace(**options)
 
 
-def results(name: str, target: str, space: Any, flavour: str = "") -> list[np.ndarray]:
+def results(name: str, target: str, space: Any, flavour: str = "", number: int = 5) -> list[np.ndarray]:
     """What the kernels of a program return, forward and backward."""
     program = LIBRARY[name]
-    arrays, options = sample(program, target)
+    arrays, options = sample(program, target, number)
     known = functions(name, target)
 
     def call(function: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
@@ -96,6 +97,47 @@ def test_the_number_of_threads_does_not_show_in_any_bit(
     one = results(name, target, workspace(target, rows=2, threads=1))
     for left, right in zip(one, results(name, target, workspace(target, rows=2, threads=3)), strict=True):
         np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize(("name", "number"), [("attention", 90), ("attention_biased", 60), ("log_sigmoid", 100_003)])
+def test_it_does_not_show_either_where_operations_share_the_cores(name: str, number: int) -> None:
+    """Small blocks are computed by PyTorch's operations on as many threads as these have."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        one, other = (results(name, "torch", workspace("torch", threads=threads), number=number) for threads in (1, 3))
+    finally:
+        torch.set_num_threads(before)
+    for left, right in zip(one, other, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def test_every_thread_gets_its_operations_back() -> None:
+    """PyTorch counts the threads of operations for each thread that calls them, and calls of several may overlap."""
+    torch = pytest.importorskip("torch")
+    module = importlib.import_module("generated.torch.workspace")
+    inside, left = threading.Barrier(2, timeout=60), threading.Event()
+    held, after = {}, {}
+
+    def call(name: str) -> None:
+        torch.set_num_threads(2)
+        with module.CORES:
+            inside.wait()
+            held[name] = torch.get_num_threads()
+            if name == "last":
+                left.wait(60)
+        after[name] = torch.get_num_threads()
+        left.set()
+
+    threads = [threading.Thread(target=call, args=(name,)) for name in ("first", "last")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert held == {"first": 1, "last": 1}
+    assert after == {"first": 2, "last": 2}
+    assert module.pool(2).submit(torch.get_num_threads).result() == 1
 
 
 @pytest.mark.parametrize("target", TARGETS)

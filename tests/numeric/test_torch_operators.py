@@ -265,6 +265,22 @@ def test_fake_kernels_know_shape_type_and_device() -> None:
     assert all(made.device.type == "cuda" for made in kept if made.ndim)
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_results_may_be_written_into(name: str) -> None:
+    """As PyTorch's own may: they are no views. Where the backward pass reads them again, autograd says so."""
+    call = Call(name)
+    output = first(call(**{known: 1 * made for known, made in call.arrays.items() if known in call.variables}))
+    assert not output._is_view()
+    output += 1
+    if call.variables:
+        try:
+            found = torch.autograd.grad(output.sum(), call.inputs())
+        except RuntimeError as error:
+            assert "modified by an inplace operation" in str(error)  # noqa: PT017 - either way is right
+        else:
+            torch.testing.assert_close(found, torch.autograd.grad(first(call()).sum(), call.inputs()))
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # What is refused.
 
@@ -292,6 +308,25 @@ def test_forward_mode_is_refused() -> None:
     z = call.arrays["z"]
     with pytest.raises(NotImplementedError, match="softmax: forward-mode derivatives are not derived"):
         torch.func.jvp(call.function, (z,), (torch.ones_like(z),))
+
+
+@pytest.mark.parametrize("name", ["attention", "softmax", "adamw"])
+def test_forward_mode_is_refused_by_the_operators_too(name: str) -> None:
+    """A compiler traces the operator, and PyTorch takes one without a rule for tangents as constant."""
+    call = Call(name, grad=False)
+    first_array, *others = call.operands()
+
+    def run(array: Any) -> Any:
+        return first(call.rules.operator(array, *others))
+
+    with pytest.raises(NotImplementedError, match=f"{name}: forward-mode derivatives are not derived"):
+        torch.func.jvp(run, (first_array,), (first_array,))
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda array: torch.func.jvp(run, (array,), (array,)), backend="aot_eager")
+    with pytest.raises(Exception, match=f"{name}: forward-mode derivatives are not derived"):
+        compiled(first_array)
+    with torch.autograd.forward_ad.dual_level():
+        call.rules.operator(*call.operands())  # nothing has a tangent
 
 
 def test_an_input_without_a_derived_gradient_is_refused() -> None:
