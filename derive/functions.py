@@ -115,18 +115,22 @@ def _mean(body: Expr, bound: Index, condition: Any) -> Expr:
 
 @dataclass(frozen=True)
 class Definition:
-    """A row of the table: whether the function is read at a position, and its definition."""
+    """A row of the table: whether the function is read at a position, its definition, and what it is over nothing.
+
+    The last is a limit or a convention, where the definition is 0/0 or the logarithm of 0.
+    """
 
     positional: bool
     meaning: Callable[[Expr, Index, Any], Expr]
+    over_nothing: str
 
 
 DEFINITIONS: dict[str, Definition] = {
-    "softmax": Definition(True, lambda f, i, c: bracketed(exp(f), c) / Sum(bracketed(exp(f), c), i)),
-    "log_softmax": Definition(True, lambda f, i, c: f - log(Sum(bracketed(exp(f), c), i))),
-    "logsumexp": Definition(False, lambda f, i, c: log(Sum(bracketed(exp(f), c), i))),
-    "mean": Definition(False, _mean),
-    "variance": Definition(False, lambda f, i, c: _mean((f - Defined("mean", f, i, i, c)) ** 2, i, c)),
+    "softmax": Definition(True, lambda f, i, c: bracketed(exp(f), c) / Sum(bracketed(exp(f), c), i), "0"),
+    "log_softmax": Definition(True, lambda f, i, c: f - log(Sum(bracketed(exp(f), c), i)), "inf"),
+    "logsumexp": Definition(False, lambda f, i, c: log(Sum(bracketed(exp(f), c), i)), "-inf"),
+    "mean": Definition(False, _mean, "0"),
+    "variance": Definition(False, lambda f, i, c: _mean((f - Defined("mean", f, i, i, c)) ** 2, i, c), "0"),
 }
 
 

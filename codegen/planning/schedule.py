@@ -50,7 +50,7 @@ from codegen.stability.tails import identities
 from codegen.stability.weights import divided, totals
 from derive.binders import free_indices, substitute
 from derive.exceptional import NO_VALUE, masked_functions
-from derive.functions import Defined, unfold
+from derive.functions import DEFINITIONS, Defined, unfold
 from derive.gradient import Gradient
 from derive.language import Flag, Index, Scalar, Tensor
 from derive.program import Program
@@ -220,17 +220,12 @@ def _together(stated: Stated, gradient: Gradient) -> list[Statement]:
     return shared(both, kept)
 
 
-OVER_NOTHING: Mapping[str, str] = {
-    "softmax": "0", "log_softmax": "inf", "logsumexp": "-inf", "mean": "0", "variance": "0",
-}  # fmt: skip
-
-
 def _hypotheses(stated: Sequence[str], forward: Sequence[Definition]) -> tuple[str, ...]:
     """The hypotheses that a file repeats; of an index set that may be empty it says what the kernel then gives."""
     policies: dict[str, list[str]] = {}
     for definition in forward:
         for name, text in masked_functions(definition):
-            policies.setdefault(text, []).append(f"{name} is {OVER_NOTHING[name]}")
+            policies.setdefault(text, []).append(f"{name} is {DEFINITIONS[name].over_nothing}")
     told = {text: f"{text}; without any, {' and '.join(dict.fromkeys(said))}" for text, said in policies.items()}
     # What a statement is over nothing, 0/0, is replaced by what the kernel makes of it.
     named = {text: next((known for known in told if text.startswith(known)), text) for text in [*stated, *told]}

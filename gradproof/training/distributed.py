@@ -155,6 +155,8 @@ def process_group(config: TrainingConfig) -> Iterator[Group]:
         ) from error
     try:
         yield Group(distributed.get_rank(), size, config.batch)
+        with suppress(RuntimeError):  # what was to be done is done, whoever else is still there
+            distributed.barrier()  # the store that all need to take leave lies in one of them
     finally:
         distributed.destroy_process_group()
 
