@@ -48,7 +48,7 @@ class MutantCounts:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--random-statements", default="0:32", help="numbers of the random statements to check, FROM:TO")
+    parser.addoption("--random-statements", default="47:72", help="numbers of the random statements to check, FROM:TO")
 
 
 def pytest_configure(config: pytest.Config) -> None:

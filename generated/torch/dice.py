@@ -82,7 +82,7 @@ _operator = Operator(
     "dice",
     dice_forward,
     dice_backward,
-    version="va248f33b",
+    version="v2821b59d",
     arrays=("p: N... M", "t: N... M"),
     outputs=("D: N...",),
     options=("float eps",),

@@ -205,7 +205,7 @@ _operator = Operator(
     "distillation",
     distillation_forward,
     distillation_backward,
-    version="v1859e457",
+    version="v5bfaf33f",
     arrays=("z: N... V", "t: N... V"),
     outputs=("loss:",),
     options=("float temperature",),

@@ -165,7 +165,7 @@ _operator = Operator(
     "dpo",
     dpo_forward,
     dpo_backward,
-    version="v0c636641",
+    version="ve1c2211f",
     arrays=("chosen: N...", "rejected: N...", "ref_chosen: N...", "ref_rejected: N..."),
     outputs=("loss:",),
     options=("float beta",),

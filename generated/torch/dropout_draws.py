@@ -90,7 +90,7 @@ _operator = Operator(
     "dropout_draws",
     dropout_draws_forward,
     dropout_draws_backward,
-    version="v98929358",
+    version="v63c6aa4d",
     arrays=("x: N...", "draw: N..."),
     outputs=("y: N...",),
     options=("float p",),

@@ -115,7 +115,7 @@ _operator = Operator(
     "focal",
     focal_forward,
     focal_backward,
-    version="v23d2ffb1",
+    version="v9cddd5f2",
     arrays=("x: N...", "y: N..."),
     outputs=("FL: N...",),
     options=("float gamma",),

@@ -101,7 +101,7 @@ _operator = Operator(
     "kullback_leibler",
     kullback_leibler_forward,
     kullback_leibler_backward,
-    version="vc1775c6a",
+    version="v2182e70c",
     arrays=("P: V", "Q: V"),
     outputs=("D:",),
     saved=("types", "V", "P", "Q"),

@@ -193,7 +193,7 @@ _operator = Operator(
     "label_smoothing",
     label_smoothing_forward,
     label_smoothing_backward,
-    version="ved5d2635",
+    version="v563d94fb",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float eps",),

@@ -122,7 +122,7 @@ _operator = Operator(
     "layer_norm_std",
     layer_norm_std_forward,
     layer_norm_std_backward,
-    version="v32b3c321",
+    version="vd38a8044",
     arrays=("x: N... C",),
     outputs=("y: N... C",),
     options=("float eps",),

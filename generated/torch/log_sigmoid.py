@@ -88,7 +88,7 @@ _operator = Operator(
     "log_sigmoid",
     log_sigmoid_forward,
     log_sigmoid_backward,
-    version="vae3d77f6",
+    version="v1b8db386",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x"),

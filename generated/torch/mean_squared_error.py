@@ -117,7 +117,7 @@ _operator = Operator(
     "mean_squared_error",
     mean_squared_error_forward,
     mean_squared_error_backward,
-    version="vd4589625",
+    version="v9d525166",
     arrays=("y: N...", "t: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "y", "t"),

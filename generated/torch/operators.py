@@ -104,7 +104,9 @@ def _without_tangents(rules: Rules, kernel: Callable[..., Any]) -> Callable[...,
     """The kernel of autograd that refuses inputs with tangents. PyTorch gives it the dispatch keys first."""
 
     def run(keys: Any, *values: Any, **named: Any) -> Any:
-        if any(isinstance(value, torch.Tensor) and FORWARD_MODE.unpack_dual(value).tangent is not None for value in values):
+        """What the kernel returns."""
+        arrays = [value for value in values if isinstance(value, torch.Tensor)]
+        if any(FORWARD_MODE.unpack_dual(value).tangent is not None for value in arrays):
             rules.refuse_tangents(None)
         return kernel(keys, *values, **named)
 

@@ -39,7 +39,7 @@ def sequence_probability_forward(conditional: torch.Tensor) -> tuple[torch.Tenso
 _operator = Operator(
     "sequence_probability",
     sequence_probability_forward,
-    version="v731a75f1",
+    version="v6ac2b7b3",
     arrays=("conditional: Samples... Tokens",),
     outputs=("probability: Samples...", "log_probability: Samples..."),
     independent=(True, False),

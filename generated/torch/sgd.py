@@ -70,7 +70,7 @@ def sgd_forward(
 _operator = Operator(
     "sgd",
     sgd_forward,
-    version="v4a02b23f",
+    version="v05a48fa2",
     arrays=("theta: N...", "g: N...", "v: N..."),
     outputs=("theta_next: N...", "v_next: N..."),
     options=("float lr", "float mu", "float decay"),

@@ -79,7 +79,7 @@ _operator = Operator(
     "silu",
     silu_forward,
     silu_backward,
-    version="v32d54116",
+    version="v36add11d",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x", "y"),

@@ -94,7 +94,7 @@ _operator = Operator(
     "softmax",
     softmax_forward,
     softmax_backward,
-    version="vf028bca3",
+    version="vce41b43b",
     arrays=("z: N... V",),
     outputs=("p: N... V",),
     saved=("leading", "types", "N", "V", "p"),

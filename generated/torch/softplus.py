@@ -75,7 +75,7 @@ _operator = Operator(
     "softplus",
     softplus_forward,
     softplus_backward,
-    version="v52f7a0ee",
+    version="vc92eb5a8",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x"),

@@ -94,7 +94,7 @@ _operator = Operator(
     "squared_error",
     squared_error_forward,
     squared_error_backward,
-    version="v66999dfd",
+    version="v7b6e615f",
     arrays=("y: N...", "t: N..."),
     outputs=("e: N...",),
     saved=("leading", "types", "N", "y", "t"),

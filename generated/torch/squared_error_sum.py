@@ -108,7 +108,7 @@ _operator = Operator(
     "squared_error_sum",
     squared_error_sum_forward,
     squared_error_sum_backward,
-    version="v0e77cdfd",
+    version="v48920a7e",
     arrays=("y: N...", "t: N..."),
     outputs=("total:",),
     saved=("leading", "types", "N", "y", "t"),

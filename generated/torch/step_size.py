@@ -69,7 +69,7 @@ def step_size_forward(
 _operator = Operator(
     "step_size",
     step_size_forward,
-    version="v82871041",
+    version="vbf0197d0",
     arrays=("s: N...",),
     outputs=("rate: N...",),
     options=("float peak", "float rise", "float steps", "float final"),

@@ -1161,7 +1161,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="v59623110",
+    version="v9d726468",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1286,7 +1286,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="v386aee10",
+    version="vd2a09612",
     arrays=(
         "x: N... T C",
         "gamma_1: C",

@@ -98,7 +98,7 @@ def truncated_softmax_forward(
 _operator = Operator(
     "truncated_softmax",
     truncated_softmax_forward,
-    version="v285a2702",
+    version="vd5a8b118",
     arrays=("z: N... V",),
     outputs=("q: N... V",),
     options=("float temperature", "float most", "float mass"),

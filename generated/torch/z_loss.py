@@ -166,7 +166,7 @@ _operator = Operator(
     "z_loss",
     z_loss_forward,
     z_loss_backward,
-    version="vadce3b9c",
+    version="va93e9a4f",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float scale",),
