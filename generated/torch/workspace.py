@@ -265,18 +265,19 @@ class Cores(threading.local):
     How many they have is a matter of the thread that calls them: each holds its own, whatever the others do.
     """
 
-    threads = 1  # that operations have else
+    def __init__(self) -> None:
+        self.before: list[int] = []  # how many they had
 
     def can_be_shared(self, kind: tuple[torch.dtype, torch.device]) -> bool:
         """Whether several threads of the host can share the blocks: on its own cores, not on a device of many."""
         return kind[1].type == "cpu"
 
     def __enter__(self) -> None:
-        self.threads = torch.get_num_threads()
+        self.before.append(torch.get_num_threads())
         torch.set_num_threads(1)
 
     def __exit__(self, *exception: object) -> None:
-        torch.set_num_threads(self.threads)
+        torch.set_num_threads(self.before.pop())
 
 
 CORES = Cores()
