@@ -58,17 +58,16 @@ class Exponentials:
     met: dict[str, Definition] = field(default_factory=dict)
 
     def learn(self, definition: Definition, body: Expr) -> None:
-        """Remember a definition if it is an exponential, with others of these written in."""
+        """Remember a definition if it is an exponential, with others of these written in, or a hyperbolic tangent."""
         spelled = unfold(body)
-        if isinstance(spelled, sympy.tanh):
+        is_exponential = self.is_exponential(spelled)
+        if is_exponential or isinstance(spelled, sympy.tanh):
             self.known[definition.name] = definition
-        if self.is_exponential(spelled):
-            self.known[definition.name] = definition
-            if not self._is_share(spelled):
-                met = dict(self.met)
-                self.large[definition.name] = replace(definition, body=unshadowed(self.opened(body, self.large)))
-                self.known[definition.name] = self.large[definition.name]
-                self.met = met
+        if is_exponential and not self._is_share(spelled):
+            met = dict(self.met)
+            self.large[definition.name] = replace(definition, body=unshadowed(self.opened(body, self.large)))
+            self.known[definition.name] = self.large[definition.name]
+            self.met = met
 
     def is_exponential(self, body: Expr) -> bool:
         """Whether a body is an exponential, a product or power with one, or a sum of nothing but such and numbers."""

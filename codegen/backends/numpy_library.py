@@ -98,7 +98,6 @@ NUMPY = Library(
     fill="{out}.fill({value})",
     fill_where="np.copyto({out}, {value}, where={where})",
     empty="workspace.empty(({shape}), dtype)",
-    larger="np.maximum({0}, {1})",
     lowest="np.full((), -math.inf, dtype)",
     products={},
     adds_products={},

@@ -110,7 +110,6 @@ TORCH = Library(
     fill="{out}.fill_({value})",
     fill_where="{out}.masked_fill_({where}, {value})",
     empty="workspace.empty(({shape}), dtype, device)",
-    larger="torch.maximum({0}, {1})",
     lowest="torch.full((), -math.inf, dtype=dtype, device=device)",
     products={2: "torch.mm({0}, {1}, out={out})", 3: "torch.bmm({0}, {1}, out={out})"},
     adds_products={2: "{out}.addmm_({0}, {1}{beta})", 3: "{out}.baddbmm_({0}, {1}{beta})"},

@@ -241,7 +241,7 @@ class BlockPrinter:
     def _maximum(self, statement: Statement, top: Top) -> None:
         """Lines that compare a maximum with that of the tiles before, and bring the sums to the new one."""
         name, axes = statement.name, statement.axes
-        found = self.library.larger.format(name, self.printer.laid_out(statement.node, axes).text)
+        found = self.library.operators["maximum"].text.format(name, self.printer.laid_out(statement.node, axes).text)
         if not top.sums:
             self.calls.line(f"{name} = {found}")
             return

@@ -196,9 +196,7 @@ def with_logistic(node: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Polynomials.
-
-AT: dict[Any, Callable[..., Expr]] = {sympy.exp: ExpAt, Logistic: LogisticAt, LogisticSlope: LogisticSlopeAt}
+# What is left of differences from 1.
 
 
 def near_one(node: Any) -> Any:
@@ -214,6 +212,12 @@ def near_one(node: Any) -> Any:
             if isinstance(power, exp) and coefficient == -number:
                 return inner - number - term + coefficient * ExpLess1(*power.args)
     return inner
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Polynomials.
+
+AT: dict[Any, Callable[..., Expr]] = {sympy.exp: ExpAt, Logistic: LogisticAt, LogisticSlope: LogisticSlopeAt}
 
 
 def at_polynomials(node: Any) -> Any:

@@ -66,10 +66,11 @@ def check(
     from codegen.errors import KernelError
     from codegen.generate import default_folder
 
-    if targets_of(chosen) == ("torch",) and not torch_is_installed():
+    asked = targets_of(chosen)
+    if asked == ("torch",) and not torch_is_installed():
         raise InputError(NO_TORCH)
     programs = chosen_programs(names)
-    targets = installed_among(targets_of(chosen))
+    targets = installed_among(asked)
     try:
         with meter(["check"], lines=False) as progress:
             results = examine(programs, targets, generated or default_folder(), seed=seed, progress=progress)
@@ -78,7 +79,7 @@ def check(
             raise
         advice = generation(generated, [name for name in names if name.endswith(".py")])
         raise KernelError(str(error).replace("`gradproof generate`", f"`{advice}`")) from error
-    skipped = [name for name in targets_of(chosen) if name not in targets]
+    skipped = [name for name in asked if name not in targets]
     if form == "json":
         render.show_json(as_json(results, skipped))
     else:
