@@ -110,6 +110,7 @@ TORCH = Library(
     fill="{out}.fill_({value})",
     fill_where="{out}.masked_fill_({where}, {value})",
     empty="workspace.empty(({shape}), dtype, device)",
+    holding="@holding_cores",
     lowest="torch.full((), -math.inf, dtype=dtype, device=device)",
     products={2: "torch.mm({0}, {1}, out={out})", 3: "torch.bmm({0}, {1}, out={out})"},
     adds_products={2: "{out}.addmm_({0}, {1}{beta})", 3: "{out}.baddbmm_({0}, {1}{beta})"},
@@ -146,8 +147,7 @@ TORCH = Library(
         "cores": "cores_torch.py.jinja",
         "pool_options": ", initializer=torch.set_num_threads, initargs=(1,)",
         "alone": "2**21",
-        "together": "2**17",
-        "alone_unless": " and not (lots and together == 1)",
+        "together": "2**21",
         "guard": "torch.no_grad()",  # memory that is there is no matter for autograd
         "element_type": "torch.dtype",
         "promoted": "torch.promote_types(first, second)",

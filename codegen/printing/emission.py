@@ -17,10 +17,12 @@ from typing import Any
 
 import jinja2
 
-from codegen.backends import LIBRARIES
+from codegen.backends import LIBRARIES, Library
 from codegen.backends.spelling import RUNTIME_FUNCTIONS
 from codegen.errors import KernelError
+from codegen.ir.nodes import Contract
 from codegen.ir.sharing import Statement, fresh_name, reads
+from codegen.ir.trees import walk
 from codegen.planning.numbers import with_numbers
 from codegen.planning.routines import RESERVED, Kernel, Routine
 from codegen.planning.schedule import plan
@@ -99,6 +101,7 @@ def kernel_text(kernel: Kernel, target: str) -> str:
             registered.append(registered_function(schedule, saved, made))
     code = "\n".join(line for function in functions for line in function.lines if not line.lstrip().startswith("#"))
     shared = {"add_at", "bind", "cast", "incoming", "largest", "restore", "widened", *RUNTIME_FUNCTIONS} - library.has
+    decorators = {line.removeprefix("@") for function in functions for line in function.decorators}
     words = {*re.findall(r"(?<![\w.])[A-Za-z_]\w*", code), *(["Workspace"] if "workspace" in code else [])}
     return environment().get_template("kernel.py.jinja").render(
         title=_sentence(program.title or program.name),
@@ -109,7 +112,7 @@ def kernel_text(kernel: Kernel, target: str) -> str:
         needs_math="math" in words,
         library=library.runtime["library"],
         runtime=_imported([*["Array"], *["Saved"] * (kernel.backward is not None), *sorted(shared & words)]),
-        workspace=sorted({"Room", "Workspace", "bounded", "or_one"} & words),
+        workspace=sorted({"Room", "Workspace", "bounded", "or_one"} & words | decorators),
         functions=functions,
         registered=registered,
     )  # fmt: skip
@@ -128,14 +131,27 @@ def _schedule(kernel: Kernel, target: str, printer: Printer) -> tuple[list[Funct
     kernel = with_numbers(kernel)
     forward_steps, backward_steps = steps(kernel, printer.library)
     forward_lines = _lines(printer, kernel.forward, forward_steps)
+    decorators = _decorators(printer.library, forward_steps)
     if kernel.backward is None:
-        return [forward_function(kernel, target, forward_lines, ())], ()
+        return [replace(forward_function(kernel, target, forward_lines, ()), decorators=decorators)], ()
     backward_lines = _lines(printer, kernel.backward, backward_steps)
     saved = _saved(kernel, backward_lines, backward_steps)
+    there = forward_function(kernel, target, forward_lines, saved)
+    back = backward_function(kernel, target, backward_lines, saved)
     return [
-        forward_function(kernel, target, forward_lines, saved),
-        backward_function(kernel, target, backward_lines, saved),
+        replace(there, decorators=decorators),
+        replace(back, decorators=_decorators(printer.library, backward_steps)),
     ], saved
+
+
+def _decorators(library: Library, planned: Sequence[Step]) -> tuple[str, ...]:
+    """What stands above a kernel: where blocks share the cores, its other operations are held to one thread each.
+
+    Products of matrices are worth the threads that they have: a kernel with some outside of its blocks is not held.
+    """
+    outside = [step.node for step in planned if isinstance(step, Statement)]
+    has_products = any(isinstance(node, Contract) for whole in outside for node in walk(whole))
+    return () if not library.holding or has_products or len(outside) == len(planned) else (library.holding,)
 
 
 def _saved(kernel: Kernel, backward_lines: Sequence[str], backward_steps: Sequence[Step]) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ class FunctionText:
     arguments: tuple[str, ...]
     returned: tuple[str, ...]
     lines: tuple[str, ...]
+    decorators: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace, bounded, or_one
+from .workspace import Room, Workspace, bounded, holding_cores, or_one
 
 
+@holding_cores
 def attention_forward(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, causal: bool = False, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -124,6 +125,7 @@ def attention_forward(
     return restore(O, leading, bound.type), saved
 
 
+@holding_cores
 def attention_backward(
     dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -180,6 +182,7 @@ def attention_backward(
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
+@holding_cores
 def attention_lean_forward(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, causal: bool = False, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -294,6 +297,7 @@ def attention_lean_forward(
     return restore(O, leading, bound.type), saved
 
 
+@holding_cores
 def attention_lean_backward(
     dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

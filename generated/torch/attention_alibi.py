@@ -20,9 +20,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, largest, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def attention_alibi_forward(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, slope: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -101,6 +102,7 @@ def attention_alibi_forward(
     return restore(O, leading, bound.type), saved
 
 
+@holding_cores
 def attention_alibi_backward(
     dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -176,6 +178,7 @@ def attention_alibi_backward(
     )
 
 
+@holding_cores
 def attention_alibi_lean_forward(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, slope: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -268,6 +271,7 @@ def attention_alibi_lean_forward(
     return restore(O, leading, bound.type), saved
 
 
+@holding_cores
 def attention_alibi_lean_backward(
     dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

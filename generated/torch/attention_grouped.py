@@ -20,9 +20,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace, bounded, or_one
+from .workspace import Room, Workspace, bounded, holding_cores, or_one
 
 
+@holding_cores
 def attention_grouped_forward(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, causal: bool = False, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -127,6 +128,7 @@ def attention_grouped_forward(
     return restore(O, leading, bound.type), saved
 
 
+@holding_cores
 def attention_grouped_backward(
     dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -187,6 +189,7 @@ def attention_grouped_backward(
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
+@holding_cores
 def attention_grouped_lean_forward(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, causal: bool = False, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -306,6 +309,7 @@ def attention_grouped_lean_forward(
     return restore(O, leading, bound.type), saved
 
 
+@holding_cores
 def attention_grouped_lean_backward(
     dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -21,9 +21,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace, bounded, or_one
+from .workspace import Room, Workspace, bounded, holding_cores, or_one
 
 
+@holding_cores
 def attention_masked_forward(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, mask: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -121,6 +122,7 @@ def attention_masked_forward(
     return restore(O, leading, bound.type), saved
 
 
+@holding_cores
 def attention_masked_backward(
     dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -182,6 +184,7 @@ def attention_masked_backward(
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
+@holding_cores
 def attention_masked_lean_forward(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, mask: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -294,6 +297,7 @@ def attention_masked_lean_forward(
     return restore(O, leading, bound.type), saved
 
 
+@holding_cores
 def attention_masked_lean_backward(
     dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -21,9 +21,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, largest, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def attention_merge_forward(
     outputs: torch.Tensor, scales: torch.Tensor, allowed: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:

@@ -20,9 +20,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace, bounded, or_one
+from .workspace import Room, Workspace, bounded, holding_cores, or_one
 
 
+@holding_cores
 def attention_scaled_forward(
     Q: torch.Tensor,
     K: torch.Tensor,
@@ -136,6 +137,7 @@ def attention_scaled_forward(
     return restore(O, leading, bound.type), saved
 
 
+@holding_cores
 def attention_scaled_backward(
     dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -22,9 +22,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace, bounded, or_one
+from .workspace import Room, Workspace, bounded, holding_cores, or_one
 
 
+@holding_cores
 def attention_softcap_forward(
     Q: torch.Tensor,
     K: torch.Tensor,
@@ -144,6 +145,7 @@ def attention_softcap_forward(
     return restore(O, leading, bound.type), saved
 
 
+@holding_cores
 def attention_softcap_backward(
     dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -204,6 +206,7 @@ def attention_softcap_backward(
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
+@holding_cores
 def attention_softcap_lean_forward(
     Q: torch.Tensor,
     K: torch.Tensor,
@@ -333,6 +336,7 @@ def attention_softcap_lean_forward(
     return restore(O, leading, bound.type), saved
 
 
+@holding_cores
 def attention_softcap_lean_backward(
     dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -20,9 +20,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace, bounded, or_one
+from .workspace import Room, Workspace, bounded, holding_cores, or_one
 
 
+@holding_cores
 def attention_window_forward(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, window: float, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -133,6 +134,7 @@ def attention_window_forward(
     return restore(O, leading, bound.type), saved
 
 
+@holding_cores
 def attention_window_backward(
     dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -189,6 +191,7 @@ def attention_window_backward(
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
+@holding_cores
 def attention_window_lean_forward(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, window: float, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -312,6 +315,7 @@ def attention_window_lean_forward(
     return restore(O, leading, bound.type), saved
 
 
+@holding_cores
 def attention_window_lean_backward(
     dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -23,9 +23,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming
-from .workspace import Room, Workspace, bounded
+from .workspace import Room, Workspace, bounded, holding_cores
 
 
+@holding_cores
 def clip_loss_forward(
     A: torch.Tensor, B: torch.Tensor, *, tau: float, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -96,6 +97,7 @@ def clip_loss_forward(
     return cast(loss, bound.type), saved
 
 
+@holding_cores
 def clip_loss_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -162,6 +164,7 @@ def clip_loss_backward(
     return cast(dA, types["A"]), cast(dB, types["B"]), dtau
 
 
+@holding_cores
 def clip_loss_lean_forward(
     A: torch.Tensor, B: torch.Tensor, *, tau: float, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -234,6 +237,7 @@ def clip_loss_lean_forward(
     return cast(loss, bound.type), saved
 
 
+@holding_cores
 def clip_loss_lean_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

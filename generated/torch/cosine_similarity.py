@@ -25,9 +25,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def cosine_similarity_forward(
     v: torch.Tensor, w: torch.Tensor, *, eps: float = 1e-08, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -91,6 +92,7 @@ def cosine_similarity_forward(
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def cosine_similarity_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -18,9 +18,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def cross_entropy_forward(
     z: torch.Tensor, target: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -68,6 +69,7 @@ def cross_entropy_forward(
     return cast(loss, bound.type), saved
 
 
+@holding_cores
 def cross_entropy_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -104,6 +106,7 @@ def cross_entropy_backward(
     return (restore(dz, leading, types["z"]),)
 
 
+@holding_cores
 def cross_entropy_value_and_gradient(
     z: torch.Tensor, target: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:

@@ -19,9 +19,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def cross_entropy_masked_forward(
     z: torch.Tensor, target: torch.Tensor, keep: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -84,6 +85,7 @@ def cross_entropy_masked_forward(
     return cast(loss, bound.type), saved
 
 
+@holding_cores
 def cross_entropy_masked_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -124,6 +126,7 @@ def cross_entropy_masked_backward(
     return (restore(dz, leading, types["z"]),)
 
 
+@holding_cores
 def cross_entropy_masked_value_and_gradient(
     z: torch.Tensor, target: torch.Tensor, keep: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:

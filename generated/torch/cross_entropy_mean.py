@@ -19,9 +19,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def cross_entropy_mean_forward(
     z: torch.Tensor,
     target: torch.Tensor,
@@ -98,6 +99,7 @@ def cross_entropy_mean_forward(
     return cast(loss, bound.type), saved
 
 
+@holding_cores
 def cross_entropy_mean_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -140,6 +142,7 @@ def cross_entropy_mean_backward(
     return (restore(dz, leading, types["z"]),)
 
 
+@holding_cores
 def cross_entropy_mean_value_and_gradient(
     z: torch.Tensor,
     target: torch.Tensor,

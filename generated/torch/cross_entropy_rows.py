@@ -16,9 +16,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def cross_entropy_rows_forward(
     z: torch.Tensor,
     target: torch.Tensor,
@@ -88,6 +89,7 @@ def cross_entropy_rows_forward(
     return restore(row, leading, bound.type), saved
 
 
+@holding_cores
 def cross_entropy_rows_backward(
     drow: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -18,9 +18,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def cross_entropy_soft_forward(
     z: torch.Tensor, y: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -78,6 +79,7 @@ def cross_entropy_soft_forward(
     return cast(loss, bound.type), saved
 
 
+@holding_cores
 def cross_entropy_soft_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -126,6 +128,7 @@ def cross_entropy_soft_backward(
     return restore(dz, leading, types["z"]), restore(dy, leading, types["y"])
 
 
+@holding_cores
 def cross_entropy_soft_value_and_gradient(
     z: torch.Tensor, y: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

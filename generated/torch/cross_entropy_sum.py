@@ -17,9 +17,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def cross_entropy_sum_forward(
     z: torch.Tensor,
     target: torch.Tensor,
@@ -91,6 +92,7 @@ def cross_entropy_sum_forward(
     return cast(total, bound.type), saved
 
 
+@holding_cores
 def cross_entropy_sum_backward(
     dtotal: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -131,6 +133,7 @@ def cross_entropy_sum_backward(
     return (restore(dz, leading, types["z"]),)
 
 
+@holding_cores
 def cross_entropy_sum_value_and_gradient(
     z: torch.Tensor,
     target: torch.Tensor,

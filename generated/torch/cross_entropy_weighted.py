@@ -19,7 +19,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
 def cross_entropy_weighted_forward(
@@ -81,6 +81,7 @@ def cross_entropy_weighted_forward(
     return cast(loss, bound.type), saved
 
 
+@holding_cores
 def cross_entropy_weighted_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

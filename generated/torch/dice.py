@@ -15,7 +15,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
 def dice_forward(p: torch.Tensor, t: torch.Tensor, *, eps: float = 1.0) -> tuple[torch.Tensor, Saved]:
@@ -45,6 +45,7 @@ def dice_forward(p: torch.Tensor, t: torch.Tensor, *, eps: float = 1.0) -> tuple
     return restore(D, leading, bound.type), saved
 
 
+@holding_cores
 def dice_backward(
     dD: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

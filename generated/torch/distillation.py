@@ -20,9 +20,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, largest, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def distillation_forward(
     z: torch.Tensor, t: torch.Tensor, *, temperature: float = 2.0, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -90,6 +91,7 @@ def distillation_forward(
     return cast(loss, bound.type), saved
 
 
+@holding_cores
 def distillation_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -127,6 +129,7 @@ def distillation_backward(
     return (restore(dz, leading, types["z"]),)
 
 
+@holding_cores
 def distillation_value_and_gradient(
     z: torch.Tensor, t: torch.Tensor, *, temperature: float = 2.0, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:

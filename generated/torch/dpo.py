@@ -19,7 +19,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, expit, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
 def dpo_forward(
@@ -69,6 +69,7 @@ def dpo_forward(
     return cast(loss, bound.type), saved
 
 
+@holding_cores
 def dpo_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -13,9 +13,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def dropout_draws_forward(
     x: torch.Tensor, draw: torch.Tensor, *, p: float = 0.1, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -54,6 +55,7 @@ def dropout_draws_forward(
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def dropout_draws_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -19,9 +19,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def feed_forward_forward(
     x: torch.Tensor,
     W_1: torch.Tensor,
@@ -130,6 +131,7 @@ def feed_forward_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor,
     )
 
 
+@holding_cores
 def feed_forward_lean_forward(
     x: torch.Tensor,
     W_1: torch.Tensor,
@@ -189,6 +191,7 @@ def feed_forward_lean_forward(
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def feed_forward_lean_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -27,9 +27,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def feed_forward_block_forward(
     x: torch.Tensor,
     gamma: torch.Tensor,
@@ -136,6 +137,7 @@ def feed_forward_block_forward(
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def feed_forward_block_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -224,6 +226,7 @@ def feed_forward_block_backward(
     )
 
 
+@holding_cores
 def feed_forward_block_lean_forward(
     x: torch.Tensor,
     gamma: torch.Tensor,
@@ -321,6 +324,7 @@ def feed_forward_block_lean_forward(
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def feed_forward_block_lean_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

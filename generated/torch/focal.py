@@ -14,9 +14,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def focal_forward(
     x: torch.Tensor, y: torch.Tensor, *, gamma: float = 2.0, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -64,6 +65,7 @@ def focal_forward(
     return restore(FL, leading, bound.type), saved
 
 
+@holding_cores
 def focal_backward(
     dFL: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -16,9 +16,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, exp_at, incoming, normal_cdf, restore, scaled_normal_cdf
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def gelu_forward(x: torch.Tensor, *, workspace: Workspace | None = None) -> tuple[torch.Tensor, Saved]:
     """y of GELU, exact.
 
@@ -56,6 +57,7 @@ def gelu_forward(x: torch.Tensor, *, workspace: Workspace | None = None) -> tupl
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def gelu_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

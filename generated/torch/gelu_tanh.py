@@ -16,7 +16,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, logistic_at, logistic_slope_at, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
 def gelu_tanh_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -41,6 +41,7 @@ def gelu_tanh_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def gelu_tanh_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

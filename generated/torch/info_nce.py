@@ -20,9 +20,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming
-from .workspace import Room, Workspace, bounded
+from .workspace import Room, Workspace, bounded, holding_cores
 
 
+@holding_cores
 def info_nce_forward(
     A: torch.Tensor, B: torch.Tensor, *, tau: float, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -86,6 +87,7 @@ def info_nce_forward(
     return cast(loss, bound.type), saved
 
 
+@holding_cores
 def info_nce_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -139,6 +141,7 @@ def info_nce_backward(
     return cast(dA, types["A"]), cast(dB, types["B"]), dtau
 
 
+@holding_cores
 def info_nce_lean_forward(
     A: torch.Tensor, B: torch.Tensor, *, tau: float, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -202,6 +205,7 @@ def info_nce_lean_forward(
     return cast(loss, bound.type), saved
 
 
+@holding_cores
 def info_nce_lean_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -259,6 +263,7 @@ def info_nce_lean_backward(
     return cast(dA, types["A"]), cast(dB, types["B"]), dtau
 
 
+@holding_cores
 def info_nce_value_and_gradient(
     A: torch.Tensor, B: torch.Tensor, *, tau: float, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:

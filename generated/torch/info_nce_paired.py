@@ -20,9 +20,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming
-from .workspace import Room, Workspace, bounded
+from .workspace import Room, Workspace, bounded, holding_cores
 
 
+@holding_cores
 def info_nce_paired_forward(
     Z: torch.Tensor, partner: torch.Tensor, *, tau: float, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -139,6 +140,7 @@ def info_nce_paired_backward(
     return cast(dZ, types["Z"]), dtau
 
 
+@holding_cores
 def info_nce_paired_lean_forward(
     Z: torch.Tensor, partner: torch.Tensor, *, tau: float, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:

@@ -14,9 +14,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def jensen_shannon_forward(
     X: torch.Tensor, Y: torch.Tensor, *, b: float = 0.5, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -86,6 +87,7 @@ def jensen_shannon_forward(
     return restore(D, leading, bound.type), saved
 
 
+@holding_cores
 def jensen_shannon_backward(
     dD: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

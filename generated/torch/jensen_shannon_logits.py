@@ -15,9 +15,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def jensen_shannon_logits_forward(
     z: torch.Tensor, Y: torch.Tensor, *, b: float = 0.5, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -95,6 +96,7 @@ def jensen_shannon_logits_forward(
     return restore(D, leading, bound.type), saved
 
 
+@holding_cores
 def jensen_shannon_logits_backward(
     dD: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

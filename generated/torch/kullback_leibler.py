@@ -13,7 +13,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
 def kullback_leibler_forward(P: torch.Tensor, Q: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -38,6 +38,7 @@ def kullback_leibler_forward(P: torch.Tensor, Q: torch.Tensor) -> tuple[torch.Te
     return cast(D, bound.type), saved
 
 
+@holding_cores
 def kullback_leibler_backward(
     dD: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

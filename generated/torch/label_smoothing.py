@@ -20,9 +20,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def label_smoothing_forward(
     z: torch.Tensor, target: torch.Tensor, *, eps: float = 0.1, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -80,6 +81,7 @@ def label_smoothing_forward(
     return cast(loss, bound.type), saved
 
 
+@holding_cores
 def label_smoothing_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -121,6 +123,7 @@ def label_smoothing_backward(
     return (restore(dz, leading, types["z"]),)
 
 
+@holding_cores
 def label_smoothing_value_and_gradient(
     z: torch.Tensor, target: torch.Tensor, *, eps: float = 0.1, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:

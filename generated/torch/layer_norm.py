@@ -20,9 +20,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def layer_norm_forward(
     x: torch.Tensor,
     gamma: torch.Tensor,
@@ -88,6 +89,7 @@ def layer_norm_forward(
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def layer_norm_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

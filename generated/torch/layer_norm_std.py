@@ -21,9 +21,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def layer_norm_std_forward(
     x: torch.Tensor, *, eps: float = 1e-05, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -72,6 +73,7 @@ def layer_norm_std_forward(
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def layer_norm_std_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -26,9 +26,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def linear_attention_forward(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -103,6 +104,7 @@ def linear_attention_forward(
     return restore(O, leading, bound.type), saved
 
 
+@holding_cores
 def linear_attention_backward(
     dO: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -189,6 +191,7 @@ def linear_attention_backward(
     return restore(dQ, leading, types["Q"]), restore(dK, leading, types["K"]), restore(dV, leading, types["V"])
 
 
+@holding_cores
 def linear_attention_lean_forward(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:

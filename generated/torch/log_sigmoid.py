@@ -13,9 +13,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, expit, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def log_sigmoid_forward(x: torch.Tensor, *, workspace: Workspace | None = None) -> tuple[torch.Tensor, Saved]:
     """y of logarithm of the logistic function.
 
@@ -51,6 +52,7 @@ def log_sigmoid_forward(x: torch.Tensor, *, workspace: Workspace | None = None) 
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def log_sigmoid_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -13,9 +13,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, largest, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def log_softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) -> tuple[torch.Tensor, Saved]:
     """y of log softmax over the last axis.
 
@@ -54,6 +55,7 @@ def log_softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) 
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def log_softmax_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

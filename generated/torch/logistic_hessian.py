@@ -15,9 +15,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, expit, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def logistic_hessian_forward(
     X: torch.Tensor, theta: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> torch.Tensor:

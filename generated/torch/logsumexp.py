@@ -17,9 +17,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def logsumexp_forward(z: torch.Tensor, *, workspace: Workspace | None = None) -> tuple[torch.Tensor, Saved]:
     """L of logsumexp over the last axis.
 
@@ -59,6 +60,7 @@ def logsumexp_forward(z: torch.Tensor, *, workspace: Workspace | None = None) ->
     return restore(L, leading, bound.type), saved
 
 
+@holding_cores
 def logsumexp_backward(
     dL: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

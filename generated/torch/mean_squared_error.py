@@ -16,7 +16,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
 def mean_squared_error_forward(y: torch.Tensor, t: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -44,6 +44,7 @@ def mean_squared_error_forward(y: torch.Tensor, t: torch.Tensor) -> tuple[torch.
     return cast(loss, bound.type), saved
 
 
+@holding_cores
 def mean_squared_error_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -20,9 +20,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def ranking_loss_forward(
     s: torch.Tensor, target: torch.Tensor, valid: torch.Tensor, *, tau: float, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -78,6 +79,7 @@ def ranking_loss_forward(
     return restore(L, leading, bound.type), saved
 
 
+@holding_cores
 def ranking_loss_backward(
     dL: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -18,9 +18,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def relu_layer_forward(
     x: torch.Tensor,
     W_1: torch.Tensor,
@@ -80,6 +81,7 @@ def relu_layer_forward(
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def relu_layer_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -141,6 +143,7 @@ def relu_layer_backward(
     )
 
 
+@holding_cores
 def relu_layer_lean_forward(
     x: torch.Tensor,
     W_1: torch.Tensor,
@@ -196,6 +199,7 @@ def relu_layer_lean_forward(
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def relu_layer_lean_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -17,9 +17,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def rms_norm_forward(
     x: torch.Tensor, gamma: torch.Tensor, *, eps: float = 1e-06, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -65,6 +66,7 @@ def rms_norm_forward(
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def rms_norm_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

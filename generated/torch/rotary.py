@@ -15,9 +15,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def rotary_forward(
     x: torch.Tensor, *, base: float = 10000.0, start: float = 0.0, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -93,6 +94,7 @@ def rotary_backward(dy: torch.Tensor, saved: Saved) -> tuple[torch.Tensor, ...]:
     return (restore(dx, leading, types["x"]),)
 
 
+@holding_cores
 def rotary_lean_forward(
     x: torch.Tensor, *, base: float = 10000.0, start: float = 0.0, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -153,6 +155,7 @@ def rotary_lean_forward(
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def rotary_lean_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

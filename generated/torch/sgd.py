@@ -14,9 +14,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def sgd_forward(
     theta: torch.Tensor,
     g: torch.Tensor,

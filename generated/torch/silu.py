@@ -13,7 +13,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, expit, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
 def silu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -37,6 +37,7 @@ def silu_forward(x: torch.Tensor) -> tuple[torch.Tensor, Saved]:
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def silu_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

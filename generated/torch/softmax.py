@@ -13,9 +13,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, exp_difference, incoming, largest, restore, wide_sum
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) -> tuple[torch.Tensor, Saved]:
     """p of softmax over the last axis.
 
@@ -54,6 +55,7 @@ def softmax_forward(z: torch.Tensor, *, workspace: Workspace | None = None) -> t
     return restore(p, leading, bound.type), saved
 
 
+@holding_cores
 def softmax_backward(
     dp: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

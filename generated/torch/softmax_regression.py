@@ -18,9 +18,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, largest
-from .workspace import Room, Workspace, bounded
+from .workspace import Room, Workspace, bounded, holding_cores
 
 
+@holding_cores
 def softmax_regression_forward(
     X: torch.Tensor, label: torch.Tensor, W: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -86,6 +87,7 @@ def softmax_regression_forward(
     return cast(loss, bound.type), saved
 
 
+@holding_cores
 def softmax_regression_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -125,6 +127,7 @@ def softmax_regression_backward(
     return (cast(dW, types["W"]),)
 
 
+@holding_cores
 def softmax_regression_lean_forward(
     X: torch.Tensor, label: torch.Tensor, W: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -190,6 +193,7 @@ def softmax_regression_lean_forward(
     return cast(loss, bound.type), saved
 
 
+@holding_cores
 def softmax_regression_lean_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -232,6 +236,7 @@ def softmax_regression_lean_backward(
     return (cast(dW, types["W"]),)
 
 
+@holding_cores
 def softmax_regression_value_and_gradient(
     X: torch.Tensor, label: torch.Tensor, W: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:

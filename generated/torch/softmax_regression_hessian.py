@@ -16,9 +16,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, largest, restore
-from .workspace import Room, Workspace, bounded
+from .workspace import Room, Workspace, bounded, holding_cores
 
 
+@holding_cores
 def softmax_regression_hessian_forward(
     X: torch.Tensor, W: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> torch.Tensor:

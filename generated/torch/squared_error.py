@@ -13,9 +13,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def squared_error_forward(
     y: torch.Tensor, t: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -53,6 +54,7 @@ def squared_error_forward(
     return restore(e, leading, bound.type), saved
 
 
+@holding_cores
 def squared_error_backward(
     de: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -13,7 +13,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
 def squared_error_sum_forward(y: torch.Tensor, t: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -39,6 +39,7 @@ def squared_error_sum_forward(y: torch.Tensor, t: torch.Tensor) -> tuple[torch.T
     return cast(total, bound.type), saved
 
 
+@holding_cores
 def squared_error_sum_backward(
     dtotal: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -17,9 +17,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def step_size_forward(
     s: torch.Tensor, *, peak: float, rise: float, steps: float, final: float, workspace: Workspace | None = None,
 ) -> torch.Tensor:

@@ -18,9 +18,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, expit, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def swiglu_forward(
     x: torch.Tensor, W_g: torch.Tensor, W_u: torch.Tensor, W_d: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -87,6 +88,7 @@ def swiglu_forward(
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def swiglu_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -147,6 +149,7 @@ def swiglu_backward(
     )
 
 
+@holding_cores
 def swiglu_lean_forward(
     x: torch.Tensor, W_g: torch.Tensor, W_u: torch.Tensor, W_d: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, Saved]:
@@ -200,6 +203,7 @@ def swiglu_lean_forward(
     return restore(y, leading, bound.type), saved
 
 
+@holding_cores
 def swiglu_lean_backward(
     dy: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

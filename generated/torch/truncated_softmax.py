@@ -21,9 +21,10 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, exp_difference, largest, restore, wide_sum
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
+@holding_cores
 def truncated_softmax_forward(
     z: torch.Tensor, *, temperature: float, most: float, mass: float, workspace: Workspace | None = None,
 ) -> torch.Tensor:

@@ -10,7 +10,9 @@ how many the operations of PyTorch have by themselves may show in the last digit
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
+import functools
 import itertools
 import math
 import os
@@ -19,7 +21,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -38,7 +40,7 @@ STRETCH = 2**18  # bytes of a block of single entries
 PARTS = 4  # in which sums over blocks are gathered, at least, where the outer sizes are smaller
 SMALL = 2**17  # entries of all blocks together below which a second thread costs more than it saves
 ALONE = 2**21  # entries of all blocks together up to which operations share the cores, not blocks
-TOGETHER = 2**17  # likewise, of stacks of matrices
+TOGETHER = 2**21  # likewise, of stacks of matrices
 FEW = 2**19  # likewise, up to which stacks are as large as they may be, and not cut for more threads
 LARGE = 2**18  # entries from which on fresh memory is dear: every page of it is cleared by the system first
 LISTED = [np.empty(1)]
@@ -126,7 +128,7 @@ class Workspace:
         """How many of `size` entries make a block, where each is computed by itself."""
         if self.given_rows is not None:
             return self.given_rows
-        if not CORES.can_be_shared((dtype, device)) or (size <= ALONE and torch.get_num_threads() > 1):
+        if not CORES.can_be_shared((dtype, device)) or (size <= ALONE and CORES.threads() > 1):
             return max(1, size)  # operations have threads of their own
         return max(1, min(size, STRETCH // dtype.itemsize))
 
@@ -171,7 +173,8 @@ class Workspace:
         spans = [slice(start, min(start + rows, size)) for start in range(0, size, rows)]
         together = math.prod(lots)
         total = together * math.prod(own) * math.prod(shared) * size * columns
-        alone = total <= (TOGETHER if matrices else ALONE) and not (lots and together == 1)
+        together_up_to = TOGETHER if CORES.threads() > 1 else SMALL
+        alone = total <= (together_up_to if matrices else ALONE) and not (lots and together == 1)
         fits = (4 * BLOCK if alone else STACK if matrices else BLOCK) // max(1, rows * columns)
         stacks = stacked(lots, fits if alone or total <= FEW else min(-(-together // PARTS), fits))
         inner: list[tuple[Any, ...]] = list(itertools.product(*map(range, shared), spans))
@@ -202,7 +205,8 @@ class Workspace:
 
         helpers = min(self.threads, len(tasks)) - 1
         if not CORES.can_be_shared((dtype, device)) or alone:
-            work()
+            with CORES.released():
+                work()
             return
         if total < SMALL:
             helpers = 0
@@ -279,5 +283,37 @@ class Cores(threading.local):
     def __exit__(self, *exception: object) -> None:
         torch.set_num_threads(self.before.pop())
 
+    def threads(self) -> int:
+        """How many threads an operation has where the cores are not held."""
+        return self.before[-1] if self.before else torch.get_num_threads()
+
+    @contextlib.contextmanager
+    def released(self) -> Iterator[None]:
+        """Operations have their threads again, until the end of the block."""
+        held = torch.get_num_threads()
+        torch.set_num_threads(self.threads())
+        try:
+            yield
+        finally:
+            torch.set_num_threads(held)
+
 
 CORES = Cores()
+Arguments = ParamSpec("Arguments")
+Results = TypeVar("Results")
+
+
+def holding_cores(kernel: Callable[Arguments, Results]) -> Callable[Arguments, Results]:
+    """The kernel with its operations on one thread each, but where `Workspace.sweep` lets them share the cores.
+
+    The threads that have shared an operation spin for milliseconds, ready for the next one: they would take the cores
+    from those that compute blocks.
+    """
+
+    @functools.wraps(kernel)
+    def held(*arguments: Arguments.args, **options: Arguments.kwargs) -> Results:
+        """Calls the kernel, the cores held."""
+        with CORES:
+            return kernel(*arguments, **options)
+
+    return held

@@ -19,7 +19,7 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, Saved, bind, cast, incoming, restore
-from .workspace import Room, Workspace
+from .workspace import Room, Workspace, holding_cores
 
 
 def z_loss_forward(
@@ -72,6 +72,7 @@ def z_loss_forward(
     return cast(loss, bound.type), saved
 
 
+@holding_cores
 def z_loss_backward(
     dloss: torch.Tensor, saved: Saved, *, workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, ...]:

@@ -140,6 +140,43 @@ def test_every_thread_gets_its_operations_back() -> None:
     assert module.pool(2).submit(torch.get_num_threads).result() == 1
 
 
+@pytest.mark.parametrize(("length", "shared"), [(48, 3), (400, 1)])
+def test_operations_outside_of_blocks_leave_the_cores_to_them(
+    length: int, shared: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads that have shared an operation spin on; small blocks that threads do not share are the exception."""
+    torch = pytest.importorskip("torch")
+    module = importlib.import_module("generated.torch.attention_masked")
+    seen: dict[str, set[int]] = {}
+
+    def watched(name: str) -> Callable[..., Any]:
+        function = vars(module)[name]
+
+        def watch(*arguments: Any, **options: Any) -> Any:
+            seen.setdefault(name, set()).add(torch.get_num_threads())
+            return function(*arguments, **options)
+
+        return watch
+
+    for name in ("largest", "or_one", "incoming"):
+        monkeypatch.setattr(module, name, watched(name))
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        monkeypatch.setattr("generated.torch.workspace.TOGETHER", 100**2)
+        arrays = [torch.ones(2, length, 4) for _ in range(3)]
+        mask = torch.ones(length, length, dtype=torch.bool)
+        result, saved = module.attention_masked_forward(*arrays, mask)
+        module.attention_masked_backward(result, saved)
+        assert torch.get_num_threads() == 3
+        with pytest.raises(ValueError, match="dO"):
+            module.attention_masked_backward(result[:1, :1], saved)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert seen == {"largest": {1}, "incoming": {1}, "or_one": {shared}}
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", [name for name in BLOCKED if f"{name}_lean_forward" in functions(name, "numpy")])
 def test_the_lean_schedule_gives_the_same(name: str, target: str) -> None:

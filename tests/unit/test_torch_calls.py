@@ -58,3 +58,12 @@ def descent() -> Program:
 def test_one_call(program: Program, call: str) -> None:
     assert call in kernel_file(program, "torch")
     assert call not in kernel_file(program, "numpy")
+
+
+def test_operations_beside_blocks_are_held_unless_some_are_products() -> None:
+    assert kernel_file(causal(), "torch").count("@holding_cores\ndef ") == 4
+    assert "@holding_cores" not in kernel_file(causal(), "numpy")
+    both = causal()
+    both.kernel(both.define("z", [i, c], Sum(V[c, a] * both["O"][i, a], a)), wrt=[x])
+    assert "workspace.sweep(" in kernel_file(both, "torch")
+    assert "@holding_cores" not in kernel_file(both, "torch")
