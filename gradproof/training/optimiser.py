@@ -1,9 +1,9 @@
 """Step sizes, and AdamW and gradient clipping over the flat parameter vector, by generated kernels.
 
 After the model in the data flow of training: gradients in, weights changed in place. Weights that are decayed and those
-that are not are two slices of the vector, which differ in one option of the kernel. It works in blocks that stay
-in the processor's cache, on all threads of the engine. The same code serves both engines; only the library of the
-kernels differs.
+that are not are two slices of the vector, which differ in one option of the kernel. It works in blocks that stay in the
+processor's cache. The same code serves both engines; only the library of the kernels differs. Of PyTorch's threads none
+takes part: those that have shared an operation spin for milliseconds, and would slow down the next step.
 """
 
 from __future__ import annotations
@@ -50,33 +50,36 @@ class AdamW:
     def update(self, step: int, learning_rate: float) -> float:
         """Apply update `step`, counted from 1, with the model's gradients; returns their norm before clipping.
 
-        A norm that is not finite changes nothing.
+        A norm that is not finite changes nothing. The gradients stay what they were; what is clipped is a copy.
         """
         model, config = self._model, self._model.config
         library = model.arrays.library
         adamw = plain_kernel("adamw", library)
-        weights, gradients = model.weights, model.slopes.flat
-        clipped, norm = _clipped(model, gradients, config.clip)
+        weights, slopes = model.weights, model.slopes.flat
+        clipped, norm = _clipped(model, slopes, config.clip)
+        gradients = clipped if config.clip else slopes
         if not math.isfinite(norm):
             return norm  # nothing is changed, so that where it began can still be found
-        if config.clip:
-            model.arrays.copy(gradients, clipped)
-        for group, weight_decay in self._groups(weights):
-            state = [arrays.flat[group] for arrays in (weights, *self._moments)]
-            updated = adamw(
-                state[0],
-                gradients[group],
-                *state[1:],
-                t=step,
-                lr=learning_rate,
-                beta_1=config.beta_1,
-                beta_2=config.beta_2,
-                eps=config.eps,
-                weight_decay=weight_decay,
-                workspace=model.workspace,
-            )
-            for target, value in zip(state, updated, strict=True):
-                model.arrays.copy(target, value)
+
+        def work() -> None:
+            for group, weight_decay in self._groups(weights):
+                state = [arrays.flat[group] for arrays in (weights, *self._moments)]
+                updated = adamw(
+                    state[0],
+                    gradients[group],
+                    *state[1:],
+                    t=step,
+                    lr=learning_rate,
+                    beta_1=config.beta_1,
+                    beta_2=config.beta_2,
+                    eps=config.eps,
+                    weight_decay=weight_decay,
+                    workspace=model.workspace,
+                )
+                for target, value in zip(state, updated, strict=True):
+                    model.arrays.copy(target, value)
+
+        model.for_each(work, [()])
         return norm
 
     def weight_norm(self) -> float:

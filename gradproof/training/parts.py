@@ -92,7 +92,7 @@ class PartedModel(Model):
         return [slice(start, start + size) for start in range(0, rows, size)]
 
     def for_each(self, work: Callable[..., None], items: Sequence[tuple[Any, ...]]) -> None:
-        """As `Model.for_each`, on all threads."""
+        """As `Model.for_each`, on all threads, this one among them."""
 
         def share(lane: int) -> None:
             with self.arrays.in_lane(self._lanes):
@@ -100,8 +100,12 @@ class PartedModel(Model):
                     work(*item)
 
         with self.arrays.side_by_side(self._lanes):
-            for _ in self._pool().map(share, range(self._lanes)):
-                pass
+            others = [self._pool().submit(share, lane) for lane in range(1, self._lanes) if items[lane:]]
+            try:
+                share(0)
+            finally:
+                for other in others:
+                    other.result()
 
     def _part(self, values: dict[str, Any], weight: float, lane: int, *, more: bool) -> float:
         """The loss of one micro-batch; `weight` times its gradient replaces the lane's sum, or joins it if `more`."""
