@@ -6,7 +6,7 @@ The values are in `codegen.backends.numpy_library` and `codegen.backends.torch_l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codegen.backends.spelling import Spelling
 
@@ -77,5 +77,12 @@ class Library:
     # the product by entry of {1} and {2}, or {3} times it
     norm: str  # the root of the sum of squares along an axis
     bands: tuple[str, str]  # calls that put 0 above, or below, a diagonal of the last two axes
+    base_two: Mapping[str, str]  # where exponents are quotients by log(2), the faster operation for one of its own
     has: frozenset[str]
     runtime: Mapping[str, str]
+
+    def in_base_two(self) -> Library:
+        """The library where exponents are quotients by log(2)."""
+        operators = {name: self.operators[other] for name, other in self.base_two.items()}
+        into = {name: self.into[other] for name, other in self.base_two.items()}
+        return replace(self, operators={**self.operators, **operators}, into={**self.into, **into})

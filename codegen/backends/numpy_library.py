@@ -106,6 +106,7 @@ NUMPY = Library(
     adds_multiples=(),
     norm="",
     bands=("", ""),
+    base_two={},  # without AVX-512 a power of 2 is the slower of the two
     has=frozenset(),
     runtime={
         "title": "NumPy",

@@ -16,8 +16,10 @@ OPERATORS: dict[str, Spelling] = {
             "rsqrt",
             "square",
             "exp",
+            "exp2",
             "expm1",
             "log",
+            "log2",
             "log1p",
             "tanh",
             "sinh",
@@ -52,8 +54,8 @@ INTO = {
     **{
         name: f"torch.{name}({{0}}, out={{out}})"
         for name in (
-            "neg", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "square", "tanh", "sin", "cos", "sinh", "cosh",
-            "sign", "atan", "erf", "erfc",
+            "neg", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "square", "tanh", "sin", "cos",
+            "sinh", "cosh", "sign", "atan", "erf", "erfc",
         )
     },
     **OWN_INTO,
@@ -124,6 +126,7 @@ TORCH = Library(
     ),
     norm="torch.linalg.vector_norm({operand}, dim={axis})",
     bands=("{out}.tril_({diagonal})", "{out}.triu_({diagonal})"),
+    base_two={"exp": "exp2", "log": "log2"},
     has=frozenset({"operators", "erf", "erfc", "softplus"}),
     runtime={
         "title": "PyTorch",

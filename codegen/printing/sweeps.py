@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from codegen.algebra.costs import Sizes, typical_sizes
 from codegen.backends import Library
+from codegen.blocking.bases import in_base_two
 from codegen.blocking.loops import Loop, looped
 from codegen.blocking.scales import scaled_names, unshifted
 from codegen.blocking.supports import End, Supports, ranges, supports_of
@@ -34,7 +35,7 @@ class Sweep:
     `rows` and `parts` name the size of a block and the number of parts of a sum; where the first is `given`, an earlier
     kernel has decided it. `light` is the loop without row maxima, and the bound up to which it may be taken. `partial`
     are the stored arrays of which only the visited part is ever read; the others are zero elsewhere. `tile` is the long
-    index that may be cut as well.
+    index that may be cut as well. In `base_two` exponents are quotients by log(2).
     """
 
     loop: Loop
@@ -45,6 +46,7 @@ class Sweep:
     light: tuple[Loop, Node] | None = None
     partial: frozenset[str] = frozenset()
     tile: Index | None = None
+    base_two: bool = False
 
     @property
     def width(self) -> str:
@@ -85,12 +87,34 @@ def steps(kernel: Kernel, library: Library) -> tuple[list[Step], list[Step]]:
     first = _sweeps(planned(forward.statements, [*returned, *kernel.saved]), {}, names, sizes, scaled)
     first, loose = _with_any_sums(first, set())
     if backward is None:
-        return first, []
+        return _in_base_two(first, [], returned, library)
     of_saved = supports_of([s for step in first for s in (step.loop.body if isinstance(step, Sweep) else [step])], {})
     known = {name: of_saved[name] for name in kernel.saved if name in of_saved}
     wanted = [parameter.name for parameter in backward.returns]
     second, _ = _with_any_sums(_sweeps(planned(backward.statements, wanted), known, names, sizes, scaled), loose)
-    return matched(first, second, returned, names)
+    return _in_base_two(*matched(first, second, returned, names), [*returned, *wanted], library)
+
+
+def _in_base_two(
+    forward: list[Step], backward: list[Step], returned: Sequence[str], library: Library
+) -> tuple[list[Step], list[Step]]:
+    """The steps of both routines with exponentials to base 2, where these are faster and free."""
+    planned = [*forward, *backward]
+    sweeps = [step for step in planned if isinstance(step, Sweep)]
+    loops = [loop for s in sweeps for loop in (s.loop, *([s.light[0]] if s.light is not None else []))]
+    outside = [step for step in planned if isinstance(step, Statement)]
+    bodies = in_base_two([loop.body for loop in loops], outside, returned) if library.base_two else None
+    if bodies is None:
+        return forward, backward
+    made = iter([replace(loop, body=tuple(body)) for loop, body in zip(loops, bodies, strict=True)])
+
+    def each(step: Step) -> Step:
+        if isinstance(step, Statement):
+            return step
+        step = replace(step, loop=next(made), base_two=True)
+        return step if step.light is None else replace(step, light=(next(made), step.light[1]))
+
+    return [each(step) for step in forward], [each(step) for step in backward]
 
 
 def _words(kernel: Kernel) -> set[str]:
@@ -210,7 +234,8 @@ def options_of(planned: Sequence[Step]) -> list[str]:
 
 def sweep_lines(sweep: Sweep, outside: Printer, taken: set[str]) -> list[str]:
     """The lines that compute a loop; `outside` prints what stands around it."""
-    loop, library = sweep.loop, outside.library
+    loop, library = sweep.loop, outside.library.in_base_two() if sweep.base_two else outside.library
+    outside = replace(outside, library=library)
     variables = _variables(sweep, taken)
     function = fresh_name(f"{loop.name}_block", taken)
     lots = loop.lots if library.lots else ()

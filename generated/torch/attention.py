@@ -64,9 +64,10 @@ def attention_forward(
         A_sum_b_i = A_sum[b, i]
         O_b_i = O[b, i]
         j = slice(0, min(T_k, i.stop) if causal else T_k)
-        S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
+        S_part = torch.div(Q[b, i], math.sqrt(d_k) * math.log(2), out=room(0, b, i, d_k))
         # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
+        #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k)); divided by log(2), as
+        #     exp(x) = 2^(x/log(2))
         S = torch.bmm(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
         A_masked = S
         if causal and i.start + 1 < j.stop:
@@ -80,7 +81,7 @@ def attention_forward(
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[b, i, j])
-        torch.exp(A_exp[b, i, j], out=A_exp[b, i, j])
+        torch.exp2(A_exp[b, i, j], out=A_exp[b, i, j])
         torch.clamp(A_exp[b, i, j].sum(dim=-1), min=1, out=A_sum_b_i)
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         #     by A = A_exp / A_sum, divided after the product
@@ -90,14 +91,15 @@ def attention_forward(
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """Writes A_exp, A_sum, O: the rows i of a block, for some b. No row maximum is needed."""
         O_b_i = O[b, i]
-        S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
+        S_part = torch.div(Q[b, i], math.sqrt(d_k) * math.log(2), out=room(0, b, i, d_k))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
-            #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
+            #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k)); divided by log(2),
+            #     as exp(x) = 2^(x/log(2))
             S = torch.bmm(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            torch.exp(S, out=A_exp[b, i, j])
+            torch.exp2(S, out=A_exp[b, i, j])
             if causal and i.start + 1 < j.stop:
                 A_exp[b, i, j].tril_(i.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp[b, i, j].sum(dim=-1)
@@ -222,12 +224,13 @@ def attention_lean_forward(
         """Writes A_exp_top, A_sum, O: the rows i of a block, for some b."""
         O_b_i = O[b, i]
         A_sum_b_i = A_sum[b, i]
-        S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
+        S_part = torch.div(Q[b, i], math.sqrt(d_k) * math.log(2), out=room(0, b, i, d_k))
         A_exp_top_so_far = torch.full((), -math.inf, dtype=dtype, device=device)
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
-            #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
+            #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k)); divided by log(2),
+            #     as exp(x) = 2^(x/log(2))
             S = torch.bmm(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
@@ -243,13 +246,13 @@ def attention_lean_forward(
             )
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_exp_top_factor = torch.exp2(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
                 O_b_i.mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, b, i, j))
-            torch.exp(A_exp, out=A_exp)
+            torch.exp2(A_exp, out=A_exp)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
             #     by A = A_exp / A_sum, divided after the product
@@ -261,15 +264,16 @@ def attention_lean_forward(
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """Writes A_exp_top, A_sum, O: the rows i of a block, for some b. No row maximum is needed."""
         O_b_i = O[b, i]
-        S_part = torch.div(Q[b, i], math.sqrt(d_k), out=room(0, b, i, d_k))
+        S_part = torch.div(Q[b, i], math.sqrt(d_k) * math.log(2), out=room(0, b, i, d_k))
         A_exp_top[b, i] = 0
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
-            #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
+            #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k)); divided by log(2),
+            #     as exp(x) = 2^(x/log(2))
             S = torch.bmm(S_part, K[b, j].swapaxes(-1, -2), out=room(1, b, i, j))
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = torch.exp(S, out=room(1, b, i, j))
+            A_exp = torch.exp2(S, out=room(1, b, i, j))
             if causal and i.start + 1 < j.stop:
                 A_exp.tril_(i.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
@@ -330,13 +334,14 @@ def attention_lean_backward(
         dO_b_i = dO[b, i]
         A_sum_b_i = A_sum[b, i]
         dQ_b_i = dQ[b, i]
-        S_part = torch.div(Q_b_i, math.sqrt(d_k), out=room(0, b, i, d_k))
+        S_part = torch.div(Q_b_i, math.sqrt(d_k) * math.log(2), out=room(0, b, i, d_k))
         dO_divided = torch.div(dO_b_i, A_sum_b_i[..., None], out=room(1, b, i, d_v))
         dS_part = (O[b, i] * dO_b_i).sum(dim=2) / A_sum_b_i
         dK_part = torch.div(Q_b_i, math.sqrt(d_k), out=room(2, b, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k)
-            #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k))
+            #     by Sum_a(K[b,j,a]*Q[b,i,a])/sqrt(d_k) = Sum_a(K[b,j,a]*Q[b,i,a]/sqrt(d_k)); divided by log(2),
+            #     as exp(x) = 2^(x/log(2))
             S = torch.bmm(S_part, K[b, j].swapaxes(-1, -2), out=room(3, b, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
@@ -349,7 +354,7 @@ def attention_lean_backward(
                 )
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top[b, i][..., None], out=room(3, b, i, j))
-            torch.exp(A_exp, out=A_exp)
+            torch.exp2(A_exp, out=A_exp)
             # dS[b,i,j] = (-Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) + dA[b,i,j])*A[b,i,j]
             #     by Sum_j_2(A[b,i,j_2]*dA[b,i,j_2]) = Sum_c(O[b,i,c]*dO[b,i,c]); dA[b,i,j] =
             #     Sum_c(V[b,j,c]*dO[b,i,c]); A = A_exp / A_sum, divided before the product
@@ -376,7 +381,7 @@ _operator = Operator(
     "attention",
     attention_forward,
     attention_backward,
-    version="v732d9be3",
+    version="v309e93a7",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),
@@ -409,7 +414,7 @@ _lean_operator = Operator(
     "attention_lean",
     attention_lean_forward,
     attention_lean_backward,
-    version="v53588ea9",
+    version="v621aff06",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("bool causal",),

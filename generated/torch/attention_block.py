@@ -130,9 +130,10 @@ def attention_block_forward(
         A_sum_n_2_h_i_2 = A_sum[n_2, h, i_2]
         O_n_2_h_i_2 = O[n_2, h, i_2]
         j = slice(0, min(T, i_2.stop) if causal else T)
-        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D) * math.log(2), out=room(0, n_2, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D)); divided by log(2),
+        #     as exp(x) = 2^(x/log(2))
         S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
         A_masked = S
         if causal and i_2.start + 1 < j.stop:
@@ -146,7 +147,7 @@ def attention_block_forward(
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[n_2, h, i_2, j])
-        torch.exp(A_exp[n_2, h, i_2, j], out=A_exp[n_2, h, i_2, j])
+        torch.exp2(A_exp[n_2, h, i_2, j], out=A_exp[n_2, h, i_2, j])
         torch.clamp(A_exp[n_2, h, i_2, j].sum(dim=-1), min=1, out=A_sum_n_2_h_i_2)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
@@ -156,14 +157,15 @@ def attention_block_forward(
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """Writes A_exp, A_sum, O: the rows i_2 of a block, for some n_2, h. No row maximum is needed."""
         O_n_2_h_i_2 = O[n_2, h, i_2]
-        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D) * math.log(2), out=room(0, n_2, h, i_2, D))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D)); divided by
+            #     log(2), as exp(x) = 2^(x/log(2))
             S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            torch.exp(S, out=A_exp[n_2, h, i_2, j])
+            torch.exp2(S, out=A_exp[n_2, h, i_2, j])
             if causal and i_2.start + 1 < j.stop:
                 A_exp[n_2, h, i_2, j].tril_(i_2.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp[n_2, h, i_2, j].sum(dim=-1)
@@ -420,12 +422,13 @@ def attention_block_lean_forward(
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """Writes O: the rows i_2 of a block, for some n_2, h."""
         O_n_2_h_i_2 = O[n_2, h, i_2]
-        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D) * math.log(2), out=room(0, n_2, h, i_2, D))
         A_exp_top = torch.full((), -math.inf, dtype=dtype, device=device)
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D)); divided by
+            #     log(2), as exp(x) = 2^(x/log(2))
             S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, n_2, h, i_2, j))
             A_masked = S
             if causal and i_2.start + 1 < j.stop:
@@ -439,13 +442,13 @@ def attention_block_lean_forward(
             A_exp_top_tile = torch.maximum(A_exp_top, torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min))
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_factor = torch.exp(A_exp_top - A_exp_top_tile)
+                A_exp_top_factor = torch.exp2(A_exp_top - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
                 O_n_2_h_i_2.mul_(A_exp_top_factor[..., None])
             A_exp_top = A_exp_top_tile
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n_2, h, i_2, j))
-            torch.exp(A_exp, out=A_exp)
+            torch.exp2(A_exp, out=A_exp)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
@@ -458,14 +461,15 @@ def attention_block_lean_forward(
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """Writes O: the rows i_2 of a block, for some n_2, h. No row maximum is needed."""
         O_n_2_h_i_2 = O[n_2, h, i_2]
-        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D) * math.log(2), out=room(0, n_2, h, i_2, D))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D)); divided by
+            #     log(2), as exp(x) = 2^(x/log(2))
             S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, n_2, h, i_2, j))
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = torch.exp(S, out=room(1, n_2, h, i_2, j))
+            A_exp = torch.exp2(S, out=room(1, n_2, h, i_2, j))
             if causal and i_2.start + 1 < j.stop:
                 A_exp.tril_(i_2.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
@@ -538,9 +542,10 @@ def attention_block_lean_backward(
         dO_n_h_i = dO[n, h, i]
         dQ_n_h_i = dQ[n, h, i]
         j = slice(0, min(T, i.stop) if causal else T)
-        S_part = torch.div(Q_n_h_i, math.sqrt(D), out=room(0, n, h, i, D))
+        S_part = torch.div(Q_n_h_i, math.sqrt(D) * math.log(2), out=room(0, n, h, i, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D)); divided by log(2),
+        #     as exp(x) = 2^(x/log(2))
         S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, n, h, i, j))
         A_masked = S
         if causal and i.start + 1 < j.stop:
@@ -554,7 +559,7 @@ def attention_block_lean_backward(
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n, h, i, j))
-        torch.exp(A_exp, out=A_exp)
+        torch.exp2(A_exp, out=A_exp)
         A_sum = torch.clamp(A_exp.sum(dim=-1), min=1)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
@@ -588,12 +593,13 @@ def attention_block_lean_backward(
         dO_n_h_i = dO[n, h, i]
         dQ_n_h_i = dQ[n, h, i]
         j = slice(0, min(T, i.stop) if causal else T)
-        S_part = torch.div(Q_n_h_i, math.sqrt(D), out=room(0, n, h, i, D))
+        S_part = torch.div(Q_n_h_i, math.sqrt(D) * math.log(2), out=room(0, n, h, i, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D)); divided by log(2),
+        #     as exp(x) = 2^(x/log(2))
         S = torch.matmul(S_part, K[n, h, j].swapaxes(-1, -2), out=room(1, n, h, i, j))
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.exp(S, out=room(1, n, h, i, j))
+        A_exp = torch.exp2(S, out=room(1, n, h, i, j))
         if causal and i.start + 1 < j.stop:
             A_exp.tril_(i.start - j.start)
         A_sum = or_one(A_exp.sum(dim=-1))
@@ -718,7 +724,7 @@ _operator = Operator(
     "attention_block",
     attention_block_forward,
     attention_block_backward,
-    version="v55fc7f7e",
+    version="vbda42fb9",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),
@@ -801,7 +807,7 @@ _lean_operator = Operator(
     "attention_block_lean",
     attention_block_lean_forward,
     attention_block_lean_backward,
-    version="vd425b24b",
+    version="vf24a1524",
     arrays=("x: N... T C", "gamma: C", "beta: C", "W_Q: H D C", "W_K: H D C", "W_V: H D C", "W_O: C H D"),
     outputs=("y: N... T C",),
     options=("float eps", "bool causal"),

@@ -64,9 +64,10 @@ def attention_grouped_forward(
         A_sum_n_g_r_i = A_sum[n, g, r, i]
         O_n_g_r_i = O[n, g, r, i]
         j = slice(0, min(T_k, i.stop) if causal else T_k)
-        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
+        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k) * math.log(2), out=room(0, n, g, i, d_k))
         # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
+        #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k)); divided by
+        #     log(2), as exp(x) = 2^(x/log(2))
         S = torch.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
         A_masked = S
         if causal and i.start + 1 < j.stop:
@@ -80,7 +81,7 @@ def attention_grouped_forward(
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[n, g, r, i, j])
-        torch.exp(A_exp[n, g, r, i, j], out=A_exp[n, g, r, i, j])
+        torch.exp2(A_exp[n, g, r, i, j], out=A_exp[n, g, r, i, j])
         torch.clamp(A_exp[n, g, r, i, j].sum(dim=-1), min=1, out=A_sum_n_g_r_i)
         # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
@@ -90,14 +91,15 @@ def attention_grouped_forward(
     def S_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """Writes A_exp, A_sum, O: the rows i of a block, for one r and some n, g. No row maximum is needed."""
         O_n_g_r_i = O[n, g, r, i]
-        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
+        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k) * math.log(2), out=room(0, n, g, i, d_k))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
-            #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
+            #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k)); divided
+            #     by log(2), as exp(x) = 2^(x/log(2))
             S = torch.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            torch.exp(S, out=A_exp[n, g, r, i, j])
+            torch.exp2(S, out=A_exp[n, g, r, i, j])
             if causal and i.start + 1 < j.stop:
                 A_exp[n, g, r, i, j].tril_(i.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp[n, g, r, i, j].sum(dim=-1)
@@ -229,12 +231,13 @@ def attention_grouped_lean_forward(
         """Writes A_exp_top, A_sum, O: the rows i of a block, for one r and some n, g."""
         O_n_g_r_i = O[n, g, r, i]
         A_sum_n_g_r_i = A_sum[n, g, r, i]
-        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
+        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k) * math.log(2), out=room(0, n, g, i, d_k))
         A_exp_top_so_far = torch.full((), -math.inf, dtype=dtype, device=device)
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
-            #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
+            #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k)); divided
+            #     by log(2), as exp(x) = 2^(x/log(2))
             S = torch.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
@@ -250,13 +253,13 @@ def attention_grouped_lean_forward(
             )
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_exp_top_factor = torch.exp2(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
                 O_n_g_r_i.mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, g, i, j))
-            torch.exp(A_exp, out=A_exp)
+            torch.exp2(A_exp, out=A_exp)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,g,r,i,c] = Sum_j(V[n,g,j,c]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
@@ -270,15 +273,16 @@ def attention_grouped_lean_forward(
     def S_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """Writes A_exp_top, A_sum, O: the rows i of a block, for one r and some n, g. No row maximum is needed."""
         O_n_g_r_i = O[n, g, r, i]
-        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k), out=room(0, n, g, i, d_k))
+        S_part = torch.div(Q[n, g, r, i], math.sqrt(d_k) * math.log(2), out=room(0, n, g, i, d_k))
         A_exp_top[n, g, r, i] = 0
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
-            #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
+            #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k)); divided
+            #     by log(2), as exp(x) = 2^(x/log(2))
             S = torch.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = torch.exp(S, out=room(1, n, g, i, j))
+            A_exp = torch.exp2(S, out=room(1, n, g, i, j))
             if causal and i.start + 1 < j.stop:
                 A_exp.tril_(i.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
@@ -342,13 +346,14 @@ def attention_grouped_lean_backward(
         dO_n_g_r_i = dO[n, g, r, i]
         A_sum_n_g_r_i = A_sum[n, g, r, i]
         dQ_n_g_r_i = dQ[n, g, r, i]
-        S_part = torch.div(Q_n_g_r_i, math.sqrt(d_k), out=room(0, n, g, i, d_k))
+        S_part = torch.div(Q_n_g_r_i, math.sqrt(d_k) * math.log(2), out=room(0, n, g, i, d_k))
         dO_divided = torch.div(dO_n_g_r_i, A_sum_n_g_r_i[..., None], out=room(1, n, g, i, d_v))
         dS_part = (O[n, g, r, i] * dO_n_g_r_i).sum(dim=3) / A_sum_n_g_r_i
         dK_part = torch.div(Q_n_g_r_i, math.sqrt(d_k), out=room(2, n, g, i, d_k))
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[n,g,r,i,j] = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k)
-            #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k))
+            #     by Sum_a(K[n,g,j,a]*Q[n,g,r,i,a])/sqrt(d_k) = Sum_a(K[n,g,j,a]*Q[n,g,r,i,a]/sqrt(d_k)); divided
+            #     by log(2), as exp(x) = 2^(x/log(2))
             S = torch.matmul(S_part, K[n, g, j].swapaxes(-1, -2), out=room(3, n, g, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
@@ -361,7 +366,7 @@ def attention_grouped_lean_backward(
                 )
             # A[n,g,r,i,j] = softmax(S[n,g,r,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top[n, g, r, i][..., None], out=room(3, n, g, i, j))
-            torch.exp(A_exp, out=A_exp)
+            torch.exp2(A_exp, out=A_exp)
             # dS[n,g,r,i,j] = (-Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) + dA[n,g,r,i,j])*A[n,g,r,i,j]
             #     by Sum_j_2(A[n,g,r,i,j_2]*dA[n,g,r,i,j_2]) = Sum_c(O[n,g,r,i,c]*dO[n,g,r,i,c]); dA[n,g,r,i,j] =
             #     Sum_c(V[n,g,j,c]*dO[n,g,r,i,c]); A = A_exp / A_sum, divided before the product
@@ -392,7 +397,7 @@ _operator = Operator(
     "attention_grouped",
     attention_grouped_forward,
     attention_grouped_backward,
-    version="v83016a42",
+    version="vb7be2dcf",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),
@@ -442,7 +447,7 @@ _lean_operator = Operator(
     "attention_grouped_lean",
     attention_grouped_lean_forward,
     attention_grouped_lean_backward,
-    version="vee5bec86",
+    version="vf6b958a3",
     arrays=("Q: N... G R T_q d_k", "K: N... G T_k d_k", "V: N... G T_k d_v"),
     outputs=("O: N... G R T_q d_v",),
     options=("bool causal",),

@@ -66,16 +66,17 @@ def attention_masked_forward(
         A_exp_b_h_i = A_exp[b, h, i]
         A_sum_b_h_i = A_sum[b, h, i]
         O_b_h_i = O[b, h, i]
-        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
+        S_part = torch.div(Q[b, h, i], math.sqrt(d_k) * math.log(2), out=room(0, b, h, i, d_k))
         # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
-        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+        #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k)); divided by
+        #     log(2), as exp(x) = 2^(x/log(2))
         S = torch.matmul(S_part, K[b, h].swapaxes(-1, -2), out=A_exp_b_h_i)
         A_masked = S
         A_masked.masked_fill_(mask[b, i][:, None] <= 0, -math.inf)
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp_b_h_i)
-        torch.exp(A_exp_b_h_i, out=A_exp_b_h_i)
+        torch.exp2(A_exp_b_h_i, out=A_exp_b_h_i)
         torch.clamp(A_exp_b_h_i.sum(dim=-1), min=1, out=A_sum_b_h_i)
         # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
         #     by A = A_exp / A_sum, divided after the product
@@ -85,14 +86,15 @@ def attention_masked_forward(
     def S_block_unshifted(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """Writes A_exp, A_sum, O: the rows i of a block, for some b, h. No row maximum is needed."""
         O_b_h_i = O[b, h, i]
-        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
+        S_part = torch.div(Q[b, h, i], math.sqrt(d_k) * math.log(2), out=room(0, b, h, i, d_k))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
-            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k)); divided by
+            #     log(2), as exp(x) = 2^(x/log(2))
             S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=A_exp[b, h, i, j])
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
-            torch.exp(S, out=A_exp[b, h, i, j])
+            torch.exp2(S, out=A_exp[b, h, i, j])
             seen = (mask[b, i, j][:, None] > 0).to(dtype)
             A_exp[b, h, i, j].mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp[b, h, i, j].sum(dim=-1)
@@ -225,12 +227,13 @@ def attention_masked_lean_forward(
         """Writes A_exp_top, A_sum, O: the rows i of a block, for some b, h."""
         O_b_h_i = O[b, h, i]
         A_sum_b_h_i = A_sum[b, h, i]
-        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
+        S_part = torch.div(Q[b, h, i], math.sqrt(d_k) * math.log(2), out=room(0, b, h, i, d_k))
         A_exp_top_so_far = torch.full((), -math.inf, dtype=dtype, device=device)
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
-            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k)); divided by
+            #     log(2), as exp(x) = 2^(x/log(2))
             S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, b, h, i, j))
             A_masked = S
             A_masked.masked_fill_(mask[b, i, j][:, None] <= 0, -math.inf)
@@ -239,13 +242,13 @@ def attention_masked_lean_forward(
             )
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_exp_top_factor = torch.exp2(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
                 O_b_h_i.mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, b, h, i, j))
-            torch.exp(A_exp, out=A_exp)
+            torch.exp2(A_exp, out=A_exp)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[b,h,i,c] = Sum_j(A[b,h,i,j]*V[b,h,j,c])
             #     by A = A_exp / A_sum, divided after the product
@@ -259,15 +262,16 @@ def attention_masked_lean_forward(
     def S_block_unshifted(room: Room, part: int, b: slice, h: slice, i: slice) -> None:
         """Writes A_exp_top, A_sum, O: the rows i of a block, for some b, h. No row maximum is needed."""
         O_b_h_i = O[b, h, i]
-        S_part = torch.div(Q[b, h, i], math.sqrt(d_k), out=room(0, b, h, i, d_k))
+        S_part = torch.div(Q[b, h, i], math.sqrt(d_k) * math.log(2), out=room(0, b, h, i, d_k))
         A_exp_top[b, h, i] = 0
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
-            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k)); divided by
+            #     log(2), as exp(x) = 2^(x/log(2))
             S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(1, b, h, i, j))
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
-            A_exp = torch.exp(S, out=room(1, b, h, i, j))
+            A_exp = torch.exp2(S, out=room(1, b, h, i, j))
             seen = (mask[b, i, j][:, None] > 0).to(dtype)
             A_exp.mul_(seen)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
@@ -330,19 +334,20 @@ def attention_masked_lean_backward(
         dO_b_h_i = dO[b, h, i]
         A_sum_b_h_i = A_sum[b, h, i]
         dQ_b_h_i = dQ[b, h, i]
-        S_part = torch.div(Q_b_h_i, math.sqrt(d_k), out=room(0, b, h, i, d_k))
+        S_part = torch.div(Q_b_h_i, math.sqrt(d_k) * math.log(2), out=room(0, b, h, i, d_k))
         dO_divided = torch.div(dO_b_h_i, A_sum_b_h_i[..., None], out=room(1, b, h, i, d_v))
         dS_part = (O[b, h, i] * dO_b_h_i).sum(dim=3) / A_sum_b_h_i
         dK_part = torch.div(Q_b_h_i, math.sqrt(d_k), out=room(2, b, h, i, d_k))
         for first, j in workspace.tiles(slice(0, T_k), rows):
             # S[b,h,i,j] = Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k)
-            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k))
+            #     by Sum_a(K[b,h,j,a]*Q[b,h,i,a])/sqrt(d_k) = Sum_a(K[b,h,j,a]*Q[b,h,i,a]/sqrt(d_k)); divided by
+            #     log(2), as exp(x) = 2^(x/log(2))
             S = torch.matmul(S_part, K[b, h, j].swapaxes(-1, -2), out=room(3, b, h, i, j))
             A_masked = S
             A_masked.masked_fill_(mask[b, i, j][:, None] <= 0, -math.inf)
             # A[b,h,i,j] = softmax(S[b,h,i,j], over=j, where=mask[b,i,j] > 0) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top[b, h, i][..., None], out=room(3, b, h, i, j))
-            torch.exp(A_exp, out=A_exp)
+            torch.exp2(A_exp, out=A_exp)
             # dS[b,h,i,j] = (-Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) + dA[b,h,i,j])*A[b,h,i,j]
             #     by Sum_j_2(A[b,h,i,j_2]*dA[b,h,i,j_2]) = Sum_c(O[b,h,i,c]*dO[b,h,i,c]); dA[b,h,i,j] =
             #     Sum_c(V[b,h,j,c]*dO[b,h,i,c]); A = A_exp / A_sum, divided before the product
@@ -373,7 +378,7 @@ _operator = Operator(
     "attention_masked",
     attention_masked_forward,
     attention_masked_backward,
-    version="v100ae884",
+    version="v2bf913e8",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),
@@ -404,7 +409,7 @@ _lean_operator = Operator(
     "attention_masked_lean",
     attention_masked_lean_forward,
     attention_masked_lean_backward,
-    version="v8e421121",
+    version="v23d048bc",
     arrays=("Q: B... H T_q d_k", "K: B... H T_k d_k", "V: B... H T_k d_v", "mask: B... T_q T_k"),
     outputs=("O: B... H T_q d_v",),
     saved=("leading", "types", "B", "H", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "mask", "O", "A_sum", "A_exp_top"),

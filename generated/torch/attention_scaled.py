@@ -73,9 +73,10 @@ def attention_scaled_forward(
         A_sum_b_i = A_sum[b, i]
         O_b_i = O[b, i]
         j = slice(0, min(T_k, i.stop) if causal else T_k)
-        S_part = torch.mul(Q[b, i], scale, out=room(0, b, i, d_k))
+        S_part = torch.mul(Q[b, i], scale / math.log(2), out=room(0, b, i, d_k))
         # S[b,i,j] = scale*Sum_a(K[b,j,a]*Q[b,i,a])
-        #     by scale*Sum_a(K[b,j,a]*Q[b,i,a]) = Sum_a(K[b,j,a]*Q[b,i,a]*scale)
+        #     by scale*Sum_a(K[b,j,a]*Q[b,i,a]) = Sum_a(K[b,j,a]*Q[b,i,a]*scale); divided by log(2), as exp(x) =
+        #     2^(x/log(2))
         S = torch.bmm(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
         A_masked = S
         A_masked.masked_fill_(mask[b, i, j] <= 0, -math.inf)
@@ -90,7 +91,7 @@ def attention_scaled_forward(
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[b,i,j] = softmax(S[b,i,j], over=j, where=(~causal | (j <= i)) & (mask[b,i,j] > 0)) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[b, i, j])
-        torch.exp(A_exp[b, i, j], out=A_exp[b, i, j])
+        torch.exp2(A_exp[b, i, j], out=A_exp[b, i, j])
         torch.clamp(A_exp[b, i, j].sum(dim=-1), min=1, out=A_sum_b_i)
         # O[b,i,c] = Sum_j(A[b,i,j]*V[b,j,c])
         #     by A = A_exp / A_sum, divided after the product
@@ -100,14 +101,15 @@ def attention_scaled_forward(
     def S_block_unshifted(room: Room, part: int, b: slice, i: slice) -> None:
         """Writes A_exp, A_sum, O: the rows i of a block, for some b. No row maximum is needed."""
         O_b_i = O[b, i]
-        S_part = torch.mul(Q[b, i], scale, out=room(0, b, i, d_k))
+        S_part = torch.mul(Q[b, i], scale / math.log(2), out=room(0, b, i, d_k))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T_k, i.stop) if causal else T_k), rows):
             # S[b,i,j] = scale*Sum_a(K[b,j,a]*Q[b,i,a])
-            #     by scale*Sum_a(K[b,j,a]*Q[b,i,a]) = Sum_a(K[b,j,a]*Q[b,i,a]*scale)
+            #     by scale*Sum_a(K[b,j,a]*Q[b,i,a]) = Sum_a(K[b,j,a]*Q[b,i,a]*scale); divided by log(2), as exp(x)
+            #     = 2^(x/log(2))
             S = torch.bmm(S_part, K[b, j].swapaxes(-1, -2), out=A_exp[b, i, j])
             # A[b,i,j] = softmax(S[b,i,j], over=j, where=(~causal | (j <= i)) & (mask[b,i,j] > 0)) = A_exp / A_sum
-            torch.exp(S, out=A_exp[b, i, j])
+            torch.exp2(S, out=A_exp[b, i, j])
             seen = (mask[b, i, j] > 0).to(dtype)
             A_exp[b, i, j].mul_(seen)
             if causal and i.start + 1 < j.stop:
@@ -198,7 +200,7 @@ _operator = Operator(
     "attention_scaled",
     attention_scaled_forward,
     attention_scaled_backward,
-    version="v5ef1d0f7",
+    version="v773569b4",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "mask: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     options=("float scale", "bool causal"),

@@ -83,7 +83,8 @@ def attention_softcap_forward(
         torch.div(U, cap, out=t_n_i)
         torch.tanh(t_n_i, out=t_n_i)
         # S[n,i,j] = t[n,i,j]*cap
-        S = torch.mul(t_n_i, cap, out=A_exp_n_i)
+        #     by divided by log(2), as exp(x) = 2^(x/log(2))
+        S = torch.mul(t_n_i, cap / math.log(2), out=A_exp_n_i)
         A_masked = S
         if causal:
             A_masked.masked_fill_(
@@ -92,7 +93,7 @@ def attention_softcap_forward(
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp_n_i)
-        torch.exp(A_exp_n_i, out=A_exp_n_i)
+        torch.exp2(A_exp_n_i, out=A_exp_n_i)
         torch.clamp(A_exp_n_i.sum(dim=-1), min=1, out=A_sum_n_i)
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         #     by A = A_exp / A_sum, divided after the product
@@ -112,9 +113,10 @@ def attention_softcap_forward(
             torch.div(U, cap, out=t[n, i, j])
             torch.tanh(t[n, i, j], out=t[n, i, j])
             # S[n,i,j] = t[n,i,j]*cap
-            S = torch.mul(t[n, i, j], cap, out=A_exp[n, i, j])
+            #     by divided by log(2), as exp(x) = 2^(x/log(2))
+            S = torch.mul(t[n, i, j], cap / math.log(2), out=A_exp[n, i, j])
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            torch.exp(S, out=A_exp[n, i, j])
+            torch.exp2(S, out=A_exp[n, i, j])
             if causal:
                 seen = (
                     torch.arange(
@@ -264,7 +266,8 @@ def attention_softcap_lean_forward(
             t = torch.div(U, cap, out=room(1, n, i, j))
             torch.tanh(t, out=t)
             # S[n,i,j] = t[n,i,j]*cap
-            S = torch.mul(t, cap, out=room(1, n, i, j))
+            #     by divided by log(2), as exp(x) = 2^(x/log(2))
+            S = torch.mul(t, cap / math.log(2), out=room(1, n, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start), j.stop)
@@ -279,13 +282,13 @@ def attention_softcap_lean_forward(
             )
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_exp_top_factor = torch.exp2(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
                 O_n_i.mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, i, j))
-            torch.exp(A_exp, out=A_exp)
+            torch.exp2(A_exp, out=A_exp)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
@@ -308,9 +311,10 @@ def attention_softcap_lean_forward(
             t = torch.div(U, cap, out=room(1, n, i, j))
             torch.tanh(t, out=t)
             # S[n,i,j] = t[n,i,j]*cap
-            S = torch.mul(t, cap, out=room(1, n, i, j))
+            #     by divided by log(2), as exp(x) = 2^(x/log(2))
+            S = torch.mul(t, cap / math.log(2), out=room(1, n, i, j))
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = torch.exp(S, out=room(1, n, i, j))
+            A_exp = torch.exp2(S, out=room(1, n, i, j))
             if causal and i.start + 1 < j.stop:
                 A_exp.tril_(i.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
@@ -381,7 +385,8 @@ def attention_softcap_lean_backward(
             t = torch.div(U, cap, out=room(3, n, i, j))
             torch.tanh(t, out=t)
             # S[n,i,j] = t[n,i,j]*cap
-            S = torch.mul(t, cap, out=room(4, n, i, j))
+            #     by divided by log(2), as exp(x) = 2^(x/log(2))
+            S = torch.mul(t, cap / math.log(2), out=room(4, n, i, j))
             A_masked = S
             if causal and i.start + 1 < j.stop:
                 j_cut = slice(max(j.start, i.start), j.stop)
@@ -393,7 +398,7 @@ def attention_softcap_lean_backward(
                 )
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top[n, i][..., None], out=room(4, n, i, j))
-            torch.exp(A_exp, out=A_exp)
+            torch.exp2(A_exp, out=A_exp)
             # dU[n,i,j] = (1 - t[n,i,j]**2)*(-Sum_c(O[n,i,c]*dO[n,i,c]) + dA[n,i,j])*A[n,i,j]
             #     by dt written in; dA[n,i,j] = Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the
             #     product
@@ -423,7 +428,7 @@ _operator = Operator(
     "attention_softcap",
     attention_softcap_forward,
     attention_softcap_backward,
-    version="vebeb985c",
+    version="vd0e95aa1",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),
@@ -457,7 +462,7 @@ _lean_operator = Operator(
     "attention_softcap_lean",
     attention_softcap_lean_forward,
     attention_softcap_lean_backward,
-    version="v4c61e4dc",
+    version="v041af685",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v"),
     outputs=("O: N... T_q d_v",),
     options=("float cap", "bool causal"),

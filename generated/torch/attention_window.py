@@ -64,9 +64,10 @@ def attention_window_forward(
         A_sum_n_i = A_sum[n, i]
         O_n_i = O[n, i]
         j = slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop))
-        S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
+        S_part = torch.div(Q[n, i], math.sqrt(d_k) * math.log(2), out=room(0, n, i, d_k))
         # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+        #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k)); divided by log(2), as
+        #     exp(x) = 2^(x/log(2))
         S = torch.bmm(S_part, K[n, j].swapaxes(-1, -2), out=A_exp[n, i, j])
         A_masked = S
         if i.start + 1 < j.stop:
@@ -88,7 +89,7 @@ def attention_window_forward(
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[n, i, j])
-        torch.exp(A_exp[n, i, j], out=A_exp[n, i, j])
+        torch.exp2(A_exp[n, i, j], out=A_exp[n, i, j])
         torch.clamp(A_exp[n, i, j].sum(dim=-1), min=1, out=A_sum_n_i)
         # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
         #     by A = A_exp / A_sum, divided after the product
@@ -98,14 +99,15 @@ def attention_window_forward(
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """Writes A_exp, A_sum, O: the rows i of a block, for some n. No row maximum is needed."""
         O_n_i = O[n, i]
-        S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
+        S_part = torch.div(Q[n, i], math.sqrt(d_k) * math.log(2), out=room(0, n, i, d_k))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k)); divided by log(2),
+            #     as exp(x) = 2^(x/log(2))
             S = torch.bmm(S_part, K[n, j].swapaxes(-1, -2), out=A_exp[n, i, j])
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
-            torch.exp(S, out=A_exp[n, i, j])
+            torch.exp2(S, out=A_exp[n, i, j])
             if i.start + 1 < j.stop:
                 A_exp[n, i, j].tril_(i.start - j.start)
             if j.start < math.floor(i.stop - window - 1) + 1:
@@ -231,12 +233,13 @@ def attention_window_lean_forward(
         """Writes A_exp_top, A_sum, O: the rows i of a block, for some n."""
         O_n_i = O[n, i]
         A_sum_n_i = A_sum[n, i]
-        S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
+        S_part = torch.div(Q[n, i], math.sqrt(d_k) * math.log(2), out=room(0, n, i, d_k))
         A_exp_top_so_far = torch.full((), -math.inf, dtype=dtype, device=device)
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k)); divided by log(2),
+            #     as exp(x) = 2^(x/log(2))
             S = torch.bmm(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
             A_masked = S
             if i.start + 1 < j.stop:
@@ -260,13 +263,13 @@ def attention_window_lean_forward(
             )
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_factor = torch.exp(A_exp_top_so_far - A_exp_top_tile)
+                A_exp_top_factor = torch.exp2(A_exp_top_so_far - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
                 O_n_i.mul_(A_exp_top_factor[..., None])
             A_exp_top_so_far = A_exp_top_tile
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top_so_far[..., None], out=room(1, n, i, j))
-            torch.exp(A_exp, out=A_exp)
+            torch.exp2(A_exp, out=A_exp)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,i,c] = Sum_j(A[n,i,j]*V[n,j,c])
             #     by A = A_exp / A_sum, divided after the product
@@ -278,15 +281,16 @@ def attention_window_lean_forward(
     def S_block_unshifted(room: Room, part: int, n: slice, i: slice) -> None:
         """Writes A_exp_top, A_sum, O: the rows i of a block, for some n. No row maximum is needed."""
         O_n_i = O[n, i]
-        S_part = torch.div(Q[n, i], math.sqrt(d_k), out=room(0, n, i, d_k))
+        S_part = torch.div(Q[n, i], math.sqrt(d_k) * math.log(2), out=room(0, n, i, d_k))
         A_exp_top[n, i] = 0
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k)); divided by log(2),
+            #     as exp(x) = 2^(x/log(2))
             S = torch.bmm(S_part, K[n, j].swapaxes(-1, -2), out=room(1, n, i, j))
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
-            A_exp = torch.exp(S, out=room(1, n, i, j))
+            A_exp = torch.exp2(S, out=room(1, n, i, j))
             if i.start + 1 < j.stop:
                 A_exp.tril_(i.start - j.start)
             if j.start < math.floor(i.stop - window - 1) + 1:
@@ -348,13 +352,14 @@ def attention_window_lean_backward(
         dO_n_i = dO[n, i]
         A_sum_n_i = A_sum[n, i]
         dQ_n_i = dQ[n, i]
-        S_part = torch.div(Q_n_i, math.sqrt(d_k), out=room(0, n, i, d_k))
+        S_part = torch.div(Q_n_i, math.sqrt(d_k) * math.log(2), out=room(0, n, i, d_k))
         dO_divided = torch.div(dO_n_i, A_sum_n_i[..., None], out=room(1, n, i, d_v))
         dS_part = (O[n, i] * dO_n_i).sum(dim=2) / A_sum_n_i
         dK_part = torch.div(Q_n_i, math.sqrt(d_k), out=room(2, n, i, d_k))
         for first, j in workspace.tiles(slice(max(0, math.floor(i.start - window) + 1), min(T, i.stop)), rows):
             # S[n,i,j] = Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k)
-            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k))
+            #     by Sum_a(K[n,j,a]*Q[n,i,a])/sqrt(d_k) = Sum_a(K[n,j,a]*Q[n,i,a]/sqrt(d_k)); divided by log(2),
+            #     as exp(x) = 2^(x/log(2))
             S = torch.bmm(S_part, K[n, j].swapaxes(-1, -2), out=room(3, n, i, j))
             A_masked = S
             if i.start + 1 < j.stop:
@@ -375,7 +380,7 @@ def attention_window_lean_backward(
                 )
             # A[n,i,j] = softmax(S[n,i,j], over=j, where=(j <= i) & (-j + i < window)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top[n, i][..., None], out=room(3, n, i, j))
-            torch.exp(A_exp, out=A_exp)
+            torch.exp2(A_exp, out=A_exp)
             # dS[n,i,j] = (-Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) + dA[n,i,j])*A[n,i,j]
             #     by Sum_j_2(A[n,i,j_2]*dA[n,i,j_2]) = Sum_c(O[n,i,c]*dO[n,i,c]); dA[n,i,j] =
             #     Sum_c(V[n,j,c]*dO[n,i,c]); A = A_exp / A_sum, divided before the product
@@ -402,7 +407,7 @@ _operator = Operator(
     "attention_window",
     attention_window_forward,
     attention_window_backward,
-    version="vcd079ac9",
+    version="vb26019c5",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),
@@ -435,7 +440,7 @@ _lean_operator = Operator(
     "attention_window_lean",
     attention_window_lean_forward,
     attention_window_lean_backward,
-    version="vb4ab0612",
+    version="vb60dac1d",
     arrays=("Q: N... T d_k", "K: N... T d_k", "V: N... T d_v"),
     outputs=("O: N... T d_v",),
     options=("float window",),

@@ -76,9 +76,10 @@ def feed_forward_forward(
         Phi = torch.mul(u, -math.sqrt(0.5), out=room(0, n, F))
         torch.erfc(Phi, out=Phi)
         Phi.mul_(0.5)
+        #     by divided by log(2), as exp(x) = 2^(x/log(2))
         du_factor_exp = torch.square(u, out=du_factor_n)
-        du_factor_exp.mul_(-0.5)
-        torch.exp(du_factor_exp, out=du_factor_exp)
+        du_factor_exp.mul_(-0.5 / math.log(2))
+        torch.exp2(du_factor_exp, out=du_factor_exp)
         # du_factor[n,f] = du[n,f]/dh[n,f]
         torch.addcmul(Phi, du_factor_exp, u, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du_factor_n)
         # h[n,f] = Phi[n,f]*u[n,f]
@@ -233,9 +234,10 @@ def feed_forward_lean_backward(
         Phi = torch.mul(u, -math.sqrt(0.5), out=room(1, n, F))
         torch.erfc(Phi, out=Phi)
         Phi.mul_(0.5)
+        #     by divided by log(2), as exp(x) = 2^(x/log(2))
         du_factor_exp = torch.square(u, out=room(2, n, F))
-        du_factor_exp.mul_(-0.5)
-        torch.exp(du_factor_exp, out=du_factor_exp)
+        du_factor_exp.mul_(-0.5 / math.log(2))
+        torch.exp2(du_factor_exp, out=du_factor_exp)
         # du_factor[n,f] = du[n,f]/dh[n,f]
         du_factor = torch.addcmul(
             Phi, du_factor_exp, u, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=room(2, n, F)
@@ -273,7 +275,7 @@ _operator = Operator(
     "feed_forward",
     feed_forward_forward,
     feed_forward_backward,
-    version="v3751f685",
+    version="vdfa516e2",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "x", "W_1", "W_2", "du_factor", "h"),
@@ -307,7 +309,7 @@ _lean_operator = Operator(
     "feed_forward_lean",
     feed_forward_lean_forward,
     feed_forward_lean_backward,
-    version="vb1bf8246",
+    version="v9ac643a8",
     arrays=("x: N... C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     saved=("leading", "types", "C", "F", "N", "x", "W_1", "b_1", "W_2"),

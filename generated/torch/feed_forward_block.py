@@ -120,9 +120,10 @@ def feed_forward_block_forward(
         Phi = torch.mul(u, -math.sqrt(0.5), out=room(0, n_2, F))
         torch.erfc(Phi, out=Phi)
         Phi.mul_(0.5)
+        #     by divided by log(2), as exp(x) = 2^(x/log(2))
         du_factor_exp = torch.square(u, out=du_factor_n_2)
-        du_factor_exp.mul_(-0.5)
-        torch.exp(du_factor_exp, out=du_factor_exp)
+        du_factor_exp.mul_(-0.5 / math.log(2))
+        torch.exp2(du_factor_exp, out=du_factor_exp)
         # du_factor[n,f] = du[n,f]/dh[n,f]
         torch.addcmul(Phi, du_factor_exp, u, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=du_factor_n_2)
         # h[n,f] = Phi[n,f]*u[n,f]
@@ -369,9 +370,10 @@ def feed_forward_block_lean_backward(
         Phi = torch.mul(u, -math.sqrt(0.5), out=room(1, n, F))
         torch.erfc(Phi, out=Phi)
         Phi.mul_(0.5)
+        #     by divided by log(2), as exp(x) = 2^(x/log(2))
         du_factor_exp = torch.square(u, out=room(2, n, F))
-        du_factor_exp.mul_(-0.5)
-        torch.exp(du_factor_exp, out=du_factor_exp)
+        du_factor_exp.mul_(-0.5 / math.log(2))
+        torch.exp2(du_factor_exp, out=du_factor_exp)
         # du_factor[n,f] = du[n,f]/dh[n,f]
         du_factor = torch.addcmul(
             Phi, du_factor_exp, u, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=room(2, n, F)
@@ -440,7 +442,7 @@ _operator = Operator(
     "feed_forward_block",
     feed_forward_block_forward,
     feed_forward_block_backward,
-    version="v0d560cc3",
+    version="v91ba846d",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),
@@ -486,7 +488,7 @@ _lean_operator = Operator(
     "feed_forward_block_lean",
     feed_forward_block_lean_forward,
     feed_forward_block_lean_backward,
-    version="ve8fa520e",
+    version="vace83b63",
     arrays=("x: N... C", "gamma: C", "beta: C", "W_1: F C", "b_1: F", "W_2: C F", "b_2: C"),
     outputs=("y: N... C",),
     options=("float eps",),

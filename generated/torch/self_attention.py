@@ -82,9 +82,10 @@ def self_attention_forward(
         A_sum_n_g_r_i = A_sum[n, g, r, i]
         O_n_g_r_i = O[n, g, r, i]
         j = slice(0, min(T, i.stop))
-        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
+        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D) * math.log(2), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
-        #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
+        #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D)); divided by
+        #     log(2), as exp(x) = 2^(x/log(2))
         Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
         A_masked = Z
         if i.start + 1 < j.stop:
@@ -98,7 +99,7 @@ def self_attention_forward(
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[n, g, r, i, j])
-        torch.exp(A_exp[n, g, r, i, j], out=A_exp[n, g, r, i, j])
+        torch.exp2(A_exp[n, g, r, i, j], out=A_exp[n, g, r, i, j])
         torch.clamp(A_exp[n, g, r, i, j].sum(dim=-1), min=1, out=A_sum_n_g_r_i)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
@@ -108,14 +109,15 @@ def self_attention_forward(
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """Writes A_exp, A_sum, O: the rows i of a block, for one r and some n, g. No row maximum is needed."""
         O_n_g_r_i = O[n, g, r, i]
-        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
+        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D) * math.log(2), out=room(0, n, g, i, D))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
-            #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
+            #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D)); divided by
+            #     log(2), as exp(x) = 2^(x/log(2))
             Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=A_exp[n, g, r, i, j])
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
-            torch.exp(Z, out=A_exp[n, g, r, i, j])
+            torch.exp2(Z, out=A_exp[n, g, r, i, j])
             if i.start + 1 < j.stop:
                 A_exp[n, g, r, i, j].tril_(i.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp[n, g, r, i, j].sum(dim=-1)
@@ -286,12 +288,13 @@ def self_attention_lean_forward(
     def Z_block(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """Writes O: the rows i of a block, for one r and some n, g."""
         O_n_g_r_i = O[n, g, r, i]
-        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
+        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D) * math.log(2), out=room(0, n, g, i, D))
         A_exp_top = torch.full((), -math.inf, dtype=dtype, device=device)
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
-            #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
+            #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D)); divided by
+            #     log(2), as exp(x) = 2^(x/log(2))
             Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
             A_masked = Z
             if i.start + 1 < j.stop:
@@ -305,13 +308,13 @@ def self_attention_lean_forward(
             A_exp_top_tile = torch.maximum(A_exp_top, torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min))
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_factor = torch.exp(A_exp_top - A_exp_top_tile)
+                A_exp_top_factor = torch.exp2(A_exp_top - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
                 O_n_g_r_i.mul_(A_exp_top_factor[..., None])
             A_exp_top = A_exp_top_tile
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n, g, i, j))
-            torch.exp(A_exp, out=A_exp)
+            torch.exp2(A_exp, out=A_exp)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
             #     by A = A_exp / A_sum, divided after the product
@@ -324,14 +327,15 @@ def self_attention_lean_forward(
     def Z_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, i: slice) -> None:
         """Writes O: the rows i of a block, for one r and some n, g. No row maximum is needed."""
         O_n_g_r_i = O[n, g, r, i]
-        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D), out=room(0, n, g, i, D))
+        Z_part = torch.div(Q[n, g, r, i], math.sqrt(D) * math.log(2), out=room(0, n, g, i, D))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i.stop)), rows):
             # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
-            #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
+            #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D)); divided by
+            #     log(2), as exp(x) = 2^(x/log(2))
             Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
             # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
-            A_exp = torch.exp(Z, out=room(1, n, g, i, j))
+            A_exp = torch.exp2(Z, out=room(1, n, g, i, j))
             if i.start + 1 < j.stop:
                 A_exp.tril_(i.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
@@ -408,9 +412,10 @@ def self_attention_lean_backward(
         dO_n_g_r_i = dO[n, g, r, i]
         dQ_n_g_r_i = dQ[n, g, r, i]
         j = slice(0, min(T, i.stop))
-        Z_part = torch.div(Q_n_g_r_i, math.sqrt(D), out=room(0, n, g, i, D))
+        Z_part = torch.div(Q_n_g_r_i, math.sqrt(D) * math.log(2), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
-        #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
+        #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D)); divided by
+        #     log(2), as exp(x) = 2^(x/log(2))
         Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
         A_masked = Z
         if i.start + 1 < j.stop:
@@ -424,7 +429,7 @@ def self_attention_lean_backward(
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
         A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n, g, i, j))
-        torch.exp(A_exp, out=A_exp)
+        torch.exp2(A_exp, out=A_exp)
         A_sum = torch.clamp(A_exp.sum(dim=-1), min=1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*A[n,g,r,i,j])
         #     by A = A_exp / A_sum, divided after the product
@@ -460,12 +465,13 @@ def self_attention_lean_backward(
         dO_n_g_r_i = dO[n, g, r, i]
         dQ_n_g_r_i = dQ[n, g, r, i]
         j = slice(0, min(T, i.stop))
-        Z_part = torch.div(Q_n_g_r_i, math.sqrt(D), out=room(0, n, g, i, D))
+        Z_part = torch.div(Q_n_g_r_i, math.sqrt(D) * math.log(2), out=room(0, n, g, i, D))
         # Z[n,g,r,i,j] = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D)
-        #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D))
+        #     by Sum_d(K[n,g,j,d]*Q[n,g,r,i,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q[n,g,r,i,d]/sqrt(D)); divided by
+        #     log(2), as exp(x) = 2^(x/log(2))
         Z = torch.matmul(Z_part, K[n, g, j].swapaxes(-1, -2), out=room(1, n, g, i, j))
         # A[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = A_exp / A_sum
-        A_exp = torch.exp(Z, out=room(1, n, g, i, j))
+        A_exp = torch.exp2(Z, out=room(1, n, g, i, j))
         if i.start + 1 < j.stop:
             A_exp.tril_(i.start - j.start)
         A_sum = or_one(A_exp.sum(dim=-1))
@@ -542,7 +548,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="v2bc4dce7",
+    version="v13d33fce",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -605,7 +611,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="v0a9c8e6a",
+    version="v14ded120",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

@@ -134,10 +134,13 @@ def self_attention_rotary_forward(
         P_sum_n_g_r_i_2 = P_sum[n, g, r, i_2]
         O_n_g_r_i_2 = O[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
-        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
+        Z_part = torch.mul(
+            Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A) / math.log(2), out=room(0, n, g, i_2, A, 2)
+        )
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
-        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
+        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A))); divided by log(2), as exp(x) =
+        #     2^(x/log(2))
         Z = torch.matmul(
             Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
             K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
@@ -155,7 +158,7 @@ def self_attention_rotary_forward(
         P_exp_top = torch.clamp(largest(P_masked, -1), min=torch.finfo(dtype).min)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         torch.sub(P_masked, P_exp_top[..., None], out=P_exp[n, g, r, i_2, j])
-        torch.exp(P_exp[n, g, r, i_2, j], out=P_exp[n, g, r, i_2, j])
+        torch.exp2(P_exp[n, g, r, i_2, j], out=P_exp[n, g, r, i_2, j])
         torch.clamp(P_exp[n, g, r, i_2, j].sum(dim=-1), min=1, out=P_sum_n_g_r_i_2)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
@@ -166,17 +169,20 @@ def self_attention_rotary_forward(
         """Writes P_exp, P_sum, O: the rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
         O_n_g_r_i_2 = O[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
-        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
+        Z_part = torch.mul(
+            Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A) / math.log(2), out=room(0, n, g, i_2, A, 2)
+        )
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
-        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
+        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A))); divided by log(2), as exp(x) =
+        #     2^(x/log(2))
         Z = torch.matmul(
             Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
             K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
             out=P_exp[n, g, r, i_2, j],
         )
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
-        torch.exp(Z, out=P_exp[n, g, r, i_2, j])
+        torch.exp2(Z, out=P_exp[n, g, r, i_2, j])
         if i_2.start + 1 < j.stop:
             P_exp[n, g, r, i_2, j].tril_(i_2.start - j.start)
         P_sum[n, g, r, i_2] = or_one(P_exp[n, g, r, i_2, j].sum(dim=-1))
@@ -410,10 +416,13 @@ def self_attention_rotary_lean_forward(
         """Writes O: the rows i_2 of a block, for one r and some n, g."""
         O_n_g_r_i_2 = O[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
-        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
+        Z_part = torch.mul(
+            Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A) / math.log(2), out=room(0, n, g, i_2, A, 2)
+        )
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
-        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
+        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A))); divided by log(2), as exp(x) =
+        #     2^(x/log(2))
         Z = torch.matmul(
             Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
             K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
@@ -431,7 +440,7 @@ def self_attention_rotary_lean_forward(
         P_exp_top = torch.clamp(largest(P_masked, -1), min=torch.finfo(dtype).min)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         P_exp = torch.sub(P_masked, P_exp_top[..., None], out=room(1, n, g, i_2, j))
-        torch.exp(P_exp, out=P_exp)
+        torch.exp2(P_exp, out=P_exp)
         P_sum = torch.clamp(P_exp.sum(dim=-1), min=1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
@@ -442,17 +451,20 @@ def self_attention_rotary_lean_forward(
         """Writes O: the rows i_2 of a block, for one r and some n, g. No row maximum is needed."""
         O_n_g_r_i_2 = O[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
-        Z_part = torch.mul(Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
+        Z_part = torch.mul(
+            Q[n, g, r, i_2], 0.5 * math.sqrt(2) / math.sqrt(A) / math.log(2), out=room(0, n, g, i_2, A, 2)
+        )
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
-        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
+        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A))); divided by log(2), as exp(x) =
+        #     2^(x/log(2))
         Z = torch.matmul(
             Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
             K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
             out=room(1, n, g, i_2, j),
         )
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
-        P_exp = torch.exp(Z, out=room(1, n, g, i_2, j))
+        P_exp = torch.exp2(Z, out=room(1, n, g, i_2, j))
         if i_2.start + 1 < j.stop:
             P_exp.tril_(i_2.start - j.start)
         P_sum = or_one(P_exp.sum(dim=-1))
@@ -572,10 +584,11 @@ def self_attention_rotary_lean_backward(
         dO_n_g_r_i_2 = dO[n, g, r, i_2]
         dQ_n_g_r_i_2 = dQ[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
-        Z_part = torch.mul(Q_n_g_r_i_2, 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
+        Z_part = torch.mul(Q_n_g_r_i_2, 0.5 * math.sqrt(2) / math.sqrt(A) / math.log(2), out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
-        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
+        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A))); divided by log(2), as exp(x) =
+        #     2^(x/log(2))
         Z = torch.matmul(
             Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
             K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
@@ -593,7 +606,7 @@ def self_attention_rotary_lean_backward(
         P_exp_top = torch.clamp(largest(P_masked, -1), min=torch.finfo(dtype).min)
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
         P_exp = torch.sub(P_masked, P_exp_top[..., None], out=room(1, n, g, i_2, j))
-        torch.exp(P_exp, out=P_exp)
+        torch.exp2(P_exp, out=P_exp)
         P_sum = torch.clamp(P_exp.sum(dim=-1), min=1)
         # O[n,g,r,i,d] = Sum_j(V[n,g,j,d]*P[n,g,r,i,j])
         #     by P = P_exp / P_sum, divided after the product
@@ -640,17 +653,18 @@ def self_attention_rotary_lean_backward(
         dO_n_g_r_i_2 = dO[n, g, r, i_2]
         dQ_n_g_r_i_2 = dQ[n, g, r, i_2]
         j = slice(0, min(T, i_2.stop))
-        Z_part = torch.mul(Q_n_g_r_i_2, 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, i_2, A, 2))
+        Z_part = torch.mul(Q_n_g_r_i_2, 0.5 * math.sqrt(2) / math.sqrt(A) / math.log(2), out=room(0, n, g, i_2, A, 2))
         # Z[n,g,r,i,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q[n,g,r,i,a,e])/(2*sqrt(A)) =
-        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A)))
+        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q[n,g,r,i,a,e]/(2*sqrt(A))); divided by log(2), as exp(x) =
+        #     2^(x/log(2))
         Z = torch.matmul(
             Z_part.reshape((n.stop - n.start), (g.stop - g.start), (i_2.stop - i_2.start), A * 2),
             K[n, g, j].reshape((n.stop - n.start), (g.stop - g.start), (j.stop - j.start), A * 2).swapaxes(-1, -2),
             out=room(1, n, g, i_2, j),
         )
         # P[n,g,r,i,j] = softmax(Z[n,g,r,i,j], over=j, where=j <= i) = P_exp / P_sum
-        P_exp = torch.exp(Z, out=room(1, n, g, i_2, j))
+        P_exp = torch.exp2(Z, out=room(1, n, g, i_2, j))
         if i_2.start + 1 < j.stop:
             P_exp.tril_(i_2.start - j.start)
         P_sum = or_one(P_exp.sum(dim=-1))
@@ -746,7 +760,7 @@ _operator = Operator(
     "self_attention_rotary",
     self_attention_rotary_forward,
     self_attention_rotary_backward,
-    version="v749da652",
+    version="v8fe98836",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),
@@ -820,7 +834,7 @@ _lean_operator = Operator(
     "self_attention_rotary_lean",
     self_attention_rotary_lean_forward,
     self_attention_rotary_lean_backward,
-    version="v463ca883",
+    version="vc0912c1e",
     arrays=("x: N... T C", "W_Q: G R A 2 C", "W_K: G A 2 C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     options=("float base",),

@@ -121,10 +121,13 @@ def self_attention_rotary_step_forward(
 
     def Z_new_block(room: Room, part: int, r: int, n: slice, g: slice, s_2: slice) -> None:
         """Writes O_new: the rows s_2 of a block, for one r and some n, g."""
-        Z_new_part = torch.mul(Q_new[n, g, r, s_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, s_2, A, 2))
+        Z_new_part = torch.mul(
+            Q_new[n, g, r, s_2], 0.5 * math.sqrt(2) / math.sqrt(A) / math.log(2), out=room(0, n, g, s_2, A, 2)
+        )
         # Z_new[n,g,r,s,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A)) =
-        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q_new[n,g,r,s,a,e]/(2*sqrt(A)))
+        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q_new[n,g,r,s,a,e]/(2*sqrt(A))); divided by log(2), as exp(x) =
+        #     2^(x/log(2))
         Z_new = torch.matmul(
             Z_new_part.reshape((n.stop - n.start), (g.stop - g.start), (s_2.stop - s_2.start), A * 2),
             K[n, g].reshape((n.stop - n.start), (g.stop - g.start), T, A * 2).swapaxes(-1, -2),
@@ -134,7 +137,7 @@ def self_attention_rotary_step_forward(
         P_new_masked.masked_fill_(place[s_2][..., None] < torch.arange(T, device=device), -math.inf)
         P_new_exp_top = torch.clamp(largest(P_new_masked, -1), min=torch.finfo(dtype).min)
         P_new_exp = torch.sub(P_new_masked, P_new_exp_top[..., None], out=room(1, n, g, s_2, T))
-        torch.exp(P_new_exp, out=P_new_exp)
+        torch.exp2(P_new_exp, out=P_new_exp)
         P_new_sum = torch.clamp(P_new_exp.sum(dim=-1), min=1)
         # P_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
         P_new = torch.div(P_new_exp, P_new_sum[..., None], out=room(1, n, g, s_2, T))
@@ -143,16 +146,19 @@ def self_attention_rotary_step_forward(
 
     def Z_new_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, s_2: slice) -> None:
         """Writes O_new: the rows s_2 of a block, for one r and some n, g. No row maximum is needed."""
-        Z_new_part = torch.mul(Q_new[n, g, r, s_2], 0.5 * math.sqrt(2) / math.sqrt(A), out=room(0, n, g, s_2, A, 2))
+        Z_new_part = torch.mul(
+            Q_new[n, g, r, s_2], 0.5 * math.sqrt(2) / math.sqrt(A) / math.log(2), out=room(0, n, g, s_2, A, 2)
+        )
         # Z_new[n,g,r,s,j] = sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A))
         #     by sqrt(2)*Sum_a,e(K[n,g,j,a,e]*Q_new[n,g,r,s,a,e])/(2*sqrt(A)) =
-        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q_new[n,g,r,s,a,e]/(2*sqrt(A)))
+        #     Sum_a,e(sqrt(2)*K[n,g,j,a,e]*Q_new[n,g,r,s,a,e]/(2*sqrt(A))); divided by log(2), as exp(x) =
+        #     2^(x/log(2))
         Z_new = torch.matmul(
             Z_new_part.reshape((n.stop - n.start), (g.stop - g.start), (s_2.stop - s_2.start), A * 2),
             K[n, g].reshape((n.stop - n.start), (g.stop - g.start), T, A * 2).swapaxes(-1, -2),
             out=room(1, n, g, s_2, T),
         )
-        P_new_exp = torch.exp(Z_new, out=room(1, n, g, s_2, T))
+        P_new_exp = torch.exp2(Z_new, out=room(1, n, g, s_2, T))
         seen = (place[s_2][..., None] >= torch.arange(T, device=device)).to(dtype)
         P_new_exp.mul_(seen)
         P_new_sum = or_one(P_new_exp.sum(dim=-1))
@@ -184,7 +190,7 @@ def self_attention_rotary_step_forward(
 _operator = Operator(
     "self_attention_rotary_step",
     self_attention_rotary_step_forward,
-    version="va11f90d3",
+    version="vf0433218",
     arrays=(
         "x: N... S C", "place: S", "position: S", "K: N... G T A 2", "V: N... G T D", "W_Q: G R A 2 C", "W_O: C G R D",
     ),

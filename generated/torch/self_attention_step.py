@@ -74,15 +74,16 @@ def self_attention_step_forward(
 
     def Z_new_block(room: Room, part: int, r: int, n: slice, g: slice, s: slice) -> None:
         """Writes O_new: the rows s of a block, for one r and some n, g."""
-        Z_new_part = torch.div(Q_new[n, g, r, s], math.sqrt(D), out=room(0, n, g, s, D))
+        Z_new_part = torch.div(Q_new[n, g, r, s], math.sqrt(D) * math.log(2), out=room(0, n, g, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
-        #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
+        #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D)); divided
+        #     by log(2), as exp(x) = 2^(x/log(2))
         Z_new = torch.matmul(Z_new_part, K[n, g].swapaxes(-1, -2), out=room(1, n, g, s, T))
         A_new_masked = Z_new
         A_new_masked.masked_fill_(place[s][..., None] < torch.arange(T, device=device), -math.inf)
         A_new_exp_top = torch.clamp(largest(A_new_masked, -1), min=torch.finfo(dtype).min)
         A_new_exp = torch.sub(A_new_masked, A_new_exp_top[..., None], out=room(1, n, g, s, T))
-        torch.exp(A_new_exp, out=A_new_exp)
+        torch.exp2(A_new_exp, out=A_new_exp)
         A_new_sum = torch.clamp(A_new_exp.sum(dim=-1), min=1)
         # A_new[n,g,r,s,j] = softmax(Z_new[n,g,r,s,j], over=j, where=j <= place[s])
         A_new = torch.div(A_new_exp, A_new_sum[..., None], out=room(1, n, g, s, T))
@@ -91,11 +92,12 @@ def self_attention_step_forward(
 
     def Z_new_block_unshifted(room: Room, part: int, r: int, n: slice, g: slice, s: slice) -> None:
         """Writes O_new: the rows s of a block, for one r and some n, g. No row maximum is needed."""
-        Z_new_part = torch.div(Q_new[n, g, r, s], math.sqrt(D), out=room(0, n, g, s, D))
+        Z_new_part = torch.div(Q_new[n, g, r, s], math.sqrt(D) * math.log(2), out=room(0, n, g, s, D))
         # Z_new[n,g,r,s,j] = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D)
-        #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D))
+        #     by Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d])/sqrt(D) = Sum_d(K[n,g,j,d]*Q_new[n,g,r,s,d]/sqrt(D)); divided
+        #     by log(2), as exp(x) = 2^(x/log(2))
         Z_new = torch.matmul(Z_new_part, K[n, g].swapaxes(-1, -2), out=room(1, n, g, s, T))
-        A_new_exp = torch.exp(Z_new, out=room(1, n, g, s, T))
+        A_new_exp = torch.exp2(Z_new, out=room(1, n, g, s, T))
         seen = (place[s][..., None] >= torch.arange(T, device=device)).to(dtype)
         A_new_exp.mul_(seen)
         A_new_sum = or_one(A_new_exp.sum(dim=-1))
@@ -127,7 +129,7 @@ def self_attention_step_forward(
 _operator = Operator(
     "self_attention_step",
     self_attention_step_forward,
-    version="v08bdd458",
+    version="vaf21c03e",
     arrays=("x: N... S C", "place: S", "K: N... G T D", "V: N... G T D", "W_Q: G R D C", "W_O: C G R D"),
     outputs=("y_new: N... S C",),
     independent=(True, False),

@@ -158,9 +158,10 @@ def transformer_block_forward(
         A_sum_n_2_h_i_2 = A_sum[n_2, h, i_2]
         O_n_2_h_i_2 = O[n_2, h, i_2]
         j = slice(0, min(T, i_2.stop) if causal else T)
-        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D) * math.log(2), out=room(0, n_2, h, i_2, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D)); divided by log(2),
+        #     as exp(x) = 2^(x/log(2))
         S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
         A_masked = S
         if causal and i_2.start + 1 < j.stop:
@@ -174,7 +175,7 @@ def transformer_block_forward(
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         torch.sub(A_masked, A_exp_top[..., None], out=A_exp[n_2, h, i_2, j])
-        torch.exp(A_exp[n_2, h, i_2, j], out=A_exp[n_2, h, i_2, j])
+        torch.exp2(A_exp[n_2, h, i_2, j], out=A_exp[n_2, h, i_2, j])
         torch.clamp(A_exp[n_2, h, i_2, j].sum(dim=-1), min=1, out=A_sum_n_2_h_i_2)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
@@ -184,14 +185,15 @@ def transformer_block_forward(
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """Writes A_exp, A_sum, O: the rows i_2 of a block, for some n_2, h. No row maximum is needed."""
         O_n_2_h_i_2 = O[n_2, h, i_2]
-        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D) * math.log(2), out=room(0, n_2, h, i_2, D))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D)); divided by
+            #     log(2), as exp(x) = 2^(x/log(2))
             S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=A_exp[n_2, h, i_2, j])
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            torch.exp(S, out=A_exp[n_2, h, i_2, j])
+            torch.exp2(S, out=A_exp[n_2, h, i_2, j])
             if causal and i_2.start + 1 < j.stop:
                 A_exp[n_2, h, i_2, j].tril_(i_2.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp[n_2, h, i_2, j].sum(dim=-1)
@@ -263,9 +265,10 @@ def transformer_block_forward(
         Phi = torch.mul(q, -math.sqrt(0.5), out=room(0, n_3, i_3, F))
         torch.erfc(Phi, out=Phi)
         Phi.mul_(0.5)
+        #     by divided by log(2), as exp(x) = 2^(x/log(2))
         dq_factor_exp = torch.square(q, out=dq_factor_n_3_i_3)
-        dq_factor_exp.mul_(-0.5)
-        torch.exp(dq_factor_exp, out=dq_factor_exp)
+        dq_factor_exp.mul_(-0.5 / math.log(2))
+        torch.exp2(dq_factor_exp, out=dq_factor_exp)
         # dq_factor[n,i,f] = dq[n,i,f]/dg[n,i,f]
         torch.addcmul(Phi, dq_factor_exp, q, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=dq_factor_n_3_i_3)
         # g[n,i,f] = Phi[n,i,f]*q[n,i,f]
@@ -664,12 +667,13 @@ def transformer_block_lean_forward(
     def S_block(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """Writes O: the rows i_2 of a block, for some n_2, h."""
         O_n_2_h_i_2 = O[n_2, h, i_2]
-        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D) * math.log(2), out=room(0, n_2, h, i_2, D))
         A_exp_top = torch.full((), -math.inf, dtype=dtype, device=device)
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D)); divided by
+            #     log(2), as exp(x) = 2^(x/log(2))
             S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, n_2, h, i_2, j))
             A_masked = S
             if causal and i_2.start + 1 < j.stop:
@@ -683,13 +687,13 @@ def transformer_block_lean_forward(
             A_exp_top_tile = torch.maximum(A_exp_top, torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min))
             if not first:
                 # by Sum_j(exp(x - m)*y) = exp(m' - m)*Sum_j(exp(x - m')*y)
-                A_exp_top_factor = torch.exp(A_exp_top - A_exp_top_tile)
+                A_exp_top_factor = torch.exp2(A_exp_top - A_exp_top_tile)
                 A_sum_so_far.mul_(A_exp_top_factor)
                 O_n_2_h_i_2.mul_(A_exp_top_factor[..., None])
             A_exp_top = A_exp_top_tile
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
             A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n_2, h, i_2, j))
-            torch.exp(A_exp, out=A_exp)
+            torch.exp2(A_exp, out=A_exp)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
             # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
             #     by A = A_exp / A_sum, divided after the product
@@ -702,14 +706,15 @@ def transformer_block_lean_forward(
     def S_block_unshifted(room: Room, part: int, n_2: slice, h: slice, i_2: slice) -> None:
         """Writes O: the rows i_2 of a block, for some n_2, h. No row maximum is needed."""
         O_n_2_h_i_2 = O[n_2, h, i_2]
-        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D), out=room(0, n_2, h, i_2, D))
+        S_part = torch.div(Q[n_2, h, i_2], math.sqrt(D) * math.log(2), out=room(0, n_2, h, i_2, D))
         A_sum_so_far = torch.zeros((), dtype=dtype, device=device)
         for first, j in workspace.tiles(slice(0, min(T, i_2.stop) if causal else T), rows):
             # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+            #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D)); divided by
+            #     log(2), as exp(x) = 2^(x/log(2))
             S = torch.matmul(S_part, K[n_2, h, j].swapaxes(-1, -2), out=room(1, n_2, h, i_2, j))
             # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-            A_exp = torch.exp(S, out=room(1, n_2, h, i_2, j))
+            A_exp = torch.exp2(S, out=room(1, n_2, h, i_2, j))
             if causal and i_2.start + 1 < j.stop:
                 A_exp.tril_(i_2.start - j.start)
             A_sum_so_far = A_sum_so_far + A_exp.sum(dim=-1)
@@ -901,9 +906,10 @@ def transformer_block_lean_backward(
         Phi = torch.mul(q, -math.sqrt(0.5), out=room(1, i, F))
         torch.erfc(Phi, out=Phi)
         Phi.mul_(0.5)
+        #     by divided by log(2), as exp(x) = 2^(x/log(2))
         dq_factor_exp = torch.square(q, out=room(2, i, F))
-        dq_factor_exp.mul_(-0.5)
-        torch.exp(dq_factor_exp, out=dq_factor_exp)
+        dq_factor_exp.mul_(-0.5 / math.log(2))
+        torch.exp2(dq_factor_exp, out=dq_factor_exp)
         # dq_factor[n,i,f] = dq[n,i,f]/dg[n,i,f]
         dq_factor = torch.addcmul(
             Phi, dq_factor_exp, q, value=0.5 * math.sqrt(2) / math.sqrt(math.pi), out=room(2, i, F)
@@ -975,9 +981,10 @@ def transformer_block_lean_backward(
         dO_n_3_h_i_3 = dO[n_3, h, i_3]
         dQ_n_3_h_i_3 = dQ[n_3, h, i_3]
         j = slice(0, min(T, i_3.stop) if causal else T)
-        S_part = torch.div(Q_n_3_h_i_3, math.sqrt(D), out=room(0, n_3, h, i_3, D))
+        S_part = torch.div(Q_n_3_h_i_3, math.sqrt(D) * math.log(2), out=room(0, n_3, h, i_3, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D)); divided by log(2),
+        #     as exp(x) = 2^(x/log(2))
         S = torch.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, n_3, h, i_3, j))
         A_masked = S
         if causal and i_3.start + 1 < j.stop:
@@ -991,7 +998,7 @@ def transformer_block_lean_backward(
         A_exp_top = torch.clamp(largest(A_masked, -1), min=torch.finfo(dtype).min)
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
         A_exp = torch.sub(A_masked, A_exp_top[..., None], out=room(1, n_3, h, i_3, j))
-        torch.exp(A_exp, out=A_exp)
+        torch.exp2(A_exp, out=A_exp)
         A_sum = torch.clamp(A_exp.sum(dim=-1), min=1)
         # O[n,h,i,a] = Sum_j(A[n,h,i,j]*V[n,h,j,a])
         #     by A = A_exp / A_sum, divided after the product
@@ -1025,12 +1032,13 @@ def transformer_block_lean_backward(
         dO_n_3_h_i_3 = dO[n_3, h, i_3]
         dQ_n_3_h_i_3 = dQ[n_3, h, i_3]
         j = slice(0, min(T, i_3.stop) if causal else T)
-        S_part = torch.div(Q_n_3_h_i_3, math.sqrt(D), out=room(0, n_3, h, i_3, D))
+        S_part = torch.div(Q_n_3_h_i_3, math.sqrt(D) * math.log(2), out=room(0, n_3, h, i_3, D))
         # S[n,h,i,j] = Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D)
-        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D))
+        #     by Sum_a(K[n,h,j,a]*Q[n,h,i,a])/sqrt(D) = Sum_a(K[n,h,j,a]*Q[n,h,i,a]/sqrt(D)); divided by log(2),
+        #     as exp(x) = 2^(x/log(2))
         S = torch.matmul(S_part, K[n_3, h, j].swapaxes(-1, -2), out=room(1, n_3, h, i_3, j))
         # A[n,h,i,j] = softmax(S[n,h,i,j], over=j, where=~causal | (j <= i)) = A_exp / A_sum
-        A_exp = torch.exp(S, out=room(1, n_3, h, i_3, j))
+        A_exp = torch.exp2(S, out=room(1, n_3, h, i_3, j))
         if causal and i_3.start + 1 < j.stop:
             A_exp.tril_(i_3.start - j.start)
         A_sum = or_one(A_exp.sum(dim=-1))
@@ -1161,7 +1169,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="v9d726468",
+    version="v2dbfe139",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1286,7 +1294,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="vd2a09612",
+    version="vac88d7a4",
     arrays=(
         "x: N... T C",
         "gamma_1: C",

@@ -38,8 +38,11 @@ def test_stages_costs_and_identities_are_shown(capsys: pytest.CaptureFixture[str
 
 def test_what_is_saved_and_what_is_computed_block_by_block_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["generate", "--explain", "attention"]) == 0
-    _, plain, lean = capsys.readouterr().out.split("\n\nattention_")[-3:]
-    assert plain.startswith("forward, as computed with numpy and torch\n    block by block of i, for each b,")
+    _, plain, in_base_two, lean, _ = capsys.readouterr().out.split("\n\nattention_")[-5:]
+    assert plain.startswith("forward, as computed with numpy\n    block by block of i, for each b,")
+    assert in_base_two.startswith("forward, as computed with torch\n    block by block of i, for each b,")
+    assert "divided by log(2), as exp(x) = 2^(x/log(2))" in in_base_two
+    assert "log(2)" not in plain
     assert "\n  saved: O, A_exp, A_sum; bytes: 4*N*T_k*T_q + 4*N*T_q*d_v + 4*N*T_q = " in plain
     assert "\n      A_exp, stored\n" in plain
     assert lean.startswith("lean_forward")
