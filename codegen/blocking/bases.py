@@ -14,7 +14,7 @@ The statements keep the names of their operations: in these loops "exp" and "log
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, replace
 
 from codegen.ir.nodes import Contract, Gather, Literal, Map, Node, Read, Reduce, Select, View
@@ -33,16 +33,15 @@ def in_base_two(loops: Sequence[Body], outside: Body, returned: Collection[str])
     `outside` are the statements in no loop, `returned` the results; neither may have to do with exponents.
     """
     inside = [statement for body in loops for statement in body]
-    exponents, products = _exponents(inside), _products(inside)
-    others = {name for statement in outside for name in reads(statement.node)}
-    known = {statement.name for statement in inside}
-    if not any(_is_map(n, "exp") for s in inside for n in walk(s.node)):
+    if not any(_is_map(node, "exp") for statement in inside for node in walk(statement.node)):
         return None
-    if exponents & (others | set(returned)) or not exponents <= known:
+    known = Exponents(_exponents(inside), _products(inside))
+    seen = {name for statement in outside for name in reads(statement.node)}.union(returned)
+    if known.names & seen or not known.names <= {statement.name for statement in inside}:
         return None
     changed: list[Body] = []
     for body in loops:
-        made = [_divided(statement, Exponents(exponents, products)) for statement in body]
+        made = [_divided(statement, known) for statement in body]
         if None in made:
             return None
         changed.append([statement for statement in made if statement is not None])
@@ -53,8 +52,8 @@ def in_base_two(loops: Sequence[Body], outside: Body, returned: Collection[str])
 class Exponents:
     """The names of all values that reach an exponential, and of all that come from a product of matrices."""
 
-    names: Collection[str]
-    products: Collection[str]
+    names: Set[str]
+    products: Set[str]
 
 
 def _products(statements: Body) -> set[str]:
@@ -66,13 +65,13 @@ def _products(statements: Body) -> set[str]:
     return found
 
 
-def _has_product(node: Node, products: Collection[str]) -> bool:
+def _has_product(node: Node, products: Set[str]) -> bool:
     return any(isinstance(n, Contract) for n in walk(node)) or not reads(node).isdisjoint(products)
 
 
 def _exponents(statements: Body) -> set[str]:
     """The names of all values that reach an exponential, as they are or added up."""
-    waiting = [n.operands[0] for s in statements for n in walk(s.node) if _is_map(n, "exp") and isinstance(n, Map)]
+    waiting = [child for s in statements for n in walk(s.node) if _is_map(n, "exp") for child in n.children]
     found: set[str] = set()
     while waiting:
         node = waiting.pop()
