@@ -155,7 +155,8 @@ class Workspace:
         size: int,
         rows: int,
         columns: int,
-        dtype: torch.dtype, device: torch.device,
+        dtype: torch.dtype,
+        device: torch.device,
         *,
         own: tuple[int, ...] = (),
         shared: tuple[int, ...] = (),
@@ -171,45 +172,29 @@ class Workspace:
         slice of rows.
         """
         spans = [slice(start, min(start + rows, size)) for start in range(0, size, rows)]
-        together = math.prod(lots)
-        total = together * math.prod(own) * math.prod(shared) * size * columns
-        together_up_to = TOGETHER if CORES.threads() > 1 else SMALL
-        alone = total <= (together_up_to if matrices else ALONE) and not (lots and together == 1)
-        fits = (4 * BLOCK if alone else STACK if matrices else BLOCK) // max(1, rows * columns)
-        stacks = stacked(lots, fits if alone or total <= FEW else min(-(-together // PARTS), fits))
+        total = math.prod((*own, *shared, *lots, size, columns))
+        most = (TOGETHER if CORES.threads() > 1 else SMALL) if matrices else ALONE
+        alone = total <= most and not (lots and math.prod(lots) == 1)
+        height = (4 * BLOCK if alone else STACK if matrices else BLOCK) // max(1, rows * columns)
+        if not alone and total > FEW:
+            height = min(height, -(-math.prod(lots) // PARTS))
         inner: list[tuple[Any, ...]] = list(itertools.product(*map(range, shared), spans))
         count = parts if parts is not None else max(1, len(inner))
-        outer = itertools.product(itertools.product(*map(range, own)), stacks)
+        outer = itertools.product(itertools.product(*map(range, own)), stacked(lots, height))
         tasks = deque((part, values, stack) for values, stack in outer for part in range(count))
-        rooms = self.rooms.setdefault((dtype, device), deque())
 
         def work() -> None:
             """Computes blocks until there are no more."""
-            with torch.no_grad():
-                drain()
+            with torch.no_grad(), self.room(dtype, device) as room:
+                for part, values, stack in taken(tasks):
+                    for item in inner[part::count]:
+                        block(room, part, *values, *item[:-1], *stack, item[-1])
 
-        def drain() -> None:
-            """Computes blocks until there are no more."""
-            try:
-                room = rooms.pop()
-            except IndexError:
-                room = Room(dtype, device)
-            while True:
-                try:
-                    part, values, stack = tasks.popleft()
-                except IndexError:
-                    break
-                for item in inner[part::count]:
-                    block(room, part, *values, *item[:-1], *stack, item[-1])
-            rooms.append(room)
-
-        helpers = min(self.threads, len(tasks)) - 1
-        if not CORES.can_be_shared((dtype, device)) or alone:
+        if alone or not CORES.can_be_shared((dtype, device)):
             with CORES.released():
                 work()
             return
-        if total < SMALL:
-            helpers = 0
+        helpers = min(self.threads, len(tasks)) - 1 if total >= SMALL else 0
         with CORES:
             contexts = [contextvars.copy_context() for _ in range(helpers)]  # how errors are treated, for one
             running = [pool(self.threads).submit(context.run, work) for context in contexts]
@@ -219,6 +204,29 @@ class Workspace:
                 tasks.clear()
                 for other in running:
                     other.result()
+
+    @contextlib.contextmanager
+    def room(self, dtype: torch.dtype, device: torch.device) -> Iterator[Room]:
+        """Scratch memory for one thread, until the end of the block."""
+        rooms = self.rooms.setdefault((dtype, device), deque())
+        try:
+            room = rooms.pop()
+        except IndexError:
+            room = Room(dtype, device)
+        try:
+            yield room
+        finally:
+            rooms.append(room)
+
+
+def taken(tasks: deque[Any]) -> Iterator[Any]:
+    """What several threads share, one after the other, until nothing is left."""
+    while True:
+        try:
+            task = tasks.popleft()
+        except IndexError:
+            return
+        yield task
 
 
 def stacked(sizes: tuple[int, ...], most: int) -> list[tuple[slice, ...]]:
