@@ -53,8 +53,12 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
 
     `known` are definitions already computed: a logsumexp that one of them is defined as is read from it.
     """
-    by_name = {definition.symbol: definition for definition in known}
     in_full = {definition.symbol: _spelled(definition) for definition in known}
+    # The exponent of a name may join another one; what else a name stands for is only looked at.
+    by_name = {
+        definition.symbol: in_full[definition.symbol] if isinstance(definition.body, sympy.exp) else definition
+        for definition in known
+    }
     plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression)), by_name), by_name)
     rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
     rewritten = _unscaled(rewritten, by_name)

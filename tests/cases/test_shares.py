@@ -56,7 +56,10 @@ share = e * Sum(exp(tanh(w[k] * x[n, i])), k) / (Sum(exp(tanh(w[k] * x[n, i])), 
 kept_shares = softmax(tanh(2 * e + R[n, i, i]), over=i, where=keep[n, i] > 0)
 logs = logsumexp(tanh((share + R[n, i, i]) * w[j]), over=j)
 chosen_by_mask = where(keep[n, i] > 0, x[n, i], s * R[n, i, i])
+mixed = Sum(softmax(tanh(x[n, j]), over=j) * y[j], j)
 PROGRAMS = [
+    stating("exponential_of_a_mean", exp(-(mixed**2)), [x, y], [n], [x, y]),
+    stating("exponential_of_a_choice", exp(where(s > 0, mixed, s)), [x, y, s], [n], [x, y]),
     stating("own_share", exp(x[n, i]) / Sum(iverson(j <= i) * exp(x[n, j]), j), [x], [n, i], [x]),
     stating("of_larger", exp(x[n, i] - logsumexp(x[n, j], over=j, where=x[n, j] >= x[n, i])), [x], [n, i], [x]),
     stating("of_the_pair", exp(S[i, i]) / Sum(exp(S[i, j]), j), [S], [i], [S]),
