@@ -244,6 +244,10 @@ def jacobian(program: Program, output: Name, variable: Name, name: str) -> Gradi
     Raises:
         StatementError: the output is not defined here.
     """
+    for known in (output, variable):
+        if not isinstance(known, (Tensor, Scalar)):
+            raise StatementError(f"{program.name}: jacobian: expected the name of a tensor or scalar, found {known!r}")
+    name = name or f"d{output.name}_d{variable.name}"
     definition = program.definition(str(output.name))
     if definition is None:
         raise StatementError(f"{program.name}: derivative of {output}: not defined here; defined are {program.names()}")
