@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 import sympy
-from sympy import Gt, Indexed, Lt
+from sympy import Ge, Gt, Indexed, Le, Lt
 
 from derive.binders import node_count, symbols_of
 from derive.equations import read_equations
@@ -24,6 +24,7 @@ from derive.errors import BudgetExceededError, NoLawError
 from derive.gradient import Gradient, depends_on, inline
 from derive.language import Scalar
 from derive.normal.case_analysis import Apart
+from derive.normal.existence import know_what_has_values
 from derive.normal.form import normal_form
 from derive.normal.ledger import Ledger, UndefinedError, UndefinedInstanceError
 from derive.normal.products import product
@@ -91,6 +92,7 @@ def _zero_by(
             raise BudgetExceededError("the time for the proof is used up")
         ledger = Ledger(remaining, divides=divides)
         zeros = _read_hypotheses(ledger, claim, reasons)
+        know_what_has_values(ledger, (left, right), [known.symbol for known in claim.program.definitions])
         ledger.apart = cache(partial(_apart, ledger, claim))
         difference = normal_form(ledger, left) - normal_form(ledger, right)
         held = [] if difference.is_zero else [condition_form(ledger, known) for known in _conditions(claim)]
@@ -124,9 +126,13 @@ def _read_hypotheses(ledger: Ledger, claim: Claim, reasons: list[str]) -> tuple[
 
 
 def _know_positive(ledger: Ledger, condition: Any) -> None:
-    """Remember which difference of values a strict inequality among the hypotheses says to be positive."""
-    if isinstance(condition, (Gt, Lt)):
-        ledger.know_positive(normal_form(ledger, condition.gts) - normal_form(ledger, condition.lts), stated=True)
+    """Remember which difference of values an inequality among the hypotheses says to be positive, or at least 0."""
+    if isinstance(condition, (Ge, Gt, Le, Lt)):
+        difference = normal_form(ledger, condition.gts) - normal_form(ledger, condition.lts)
+        if isinstance(condition, (Gt, Lt)):
+            ledger.know_positive(difference, stated=True)
+        else:
+            ledger.valued[1].add(difference.key)
 
 
 def _apart(ledger: Ledger, claim: Claim) -> tuple[Apart, ...]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from derive.attempts import attempts_at, first_proof, proof_of
 from derive.errors import AlarmError, StatementError
+from derive.normal.existence import with_values
 from derive.normal.ledger import Ledger
 from derive.program import Program
 from derive.refutation import Counterexample, confirm, find_counterexample
@@ -101,6 +102,8 @@ def _confirmed(
     """
     whole = claim if len(claim.program.definitions) <= WHOLE else _as_proved(claim, sides)
     seen = confirm(whole, seed=seed)
+    if seen.points == 0 and seen.disagreement is None:
+        seen = confirm(with_values(whole), seed=seed)
     if ledger.off_ties or (seen.disagreement is not None and comparisons_of(claim)):
         # Where every point has a tie, as x[i] - x[j] has at i = j, nothing was proved.
         seen = confirm(off_ties(whole), seed=seed)
@@ -130,6 +133,8 @@ def _share(deadline: float) -> float:
 def _counterexample(claim: Claim, seed: int, until: float) -> Counterexample | None:
     """A counterexample, for a claim about derivatives away from the points where a case switches."""
     found = find_counterexample(claim, seed=seed, budget_s=until - time.thread_time())
+    if found is None and (stated := with_values(claim)).given != claim.given:
+        found = find_counterexample(stated, seed=seed, budget_s=until - time.thread_time())
     if found is None or not comparisons_of(claim) or not jumps(claim):
         return found
     away = off_ties(claim)

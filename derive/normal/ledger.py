@@ -88,7 +88,8 @@ class Ledger:
     are the cases of selections that are being read, outermost first; where there are any, a condition is assumed in
     them only, and the proof is then `partial`. While the ledger is `muted` no condition is recorded: an atom that is
     renamed has its conditions already. Closed forms that divide by what may be 0 are used where it `divides`; otherwise
-    it is noted that one `could_divide`. A result `narrows` where a condition asks for more than values on both sides.
+    it is noted that one `could_divide`. What is positive, or at least 0, wherever both sides of the claim have a value
+    is in `valued`. A result `narrows` where a condition asks for more than values on both sides.
     """
 
     seconds: float = 10.0
@@ -100,6 +101,7 @@ class Ledger:
     looked: Renamings = field(default_factory=dict)
     known_positive: set[str] = field(default_factory=set)
     stated_positive: set[str] = field(default_factory=set)
+    valued: tuple[set[str], set[str]] = field(default_factory=lambda: (set(), set()))
     written: dict[str, Callable[[], str]] = field(default_factory=dict)
     rewrites: tuple[Rewrite, ...] = ()
     branches: tuple[Branch, ...] = ()
