@@ -14,9 +14,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+import sympy
+
 from derive.attempts import attempts_at, first_proof, proof_of
+from derive.binders import free_indices
 from derive.errors import AlarmError, StatementError
 from derive.normal.existence import with_values
+from derive.normal.expressions import expression_of_form
 from derive.normal.ledger import Ledger
 from derive.program import Program
 from derive.refutation import Counterexample, confirm, find_counterexample
@@ -34,12 +38,15 @@ from derive.verdicts import (
     readable,
     stated,
 )
+from derive.wellformed import named_symbols
 
 __all__ = ["PROVED", "REFUTED", "UNDECIDED", "Verdict", "proof_of", "prove", "readable"]
 
 CHEAP = 4  # attempts made before numbers are asked
 SEARCH = 5.0  # seconds of processor time for a counterexample before everything is written in
 LEAST = 0.5  # seconds of processor time for a search away from ties, when one near them has found something
+LEFT_OUT = 0.1  # seconds of processor time for a search where one condition of a proof does not hold ...
+MOST_LEFT_OUT = 4  # ... for as many conditions at most
 WHOLE = 100  # definitions of a program that the second engine evaluates from its inputs on
 NOWHERE = (
     "the normal form proves it, but no point was found where the hypotheses hold and both sides have a value: the "
@@ -119,9 +126,32 @@ def _confirmed(
         )
     if seen.points == 0 and not vacuous:
         return _unproved(claim, None, NOWHERE, ledger)
+    left_out = _false_where_left_out(off_ties(whole) if comparisons_of(claim) else whole, ledger, seed)
+    if left_out is not None:
+        return _unproved(claim, left_out, "")
     laws = (*definitions_used(claim, sides), *ledger.laws) or (ARITHMETIC,)
     conditions = tuple(sorted(set(map(readable, ledger.conditions))))
     return Verdict(claim, PROVED, hypotheses_of(claim, ledger), laws, conditions=conditions)
+
+
+def _false_where_left_out(claim: Claim, ledger: Ledger, seed: int) -> Counterexample | None:
+    """A counterexample where the conditions of a proof do not hold, and both sides have a value all the same.
+
+    The ratio 1 of a geometric sum is such a point. Ties, 0 and 1 are tried, and where what is not to be 0 is 0.
+    """
+    if not ledger.conditions:
+        return None
+    found = find_counterexample(claim, seed=seed, budget_s=LEAST, only_ties=True)
+    sides = sympy.Tuple(claim.left, claim.right)
+    names = {str(known.name): known for known in (*named_symbols(sides), *free_indices(sides))}
+    for form in ledger.not_zero[:MOST_LEFT_OUT] if found is None else ():
+        value = expression_of_form(form, names)
+        gone = sympy.Eq(value, 0) if value is not None else sympy.false
+        if isinstance(gone, sympy.Eq):
+            found = find_counterexample(replace(claim, given=(*claim.given, gone)), seed=seed, budget_s=LEFT_OUT)
+        if found is not None:
+            break
+    return found
 
 
 def _share(deadline: float) -> float:

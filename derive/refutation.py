@@ -61,12 +61,15 @@ class Confirmation:
 # Refuting.
 
 
-def find_counterexample(claim: Claim, *, seed: int = 0, budget_s: float = 2.0) -> Counterexample | None:
+def find_counterexample(
+    claim: Claim, *, seed: int = 0, budget_s: float = 2.0, only_ties: bool = False
+) -> Counterexample | None:  # fmt: skip
     """The simplest point found where the two sides of the claim differ, or None when the search comes up empty.
 
     The search stops after a fixed plan of sizes, magnitudes and flags, or after `budget_s` seconds of computing, so
     that it finds the same on a busy machine. A difference too small to show in floats is reported only when no larger
-    one turns up; its digits are in `left` and `right`.
+    one turns up; its digits are in `left` and `right`. With `only_ties`, points are tried where inputs agree, or are 0
+    or 1, and no others.
     """
     deadline = time.thread_time() + budget_s
     try:
@@ -75,7 +78,7 @@ def find_counterexample(claim: Claim, *, seed: int = 0, budget_s: float = 2.0) -
         return None
     faint: Counterexample | None = None
     too_large: list[Mapping[str, int]] = []
-    for point in _points(trial, seed):
+    for point in _tied(trial, seed) if only_ties else _points(trial, seed):
         now, sizes = time.thread_time(), point.sample.sizes
         if now > deadline:
             break
@@ -116,6 +119,12 @@ def _points(trial: Trial, seed: int) -> Iterator[Point]:
         for point in _drawn(trial, product(sizes_tried, REGIMES, flags_tried), seed, turn, forced=forced):
             yield point
             compared += point.compared
+    yield from _tied(trial, seed)
+
+
+def _tied(trial: Trial, seed: int) -> Iterator[Point]:
+    """Points where inputs agree, or are 0 or 1."""
+    sizes_tried, flags_tried = size_plan(trial.size_names), flag_settings(trial.needs)
     for turn in range(1 + TIE_POINTS // len(sizes_tried) if trial.needs.inputs else 0):
         yield from _drawn(trial, product(sizes_tried, (TIES,), flags_tried), seed, turn)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from derive.errors import BudgetExceededError, StatementError
-from derive.normal.terms import ONE, Polynomial, Var
+from derive.normal.terms import ONE, Monomial, Polynomial, Rational, Var
 from derive.normal.wording import worded
 
 if TYPE_CHECKING:
@@ -79,6 +79,12 @@ class Condition:
         return self.text, "" if self.form is None else self.form.key, self.where
 
 
+def _is_odd(term: tuple[Monomial, Rational]) -> bool:
+    """Whether a term is more than a name or 1."""
+    monomial, coefficient = term
+    return abs(coefficient) != 1 or len(monomial) > 1 or any(power != 1 for _, power in monomial)
+
+
 @dataclass
 class Ledger:
     """What one proof has used; `seconds` and `terms` are its budget.
@@ -125,6 +131,12 @@ class Ledger:
         """What the result assumes beyond declarations, in the statement's own words where they are known."""
         told = [known for known in self.assumed if not any(known.follows_from(other) for other in self.assumed)]
         return list(dict.fromkeys(map(self._in_words, told)))
+
+    @property
+    def not_zero(self) -> list[Polynomial]:
+        """What the result assumes not to be 0, less what is 0 by chance at ties: a name, or the difference of two."""
+        forms = [known.form for known in self.assumed if known.form is not None]
+        return [form for form in dict.fromkeys(forms) if len(form.terms) > 2 or sum(map(_is_odd, form.terms.items()))]
 
     @property
     def hypotheses(self) -> list[str]:
