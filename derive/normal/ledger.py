@@ -19,6 +19,7 @@ from derive.normal.wording import worded
 if TYPE_CHECKING:
     from derive.normal.case_analysis import Apart
     from derive.normal.rewriting import Rewrite
+    from derive.normal.vanishing import Vanishing
 
 LOOK = 32  # steps between two looks at the clock
 Renamings = dict[tuple[str, tuple[tuple[str, str], ...]], Polynomial]
@@ -89,13 +90,14 @@ def _is_odd(term: tuple[Monomial, Rational]) -> bool:
 class Ledger:
     """What one proof has used; `seconds` and `terms` are its budget.
 
-    `facts` are the declarations that it rests on (p > 0), `assumed` is what it assumes beyond them (s != 0).
-    `rewrites` are the equational hypotheses, `apart` gives what is not 0 because comparisons have no ties. `branches`
-    are the cases of selections that are being read, outermost first; where there are any, a condition is assumed in
-    them only, and the proof is then `partial`. While the ledger is `muted` no condition is recorded: an atom that is
-    renamed has its conditions already. Closed forms that divide by what may be 0 are used where it `divides`; otherwise
-    it is noted that one `could_divide`. What is positive, or at least 0, wherever both sides of the claim have a value
-    is in `valued`. A result `narrows` where a condition asks for more than values on both sides.
+    `facts` are the declarations that it rests on (p > 0), `assumed` is what it assumes beyond them (s != 0). `rewrites`
+    are the equational hypotheses, `zeros` those that no rewrite expresses, `apart` gives what is not 0 because
+    comparisons have no ties. What is positive, or at least 0, wherever both sides of the claim have a value is in
+    `valued`. `branches` are the cases of selections that are being read, outermost first; where there are any, a
+    condition is assumed in them only, and the proof is then `partial`. While the ledger is `muted` no condition is
+    recorded: an atom that is renamed has its conditions already. Closed forms that divide by what may be 0 are used
+    where it `divides`; otherwise it is noted that one `could_divide`. A result `narrows` where a condition asks for
+    more than values on both sides.
     """
 
     seconds: float = 10.0
@@ -106,10 +108,12 @@ class Ledger:
     renamed: Renamings = field(default_factory=dict)
     looked: Renamings = field(default_factory=dict)
     known_positive: set[str] = field(default_factory=set)
+    known_not_zero: set[str] = field(default_factory=set)
     stated_positive: set[str] = field(default_factory=set)
     valued: tuple[set[str], set[str]] = field(default_factory=lambda: (set(), set()))
     written: dict[str, Callable[[], str]] = field(default_factory=dict)
     rewrites: tuple[Rewrite, ...] = ()
+    zeros: tuple[Vanishing, ...] = ()
     branches: tuple[Branch, ...] = ()
     muted: bool = False
     partial: bool = False

@@ -26,6 +26,7 @@ from derive.normal import (
     renaming,
     rewriting,
     symmetry,
+    vanishing,
 )
 from derive.normal.ledger import Ledger, UndefinedInstanceError
 from derive.normal.ranges import lies_below
@@ -69,6 +70,8 @@ def sum_over(ledger: Ledger, bound: list[Var], body: Polynomial) -> Polynomial:
     """The normal form of the sum of `body` over the bound indices, which have fresh names."""
     if not bound:
         return body
+    if ledger.zeros:
+        body = vanishing.reduced(ledger, body)
     if len(body.terms) > 1:
         ledger.use("sums are linear")
     return total(_sum_monomial(ledger, bound, m).scaled(c) for m, c in body.ordered())
