@@ -65,7 +65,7 @@ def _reduced_by(ledger: Ledger, polynomial: Polynomial, zero: Vanishing) -> Poly
 
 
 def _lead(divisor: Polynomial) -> tuple[Monomial, Rational]:
-    """The term with the most entries, if it is one: of x[i] u[i] = s x[i] the first, as a sum over i has no s inside."""
+    """The term with the most entries, if it is one: of x[i] u[i] = s x[i] the first: no sum has s inside."""
     counts = {m: sum(e for atom, e in m if isinstance(atom, Entry) and atom.where) for m in divisor.terms}
     most = [m for m, count in counts.items() if count == max(counts.values())]
     return (most[0], divisor.terms[most[0]]) if len(most) == 1 else products.leading_term(divisor)
