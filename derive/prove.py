@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 import sympy
+from sympy.core.relational import Relational
 
 from derive.attempts import attempts_at, first_proof, proof_of
 from derive.binders import free_indices
@@ -38,7 +39,7 @@ from derive.verdicts import (
     readable,
     stated,
 )
-from derive.wellformed import named_symbols
+from derive.wellformed import is_equation, named_symbols
 
 __all__ = ["PROVED", "REFUTED", "UNDECIDED", "Verdict", "proof_of", "prove", "readable"]
 
@@ -165,6 +166,8 @@ def _counterexample(claim: Claim, seed: int, until: float) -> Counterexample | N
     found = find_counterexample(claim, seed=seed, budget_s=until - time.thread_time())
     if found is None and (stated := with_values(claim)).given != claim.given:
         found = find_counterexample(stated, seed=seed, budget_s=until - time.thread_time())
+    if found is None:
+        found = _where_sides_are_equal(claim, seed, until)
     if found is None or not comparisons_of(claim) or not jumps(claim):
         return found
     away = off_ties(claim)
@@ -173,6 +176,19 @@ def _counterexample(claim: Claim, seed: int, until: float) -> Counterexample | N
         seen = confirm(away, seed=seed)
         return None if seen.points and seen.disagreement is None else found
     return again
+
+
+def _where_sides_are_equal(claim: Claim, seed: int, until: float) -> Counterexample | None:
+    """A counterexample where the two sides of a comparison in the claim are equal, which they rarely are by chance."""
+    found = sympy.Tuple(claim.left, claim.right).atoms(Relational)
+    equations = [sympy.Eq(part.lhs, part.rhs) for part in sorted(found, key=str) if isinstance(part.lhs, sympy.Expr)]
+    about = [one for one in equations if is_equation(one)]
+    for equation in about[:MOST_LEFT_OUT]:
+        budget = min(LEFT_OUT, until - time.thread_time())
+        stated = replace(claim, given=(*claim.given, equation))
+        if budget > 0 and (met := find_counterexample(stated, seed=seed, budget_s=budget)) is not None:
+            return met
+    return None
 
 
 def _as_proved(claim: Claim, sides: tuple[Any, Any]) -> Claim:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, product
 
+import sympy
+
 from derive.errors import BudgetExceededError
 from derive.evaluation import Environment
 from derive.numeric.arithmetic import Arithmetic, UnsupportedError, reals
@@ -26,6 +28,7 @@ from derive.numeric.sampling import (
     confirmation_sizes,
     flag_settings,
     size_plan,
+    sizes_about,
 )
 from derive.numeric.simplification import simplified
 from derive.numeric.trial import COARSE, VISIBLE, Place, Point, Trial
@@ -120,6 +123,11 @@ def _points(trial: Trial, seed: int) -> Iterator[Point]:
             yield point
             compared += point.compared
     yield from _tied(trial, seed)
+
+    numbers = sorted(
+        {abs(int(n)) for n in sympy.Tuple(trial.claim.left, trial.claim.right).atoms(sympy.Integer)} - {0, 1}
+    )
+    yield from _drawn(trial, product(sizes_about(trial.size_names, numbers), REGIMES[:1], flags_tried), seed, 0)
 
 
 def _tied(trial: Trial, seed: int) -> Iterator[Point]:
