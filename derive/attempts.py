@@ -16,19 +16,20 @@ from itertools import islice
 from typing import Any
 
 import sympy
-from sympy import Gt, Indexed, Lt
+from sympy import Ge, Gt, Indexed, Le, Lt, Ne
 
-from derive.binders import node_count, symbols_of
+from derive.binders import free_indices, node_count, symbols_of
 from derive.equations import read_equations
 from derive.errors import BudgetExceededError, NoLawError
 from derive.gradient import Gradient, depends_on, inline
 from derive.language import Scalar
 from derive.normal.case_analysis import Apart
+from derive.normal.existence import know_what_has_values
 from derive.normal.form import normal_form
 from derive.normal.ledger import Ledger, UndefinedError, UndefinedInstanceError
 from derive.normal.products import product
 from derive.normal.selections import condition_form
-from derive.normal.vanishing import Vanishing, follows
+from derive.normal.vanishing import follows
 from derive.normal.zero import is_zero
 from derive.statements import Claim
 from derive.ties import comparisons_of, without_ties
@@ -90,7 +91,8 @@ def _zero_by(
         if remaining <= 0:
             raise BudgetExceededError("the time for the proof is used up")
         ledger = Ledger(remaining, divides=divides)
-        zeros = _read_hypotheses(ledger, claim, reasons)
+        _read_hypotheses(ledger, claim, reasons)
+        know_what_has_values(ledger, (left, right), [known.symbol for known in claim.program.definitions])
         ledger.apart = cache(partial(_apart, ledger, claim))
         difference = normal_form(ledger, left) - normal_form(ledger, right)
         held = [] if difference.is_zero else [condition_form(ledger, known) for known in _conditions(claim)]
@@ -99,7 +101,7 @@ def _zero_by(
         if held and not vacuous and product(ledger, held).is_zero:
             reasons.append("the hypotheses exclude each other")
             return None
-        if is_zero(ledger, difference) or follows(ledger, difference, zeros):
+        if is_zero(ledger, difference) or follows(ledger, difference):
             return ledger
         if not ledger.could_divide:
             return None
@@ -111,22 +113,32 @@ def _conditions(claim: Claim) -> list[Any]:
     return [condition for condition in claim.given if not is_equation(condition)]
 
 
-def _read_hypotheses(ledger: Ledger, claim: Claim, reasons: list[str]) -> tuple[Vanishing, ...]:
-    """Give the ledger what the claim's hypotheses say, and return what is zero by them beyond its rewrites.
+def _read_hypotheses(ledger: Ledger, claim: Claim, reasons: list[str]) -> None:
+    """Give the ledger what the claim's hypotheses say.
 
-    An equation that mentions defined names counts twice: as it stands, and with their definitions written in.
+    An equation that mentions defined names counts twice: as it stands, and with their definitions written in. What is
+    said without an index is known when equations, which are meant for all values of theirs, are solved.
     """
-    equations = [known for known in (*claim.given, *_written_in(ledger, claim, claim.given)) if is_equation(known)]
-    zeros = read_equations(ledger, equations, reasons)
     for condition in _conditions(claim):
-        _know_positive(ledger, condition)
-    return zeros
+        if not free_indices(condition):
+            _know_sign(ledger, condition)
+    equations = [known for known in (*claim.given, *_written_in(ledger, claim, claim.given)) if is_equation(known)]
+    ledger.zeros = read_equations(ledger, equations, reasons)
+    for condition in _conditions(claim):
+        _know_sign(ledger, condition)
 
 
-def _know_positive(ledger: Ledger, condition: Any) -> None:
-    """Remember which difference of values a strict inequality among the hypotheses says to be positive."""
-    if isinstance(condition, (Gt, Lt)):
-        ledger.know_positive(normal_form(ledger, condition.gts) - normal_form(ledger, condition.lts), stated=True)
+def _know_sign(ledger: Ledger, condition: Any) -> None:
+    """Remember which difference of values a hypothesis says to be positive, at least 0, or not 0."""
+    if isinstance(condition, Ne):
+        left, right = (normal_form(ledger, side) for side in condition.args)
+        ledger.known_not_zero.add((left - right).key)
+    if isinstance(condition, (Ge, Gt, Le, Lt)):
+        difference = normal_form(ledger, condition.gts) - normal_form(ledger, condition.lts)
+        if isinstance(condition, (Gt, Lt)):
+            ledger.know_positive(difference, stated=True)
+        else:
+            ledger.valued[1].add(difference.key)
 
 
 def _apart(ledger: Ledger, claim: Claim) -> tuple[Apart, ...]:

@@ -21,12 +21,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import sympy
-from sympy import Expr, Indexed, KroneckerDelta, Mul, Ne, Not, Or
+from sympy import Eq, Expr, Indexed, KroneckerDelta, Mul, Ne, Not, Or
 
-from derive.binders import all_names, free_indices, fresh_index, substitute
+from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
 from derive.errors import StatementError
 from derive.functions import unfold
 from derive.language import Index, Product, Scalar, Sum, Tensor, Where, extent_of, iverson, where
+from derive.symbols import are_comparable
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,16 @@ def placed(contribution: Contribution, target: Sequence[Expr]) -> Expr:
     scope = tuple(substitute(index, direct) for index in scope if index not in direct)
     deltas = [KroneckerDelta(wanted, substitute(part, direct)) for wanted, part in pairs if part not in direct]
     return contracted_sum(Mul(*deltas, cotangent), scope)
+
+
+def with_comparable_deltas(expression: Any) -> Any:
+    """The expression with a bracket for each delta between positions of different ranges, which a reader may not write.
+
+    The derivative of x[i + 1] for x[k] is 1 where i + 1 = k, and k may run over less than the whole axis.
+    """
+    if isinstance(expression, KroneckerDelta) and not are_comparable(*expression.args[:2]):
+        return iverson(Eq(*expression.args[:2]))
+    return map_children(expression, with_comparable_deltas)
 
 
 def contracted_sum(body: Expr, scope: Sequence[Index]) -> Expr:

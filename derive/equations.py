@@ -82,7 +82,7 @@ def _solved(ledger: Ledger, left: Polynomial, right: Polynomial, text: str) -> R
     rewrite = solved(left, right, text)
     if rewrite is not None:
         return rewrite
-    for cofactor in cofactors(left - right):
+    for cofactor in cofactors(ledger, left - right):
         inverse = Polynomial({tuple((atom, -power) for atom, power in cofactor): ONE})
         rewrite = solved(product(ledger, [left - right, inverse]), ZERO, text)
         if rewrite is not None:

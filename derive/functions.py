@@ -20,7 +20,7 @@ from sympy import Expr, Max, Piecewise, Rational, erf, exp, log, pi, sqrt, tanh
 from sympy.core.symbol import Str
 
 from derive.errors import StatementError
-from derive.language import Index, Product, Sum, Where, expression_of, iverson, value_of
+from derive.language import Index, Product, Sum, Where, condition_of, expression_of, iverson, value_of
 
 __all__ = [
     "DEFINITIONS",
@@ -138,6 +138,8 @@ def apply_to(name: str, body: Any, over: Any, where: Any) -> Expr:
     """The node for function `name` of `body` over index `over`, restricted to where the condition holds."""
     if not isinstance(over, Index):
         raise StatementError(f"{name}({body}): expected over= an index made by index(...), found {over!r}")
+    if where is False:
+        condition_of(where, f"{name}({body}): where=")
     return Defined(name, value_of(body, name), over, over, where)
 
 

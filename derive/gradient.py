@@ -17,7 +17,7 @@ from typing import Any
 from sympy import Add, Expr, Indexed, Pow, S
 
 from derive.binders import fresh_index, map_children, named_apart, substitute, symbols_of, unshadowed
-from derive.differentiation import Contribution, placed, pull_back
+from derive.differentiation import Contribution, placed, pull_back, with_comparable_deltas
 from derive.errors import BudgetExceededError, StatementError
 from derive.exceptional import is_differentiable, is_root, record_points
 from derive.folding import Known, fold
@@ -244,6 +244,10 @@ def jacobian(program: Program, output: Name, variable: Name, name: str) -> Gradi
     Raises:
         StatementError: the output is not defined here.
     """
+    for known in (output, variable):
+        if not isinstance(known, (Tensor, Scalar)):
+            raise StatementError(f"{program.name}: jacobian: expected the name of a tensor or scalar, found {known!r}")
+    name = name or f"d{output.name}_d{variable.name}"
     definition = program.definition(str(output.name))
     if definition is None:
         raise StatementError(f"{program.name}: derivative of {output}: not defined here; defined are {program.names()}")
@@ -296,7 +300,8 @@ def derivative_of(program: Program, value: Expr, variable: Expr, *, through_defi
         full = _definition_at(program, value) if value != variable else value
         record_points(program, [_unnamed(full)], program, {base})
     terms = [placed(found, target) for found in pull_back(full, S.One, (), lambda leaf: leaf == base)]
-    return named_apart(fold(Add(*terms), [known for known in program.definitions if known.symbol != base]))
+    folded = fold(Add(*terms), [known for known in program.definitions if known.symbol != base])
+    return named_apart(with_comparable_deltas(folded))
 
 
 def _differentiated(program: Program, value: Expr, base: Name) -> list[Definition]:

@@ -32,7 +32,7 @@ from derive.declarations import (
     tensors,
 )
 from derive.errors import StatementError
-from derive.names import checked_name, expression_of, split_names, value_of
+from derive.names import checked_name, condition_of, expression_of, listed, split_names, value_of
 from derive.symbols import (
     Dim,
     Flag,
@@ -63,6 +63,7 @@ __all__ = [
     "check_entry",
     "checked_extent",
     "checked_name",
+    "condition_of",
     "delta",
     "dim",
     "dims",
@@ -77,6 +78,7 @@ __all__ = [
     "iverson",
     "leading_index",
     "lengths",
+    "listed",
     "scalar",
     "scalars",
     "split_names",
@@ -134,6 +136,7 @@ def delta(left: Expr, right: Expr) -> Expr:
     Raises:
         StatementError: the two run over different extents, so that the comparison is a slip.
     """
+    left, right = value_of(left, "delta"), value_of(right, "delta")
     if not are_comparable(left, right):
         raise StatementError(
             f"delta({left}, {right}): size mismatch: {left} runs over {extent_of(left)} but {right} runs over "
@@ -174,7 +177,7 @@ class Where(Expr):
 
 def where(condition: Any, yes: Any, no: Any = 0) -> Expr:
     """`yes` where the condition holds, else `no`."""
-    return Where(condition, value_of(yes, "where"), value_of(no, "where"))
+    return Where(condition_of(condition, "where"), value_of(yes, "where"), value_of(no, "where"))
 
 
 def is_bracket(expression: Any) -> bool:
@@ -189,4 +192,4 @@ def iverson(condition: Any) -> Expr:
 
 def implies(premise: Boolean, conclusion: Boolean) -> Boolean:
     """The condition "if premise then conclusion", for instance a mask that applies when a flag is set."""
-    return Or(sympy.Not(premise), conclusion)
+    return Or(sympy.Not(condition_of(premise, "implies")), condition_of(conclusion, "implies"))

@@ -32,6 +32,8 @@ class Matrix:
         return f"the matrix {self.text}"
 
     def __getitem__(self, where: tuple[Expr, Expr]) -> Expr:
+        if not isinstance(where, tuple) or len(where) != 2:
+            raise StatementError(f"{self.text}[{where}]: expected two indices, as in {self.text}[i, j]")
         return self.at(*where)
 
     @property
@@ -40,6 +42,8 @@ class Matrix:
         return Matrix(self.columns, self.rows, lambda i, j: self.at(j, i), f"{self.text}.T")
 
     def __matmul__(self, other: Matrix) -> Matrix:
+        if not isinstance(other, Matrix):
+            raise StatementError(f"{self.text} @ {other}: expected a matrix, as matrix(...) makes it, found {other!r}")
         if self.columns != other.rows:
             raise StatementError(
                 f"{self.text} @ {other.text}: size mismatch: {self.text} has {self.columns} columns but {other.text} "

@@ -6,6 +6,7 @@ Underneath `derive.symbols`. Text is never parsed: a name is a name, and an expr
 from __future__ import annotations
 
 import keyword
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +15,8 @@ from sympy import Expr
 from sympy.logic.boolalg import Boolean
 
 from derive.errors import StatementError
+
+LARGEST_NUMBER = 10_000  # bits of an integer that is written out
 
 
 def checked_name(name: object, what: str) -> str:
@@ -32,8 +35,10 @@ def checked_name(name: object, what: str) -> str:
     return name
 
 
-def split_names(names: str, what: str) -> list[str]:
+def split_names(names: object, what: str) -> list[str]:
     """The names of a blank- or comma-separated list, each checked."""
+    if not isinstance(names, str):
+        raise StatementError(f"{what}: expected names in one string, as in 'a b', found {names!r}")
     parts = names.replace(",", " ").split()
     if not parts:
         raise StatementError(f"{what}: expected at least one name, found {names!r}")
@@ -51,12 +56,42 @@ def expression_of(value: object, what: str) -> Any:
     if isinstance(value, bool):
         return sympy.true if value else sympy.false
     if isinstance(value, int):
+        if value.bit_length() > LARGEST_NUMBER:
+            raise StatementError(
+                f"{what}: a number of {value.bit_length()} bits, expected at most {LARGEST_NUMBER}; give it a name "
+                "with scalar(...)"
+            )
         return sympy.Integer(value)
     if isinstance(value, float):
         return sympy.Float(str(value))
     if isinstance(value, Fraction):
         return sympy.Rational(value.numerator, value.denominator)
     raise StatementError(f"{what}: expected an expression in index notation, found {value!r}")
+
+
+def condition_of(value: object, what: str) -> Any:
+    """The value as a condition; what else it may be is for the rules of `derive.wellformed` to say.
+
+    Raises:
+        StatementError: it is Python's True or False. `i == j` is False where i and j are two names, at all values.
+    """
+    if isinstance(value, bool):
+        raise StatementError(
+            f"{what}: expected a condition, found Python's {value}: ==, !=, `and`, `or` and `not` are answered at "
+            "once, for the names and not for their values; write Eq(i, j), Ne(i, j), And(...), Or(...), Not(...)"
+        )
+    return expression_of(value, what)
+
+
+def listed(values: object, what: str, kind: str) -> tuple[Any, ...]:
+    """The values as a tuple.
+
+    Raises:
+        StatementError: it is no list of several, but one of them, or a text.
+    """
+    if isinstance(values, (str, sympy.Basic)) or not isinstance(values, Iterable):
+        raise StatementError(f"{what}: expected a list of {kind}, as in [...], found {values!r}")
+    return tuple(values)
 
 
 def value_of(value: object, what: str) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 from sympy import Expr
 
 from derive.errors import StatementError
-from derive.language import Lengths, Scalar, Tensor, expression_of
+from derive.language import Lengths, Scalar, Tensor, expression_of, listed
 
 __all__ = ["Expectation", "FirstOrder", "Limit", "OverInput", "expectation", "first_order", "limit", "variance_over"]
 
@@ -88,6 +88,7 @@ def expectation(body: Any, *, over: Sequence[Tensor]) -> Expr:
         StatementError: there is no tensor, or one is ragged or not of real entries of both signs.
     """
     expression = expression_of(body, "expectation")
+    over = listed(over, f"expectation({expression}): over=", "tensors")
     if not over:
         raise StatementError(f"expectation({expression}): expected over= at least one tensor of random entries")
     for known in over:

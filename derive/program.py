@@ -18,7 +18,7 @@ from sympy import Expr
 
 from derive.binders import free_indices, symbols_of
 from derive.errors import StatementError
-from derive.language import Flag, Index, Scalar, Tensor, axis_sizes, checked_name, expression_of, iverson
+from derive.language import Flag, Index, Scalar, Tensor, axis_sizes, checked_name, expression_of, iverson, listed
 from derive.matrices import Matrix
 from derive.requests import check_variables, checked_defaults, checked_sizes
 from derive.statements import Claim, Definition, KernelRequest, Name
@@ -68,6 +68,10 @@ class Program:
 
     def __post_init__(self) -> None:
         checked_name(self.name, "program")
+        self.inputs = list(listed(self.inputs, f"{self.name}: inputs", "tensors, scalars and flags"))
+        for known in self.inputs:
+            if not isinstance(known, (Tensor, Scalar, Flag)):
+                raise StatementError(f"{self.name}: inputs: expected tensors, scalars and flags, found {known!r}")
         self.origin = self.origin or _caller()[0]
 
     # -- stating -----------------------------------------------------------------------------------------------------
@@ -79,7 +83,7 @@ class Program:
             StatementError: the body is ill-formed, an index is free on one side only, or the name is taken.
         """
         checked_name(name, "definition")
-        over = tuple(indices)
+        over = listed(indices, f"{self.name}: definition {name}", "indices")
         what = (
             f"{self.name}: definition {name}[{', '.join(map(str, over))}]"
             if over
@@ -123,6 +127,7 @@ class Program:
             raise StatementError(f"{what}: expected a text as the claim's id, found {id!r}")
         check_conditions(given, what)
         check_rule(by, what)
+        over = listed(over, f"{what}: over=", "indices")
         if isinstance(left, Matrix) or isinstance(right, Matrix):
             left, right, over = Matrix.entries_of(left, right, what)
         sides = expression_of(left, what), expression_of(right, what)
@@ -177,6 +182,7 @@ class Program:
             StatementError: an output is not defined, a variable is, or a default fits no input.
         """
         known = self.names()
+        wrt = listed(wrt, f"{self.name}: kernel wrt", "names")
         for role, named in (("output", outputs), ("wrt", wrt)):
             for one in named:
                 if not isinstance(one, (Tensor, Scalar)):
@@ -201,7 +207,7 @@ class Program:
         """
         from derive.gradient import reverse
 
-        return reverse(self, output, tuple(wrt), upstream, prefix)
+        return reverse(self, output, listed(wrt, f"{self.name}: gradient wrt", "names"), upstream, prefix)
 
     def tangent(self, output: Name, wrt: Sequence[Name] = (), *, prefix: str = "t") -> Gradient:
         """The program that computes the Jacobian-vector product: tY for every Y from `wrt` to `output`, given tX."""
@@ -217,7 +223,7 @@ class Program:
         """
         from derive.gradient import jacobian
 
-        return jacobian(self, output, variable, name or f"d{output.name}_d{variable.name}")
+        return jacobian(self, output, variable, name)
 
     def derivative(self, value: Expr, variable: Expr) -> Expr:
         """The total derivative of one entry with respect to one entry, through all definitions of this program.

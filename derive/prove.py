@@ -14,8 +14,14 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+import sympy
+from sympy.core.relational import Relational
+
 from derive.attempts import attempts_at, first_proof, proof_of
+from derive.binders import free_indices
 from derive.errors import AlarmError, StatementError
+from derive.normal.existence import with_values
+from derive.normal.expressions import expression_of_form
 from derive.normal.ledger import Ledger
 from derive.program import Program
 from derive.refutation import Counterexample, confirm, find_counterexample
@@ -33,12 +39,15 @@ from derive.verdicts import (
     readable,
     stated,
 )
+from derive.wellformed import is_equation, named_symbols
 
 __all__ = ["PROVED", "REFUTED", "UNDECIDED", "Verdict", "proof_of", "prove", "readable"]
 
 CHEAP = 4  # attempts made before numbers are asked
 SEARCH = 5.0  # seconds of processor time for a counterexample before everything is written in
 LEAST = 0.5  # seconds of processor time for a search away from ties, when one near them has found something
+LEFT_OUT = 0.1  # seconds of processor time for a search where one condition of a proof does not hold ...
+MOST_LEFT_OUT = 4  # ... for as many conditions at most
 WHOLE = 100  # definitions of a program that the second engine evaluates from its inputs on
 NOWHERE = (
     "the normal form proves it, but no point was found where the hypotheses hold and both sides have a value: the "
@@ -101,6 +110,8 @@ def _confirmed(
     """
     whole = claim if len(claim.program.definitions) <= WHOLE else _as_proved(claim, sides)
     seen = confirm(whole, seed=seed)
+    if seen.points == 0 and seen.disagreement is None:
+        seen = confirm(with_values(whole), seed=seed)
     if ledger.off_ties or (seen.disagreement is not None and comparisons_of(claim)):
         # Where every point has a tie, as x[i] - x[j] has at i = j, nothing was proved.
         seen = confirm(off_ties(whole), seed=seed)
@@ -116,9 +127,32 @@ def _confirmed(
         )
     if seen.points == 0 and not vacuous:
         return _unproved(claim, None, NOWHERE, ledger)
+    left_out = _false_where_left_out(off_ties(whole) if comparisons_of(claim) else whole, ledger, seed)
+    if left_out is not None:
+        return _unproved(claim, left_out, "")
     laws = (*definitions_used(claim, sides), *ledger.laws) or (ARITHMETIC,)
     conditions = tuple(sorted(set(map(readable, ledger.conditions))))
     return Verdict(claim, PROVED, hypotheses_of(claim, ledger), laws, conditions=conditions)
+
+
+def _false_where_left_out(claim: Claim, ledger: Ledger, seed: int) -> Counterexample | None:
+    """A counterexample where the conditions of a proof do not hold, and both sides have a value all the same.
+
+    The ratio 1 of a geometric sum is such a point. Ties, 0 and 1 are tried, and where what is not to be 0 is 0.
+    """
+    if not ledger.conditions:
+        return None
+    found = find_counterexample(claim, seed=seed, budget_s=LEAST, only_ties=True)
+    sides = sympy.Tuple(claim.left, claim.right)
+    names = {str(known.name): known for known in (*named_symbols(sides), *free_indices(sides))}
+    for form in ledger.not_zero[:MOST_LEFT_OUT] if found is None else ():
+        value = expression_of_form(form, names)
+        gone = sympy.Eq(value, 0) if value is not None else sympy.false
+        if isinstance(gone, sympy.Eq):
+            found = find_counterexample(replace(claim, given=(*claim.given, gone)), seed=seed, budget_s=LEFT_OUT)
+        if found is not None:
+            break
+    return found
 
 
 def _share(deadline: float) -> float:
@@ -130,6 +164,10 @@ def _share(deadline: float) -> float:
 def _counterexample(claim: Claim, seed: int, until: float) -> Counterexample | None:
     """A counterexample, for a claim about derivatives away from the points where a case switches."""
     found = find_counterexample(claim, seed=seed, budget_s=until - time.thread_time())
+    if found is None and (stated := with_values(claim)).given != claim.given:
+        found = find_counterexample(stated, seed=seed, budget_s=until - time.thread_time())
+    if found is None:
+        found = _where_sides_are_equal(claim, seed, until)
     if found is None or not comparisons_of(claim) or not jumps(claim):
         return found
     away = off_ties(claim)
@@ -138,6 +176,19 @@ def _counterexample(claim: Claim, seed: int, until: float) -> Counterexample | N
         seen = confirm(away, seed=seed)
         return None if seen.points and seen.disagreement is None else found
     return again
+
+
+def _where_sides_are_equal(claim: Claim, seed: int, until: float) -> Counterexample | None:
+    """A counterexample where the two sides of a comparison in the claim are equal, which they rarely are by chance."""
+    found = sympy.Tuple(claim.left, claim.right).atoms(Relational)
+    equations = [sympy.Eq(part.lhs, part.rhs) for part in sorted(found, key=str) if isinstance(part.lhs, sympy.Expr)]
+    about = [one for one in equations if is_equation(one)]
+    for equation in about[:MOST_LEFT_OUT]:
+        budget = min(LEFT_OUT, until - time.thread_time())
+        stated = replace(claim, given=(*claim.given, equation))
+        if budget > 0 and (met := find_counterexample(stated, seed=seed, budget_s=budget)) is not None:
+            return met
+    return None
 
 
 def _as_proved(claim: Claim, sides: tuple[Any, Any]) -> Claim:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, product
 
+import sympy
+
 from derive.errors import BudgetExceededError
 from derive.evaluation import Environment
 from derive.numeric.arithmetic import Arithmetic, UnsupportedError, reals
@@ -26,6 +28,7 @@ from derive.numeric.sampling import (
     confirmation_sizes,
     flag_settings,
     size_plan,
+    sizes_about,
 )
 from derive.numeric.simplification import simplified
 from derive.numeric.trial import COARSE, VISIBLE, Place, Point, Trial
@@ -61,12 +64,15 @@ class Confirmation:
 # Refuting.
 
 
-def find_counterexample(claim: Claim, *, seed: int = 0, budget_s: float = 2.0) -> Counterexample | None:
+def find_counterexample(
+    claim: Claim, *, seed: int = 0, budget_s: float = 2.0, only_ties: bool = False
+) -> Counterexample | None:  # fmt: skip
     """The simplest point found where the two sides of the claim differ, or None when the search comes up empty.
 
     The search stops after a fixed plan of sizes, magnitudes and flags, or after `budget_s` seconds of computing, so
     that it finds the same on a busy machine. A difference too small to show in floats is reported only when no larger
-    one turns up; its digits are in `left` and `right`.
+    one turns up; its digits are in `left` and `right`. With `only_ties`, points are tried where inputs agree, or are 0
+    or 1, and no others.
     """
     deadline = time.thread_time() + budget_s
     try:
@@ -75,7 +81,7 @@ def find_counterexample(claim: Claim, *, seed: int = 0, budget_s: float = 2.0) -
         return None
     faint: Counterexample | None = None
     too_large: list[Mapping[str, int]] = []
-    for point in _points(trial, seed):
+    for point in _tied(trial, seed) if only_ties else _points(trial, seed):
         now, sizes = time.thread_time(), point.sample.sizes
         if now > deadline:
             break
@@ -116,6 +122,17 @@ def _points(trial: Trial, seed: int) -> Iterator[Point]:
         for point in _drawn(trial, product(sizes_tried, REGIMES, flags_tried), seed, turn, forced=forced):
             yield point
             compared += point.compared
+    yield from _tied(trial, seed)
+
+    numbers = sorted(
+        {abs(int(n)) for n in sympy.Tuple(trial.claim.left, trial.claim.right).atoms(sympy.Integer)} - {0, 1}
+    )
+    yield from _drawn(trial, product(sizes_about(trial.size_names, numbers), REGIMES[:1], flags_tried), seed, 0)
+
+
+def _tied(trial: Trial, seed: int) -> Iterator[Point]:
+    """Points where inputs agree, or are 0 or 1."""
+    sizes_tried, flags_tried = size_plan(trial.size_names), flag_settings(trial.needs)
     for turn in range(1 + TIE_POINTS // len(sizes_tried) if trial.needs.inputs else 0):
         yield from _drawn(trial, product(sizes_tried, (TIES,), flags_tried), seed, turn)
 

@@ -145,6 +145,8 @@ class Tensor(IndexedBase):
         # SymPy's printer would take this class for the tensors of another of its modules.
         return str(printer._print(self.label))
 
+    __iter__ = None  # Python would read x[0], x[1], ... without an end
+
     def __matmul__(self, other: object) -> Any:
         raise StatementError(
             f"{self.name} @ {other}: a product of tensors is a sum over an index, Sum({self.name}[i, k] * ..., k), "

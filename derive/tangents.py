@@ -18,7 +18,7 @@ from derive.errors import StatementError
 from derive.exceptional import is_differentiable, record_points
 from derive.folding import Known, fold
 from derive.gradient import Gradient, depends_on, differentiated_form, influenced_by
-from derive.language import Index, Scalar, Tensor, axis_sizes, entry
+from derive.language import Index, Scalar, Tensor, axis_sizes, entry, listed
 from derive.program import Program
 from derive.statements import Definition, Name
 
@@ -30,7 +30,8 @@ def forward(program: Program, output: Name, wrt: Sequence[Name], prefix: str) ->
         StatementError: the output does not depend on a `wrt` name, or the name of a tangent is taken.
     """
     needed = depends_on(program, output)
-    sources = tuple(wrt) or tuple(x for x in program.all_inputs() if is_differentiable(x) and x in needed)
+    every = tuple(x for x in program.all_inputs() if is_differentiable(x) and x in needed)
+    sources = listed(wrt, f"{program.name}: tangent wrt", "names") or every
     for source in sources:
         if source not in needed:
             raise StatementError(f"{program.name}: {output} does not depend on {source}")

@@ -21,7 +21,7 @@ from sympy.logic.boolalg import And, Boolean, BooleanAtom, Not, Or
 from derive.binders import Scope, free_indices, leaves_of, node_count, scope_of
 from derive.errors import StatementError
 from derive.functions import DEFINITIONS, Defined
-from derive.language import Dim, Flag, Index, Lengths, Scalar, Tensor, Where, check_entry, extent_of
+from derive.language import Dim, Flag, Index, Lengths, Scalar, Tensor, Where, check_entry, condition_of, extent_of
 from derive.operators import OverInput
 from derive.symbols import are_comparable
 
@@ -321,7 +321,7 @@ def check_conditions(given: Any, what: str) -> None:
 
 def check_condition(condition: Any, what: str) -> None:
     """Raise unless it is a condition."""
-    if not (isinstance(condition, bool) or _is_condition(condition)):
+    if not _is_condition(condition_of(condition, what) if isinstance(condition, bool) else condition):
         raise StatementError(f"{what}: expected a condition, such as Ne(i, j) or a >= b, found {condition!r}")
 
 

@@ -32,6 +32,7 @@ from derive.normal.terms import (
 )
 
 HIGHEST = 12  # power of an index that is summed in closed form
+HIGHEST_BESIDE = 4  # power of an index beside a geometric sequence that is summed in closed form
 MOST_BORDERS = 3  # of an index that is counted
 Factors = list[tuple[Atom, Exponent]]
 
@@ -116,6 +117,14 @@ def _count(var: Var, border: Border | None) -> Polynomial | None:
 
 def _count_between(ledger: Ledger, var: Var, borders: Sequence[Border | None]) -> Polynomial | None:
     """How many values an index has on its side of some borders, by cases: which are the nearest, and in the range."""
+    spans = _spans(ledger, var, borders)
+    return None if spans is None else total(products.product(ledger, [holds, high - low]) for holds, low, high in spans)
+
+
+def _spans(
+    ledger: Ledger, var: Var, borders: Sequence[Border | None]
+) -> list[tuple[Polynomial, Polynomial, Polynomial]] | None:  # fmt: skip
+    """Where an index is on its side of some borders: (holds, low, high), it is low <= i < high where holds is 1."""
     if len(borders) > MOST_BORDERS:
         return None
     lows, highs = [(UNITY, ZERO)], [(UNITY, var.extent)]
@@ -127,13 +136,12 @@ def _count_between(ledger: Ledger, var: Var, borders: Sequence[Border | None]) -
             highs = _nearest(ledger, highs, place, -ONE)
         else:
             lows = _nearest(ledger, lows, place, ONE)
-    parts = []
+    spans = []
     for here, low in lows:
         for there, high in highs:
-            between = high - low
-            holds = UNITY if ranges.never_negative(between) else comparisons.bracket(ledger, between)
-            parts.append(products.product(ledger, [here, there, holds, between]))
-    return total(parts)
+            some = UNITY if ranges.never_negative(high - low) else comparisons.bracket(ledger, high - low)
+            spans.append((products.product(ledger, [here, there, some]), low, high))
+    return spans
 
 
 def _nearest(
@@ -170,21 +178,58 @@ def _bernoulli(highest: int) -> list[Rational]:
 
 
 def geometric(ledger: Ledger, variables: list[Var], factors: Factors) -> Polynomial | None:
-    """A sum over i of q^i as (q^T - 1) / (q - 1), where the ledger divides by what may be 0."""
-    exponent = _exponent(factors, variables[0]) if len(variables) == 1 else None
-    if exponent is None:
-        return None
-    if not ledger.divides:
-        ledger.could_divide = True
-        return None
-    ledger.use("geometric sum: Sum q^i = (q^T - 1)/(q - 1)")
-    ratio, end = (
-        powers.exponential(ledger, products.product(ledger, [exponent, times]))
-        for times in (UNITY, variables[0].extent)
-    )
+    """A sum over i of i^k q^i, also between borders of i, in closed form where the ledger divides by what may be 0.
+
+    For k = 0 it is (q^h - q^l)/(q - 1), with l and h the borders.
+    """
+    names = {var.name for var in variables}
+    for var in variables:
+        own = [(atom, power) for atom, power in factors if var.name in atom.free]
+        insides = [atom.inside for atom, power in own if isinstance(atom, Bracket) and power == ONE]
+        power = dict(own).get(var, 0)
+        rest = [pair for pair in own if pair[0] != var and not isinstance(pair[0], Bracket)]
+        exponent = _exponent(rest, var) if rest else None
+        if exponent is None or exponent.free & names or any(var.name in other.extent.free for other in variables):
+            continue
+        borders = [_border(var, inside) for inside in insides]
+        if not (power.denominator == 1 and 0 <= power <= HIGHEST_BESIDE):
+            continue
+        if not ledger.divides:
+            ledger.could_divide = True
+            return None
+        spans = _spans(ledger, var, borders)
+        if spans is None:
+            continue
+        ledger.use("geometric sum: Sum q^i = (q^T - 1)/(q - 1)")
+        parts = [
+            products.product(ledger, [holds, _geometric(ledger, exponent, low, high, int(power))])
+            for holds, low, high in spans
+        ]
+        others = tuple(pair for pair in factors if pair not in own)
+        body = products.product(ledger, [Polynomial({others: ONE}), total(parts)])
+        return sums.sum_over(ledger, [other for other in variables if other != var], body)
+    return None
+
+
+def _geometric(ledger: Ledger, exponent: Polynomial, low: Polynomial, high: Polynomial, k: int) -> Polynomial:
+    """The sum of i^k q^i over low <= i < high, q = exp(exponent), where q is not 1 and low <= high.
+
+    The differences of i^k q^i add up to what it is at high less what it is at low, and each of them is
+    i^k q^i (q - 1) and q^(i + 1) times lower powers of i.
+    """
+
+    def raised(to: Polynomial) -> Polynomial:
+        return powers.exponential(ledger, products.product(ledger, [exponent, to]))
+
     with ledger.everywhere():
-        below = powers.power(ledger, ratio - UNITY, -ONE)
-    return products.product(ledger, [end - UNITY, below])
+        below = powers.power(ledger, raised(UNITY) - UNITY, -ONE)
+    found: list[Polynomial] = []
+    for n in range(k + 1):
+        ends = [products.product(ledger, [powers.power(ledger, end, n), raised(end)]) for end in (high, low)]
+        lower = total(known.scaled(comb(n, j)) for j, known in enumerate(found))
+        whole = ends[0] - ends[1] - products.product(ledger, [raised(UNITY), lower])
+        found.append(products.product(ledger, [whole, below]))
+    return found[k]
 
 
 def _exponent(factors: Factors, var: Var) -> Polynomial | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from derive.normal import deltas, positivity, powers, products, ranges, splitting
+from derive.normal import deltas, logarithms, positivity, powers, products, ranges, splitting
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     UNIT,
@@ -188,7 +188,7 @@ def _as_logs(ledger: Ledger, argument: Polynomial) -> Polynomial | None:
     down = [(m, -c) for m, c in argument.terms.items() if c < 0]
     if len(up) != 1 or len(down) != 1 or not all(positivity.monomial_is_positive(m) for m, _ in (*up, *down)):
         return None
-    first, second = (powers.logarithm(ledger, Polynomial(dict(part))) for part in (up, down))
+    first, second = (logarithms.logarithm(ledger, Polynomial(dict(part))) for part in (up, down))
     return first - second
 
 

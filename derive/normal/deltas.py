@@ -6,6 +6,8 @@ last one is where the index is at none of the others.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from derive.normal import ranges
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
@@ -17,6 +19,7 @@ from derive.normal.terms import (
     Fixed,
     Place,
     Polynomial,
+    Rational,
     Var,
     from_atom,
     position,
@@ -33,6 +36,31 @@ def delta_direction(atom: Delta) -> tuple[Var | None, Atom]:
         if isinstance(gone, Var) and gone.name not in kept.free and not (isinstance(kept, Var) and kept.key > gone.key):
             return gone, kept
     return None, atom.left
+
+
+def solutions(atom: Delta) -> Iterator[tuple[Var, Atom]]:
+    """The indices that a delta forces to a position, each with the position: of t = r + s, any of the three."""
+    for gone, kept in ((atom.left, atom.right), (atom.right, atom.left)):
+        if isinstance(gone, Var) and gone.name not in kept.free:
+            yield gone, kept
+    if isinstance(atom.left, Place) or isinstance(atom.right, Place):
+        apart = value_of(atom.left) - value_of(atom.right)
+        for index, c in _stepped_by_one(apart):
+            if index not in (atom.left, atom.right):
+                yield index, _solved_for(index, c, apart)
+
+
+def _stepped_by_one(apart: Polynomial) -> list[tuple[Var, Rational]]:
+    """The indices that stand in a difference of positions once, with a coefficient of 1 or -1."""
+    alone = [(m[0][0], c) for m, c in apart.terms.items() if abs(c) == 1 and len(m) == 1 and m[0][1] == 1]
+    return [
+        (a, c) for a, c in alone if isinstance(a, Var) and sum(a.name in b.free for m in apart.terms for b, _ in m) == 1
+    ]
+
+
+def _solved_for(index: Var, c: Rational, apart: Polynomial) -> Atom:
+    """The position at which an index makes the difference 0."""
+    return position(total((apart, Polynomial({((index, ONE),): -c}))).scaled(-c))
 
 
 def delta(ledger: Ledger, left: Atom, right: Atom) -> Polynomial:
@@ -60,15 +88,11 @@ def _solved_for_an_index(left: Atom, right: Atom, apart: Polynomial) -> tuple[At
     """The two sides of a delta between computed positions, one an index: delta(t + 1, T) is delta(t, T - 1)."""
     if not (isinstance(left, Place) or isinstance(right, Place)):
         return left, right
-    alone = [(m[0][0], c) for m, c in apart.terms.items() if abs(c) == 1 and len(m) == 1 and m[0][1] == 1]
-    found = [
-        (a, c) for a, c in alone if isinstance(a, Var) and sum(a.name in b.free for m in apart.terms for b, _ in m) == 1
-    ]
+    found = _stepped_by_one(apart)
     if not found:
         return left, right
     index, c = max(found, key=lambda pair: pair[0].key)
-    rest = total((apart, Polynomial({((index, ONE),): -c}))).scaled(-c)
-    return index, position(rest)
+    return index, _solved_for(index, c, apart)
 
 
 def is_short(extent: Polynomial) -> bool:

@@ -27,6 +27,7 @@ from derive.normal import (
     comparisons,
     deltas,
     functions,
+    logarithms,
     powers,
     products,
     ranged_products,
@@ -170,7 +171,7 @@ def _exp(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
 
 
 def _log(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
-    return powers.logarithm(ledger, _read_positive(ledger, node.args[0], scope))
+    return logarithms.logarithm(ledger, _read_positive(ledger, node.args[0], scope))
 
 
 def _sum(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:

@@ -6,7 +6,8 @@ law, or None where the law does not apply.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations
 
 from derive.normal import deltas, positivity, products, renaming, rewriting, sums
 from derive.normal.ledger import Ledger, UndefinedInstanceError
@@ -16,6 +17,7 @@ from derive.normal.terms import (
     ZERO,
     Atom,
     Base,
+    Entry,
     Exponent,
     Fixed,
     Monomial,
@@ -48,20 +50,38 @@ def rewritten_inside(ledger: Ledger, variables: list[Var], factors: list[tuple[A
     """A hypothesis about a sum, applied to part of a larger one: Sum_j A_ij B_jk = [i = k] in Sum_jk A_ij B_jk x_k."""
     if len(variables) < 2 or not ledger.rewrites:
         return None
-    for var in variables:
-        inside = [pair for pair in factors if var.name in pair[0].free]
-        if any(var.name in other.extent.free for other in variables):
-            continue
+    for group in _groups(ledger, variables, factors):
+        names = {var.name for var in group}
+        inside = [pair for pair in factors if names & pair[0].free]
         with rewriting.resting(ledger):
-            one = sums.component(ledger, [var], inside).single()
+            one = sums.component(ledger, list(group), inside).single()
         if one is None or len(one[0]) != 1:
             continue
         replacement = rewriting.rewritten(ledger, one[0][0][0])
         if replacement is not None:
-            rest = sorted_monomial({atom: power for atom, power in factors if var.name not in atom.free})
+            rest = sorted_monomial({atom: power for atom, power in factors if not names & atom.free})
             body = products.product(ledger, [Polynomial({rest: one[1]}), replacement])
-            return sums.sum_over(ledger, [other for other in variables if other != var], body)
+            return sums.sum_over(ledger, [other for other in variables if other not in group], body)
     return None
+
+
+def _groups(
+    ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Exponent]]
+) -> Iterator[tuple[Var, ...]]:  # fmt: skip
+    """The indices, one or several, over which part of a sum may be what a hypothesis is about."""
+    patterns = [known.pattern for known in ledger.rewrites if isinstance(known.pattern, Total)]
+    free = [var for var in variables if not any(var.name in other.extent.free for other in variables)]
+    for count in range(1, 1 + min(len(variables) - 1, max((len(one.bound) for one in patterns), default=1))):
+        looks = {_names_of(one.monomial) for one in patterns if len(one.bound) == count}
+        for group in combinations(free, count):
+            inside = [pair for pair in factors if {var.name for var in group} & pair[0].free]
+            if count == 1 or _names_of(inside) in looks:
+                yield group
+
+
+def _names_of(factors: Iterable[tuple[Atom, Exponent]]) -> tuple[str, ...]:
+    """What the factors are of, whatever their indices are."""
+    return tuple(sorted(f"{atom.name if isinstance(atom, Entry) else type(atom).__name__}^{e}" for atom, e in factors))
 
 
 def cancelled(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Exponent]]) -> Polynomial | None:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from derive.errors import BudgetExceededError, StatementError
-from derive.normal.terms import ONE, Polynomial, Var
+from derive.normal.terms import ONE, Monomial, Polynomial, Rational, Var
 from derive.normal.wording import worded
 
 if TYPE_CHECKING:
     from derive.normal.case_analysis import Apart
     from derive.normal.rewriting import Rewrite
+    from derive.normal.vanishing import Vanishing
 
 LOOK = 32  # steps between two looks at the clock
 Renamings = dict[tuple[str, tuple[tuple[str, str], ...]], Polynomial]
@@ -79,16 +80,24 @@ class Condition:
         return self.text, "" if self.form is None else self.form.key, self.where
 
 
+def _is_odd(term: tuple[Monomial, Rational]) -> bool:
+    """Whether a term is more than a name or 1."""
+    monomial, coefficient = term
+    return abs(coefficient) != 1 or len(monomial) > 1 or any(power != 1 for _, power in monomial)
+
+
 @dataclass
 class Ledger:
     """What one proof has used; `seconds` and `terms` are its budget.
 
-    `facts` are the declarations that it rests on (p > 0), `assumed` is what it assumes beyond them (s != 0).
-    `rewrites` are the equational hypotheses, `apart` gives what is not 0 because comparisons have no ties. `branches`
-    are the cases of selections that are being read, outermost first; where there are any, a condition is assumed in
-    them only, and the proof is then `partial`. While the ledger is `muted` no condition is recorded: an atom that is
-    renamed has its conditions already. Closed forms that divide by what may be 0 are used where it `divides`; otherwise
-    it is noted that one `could_divide`. A result `narrows` where a condition asks for more than values on both sides.
+    `facts` are the declarations that it rests on (p > 0), `assumed` is what it assumes beyond them (s != 0). `rewrites`
+    are the equational hypotheses, `zeros` those that no rewrite expresses, `apart` gives what is not 0 because
+    comparisons have no ties. What is positive, or at least 0, wherever both sides of the claim have a value is in
+    `valued`. `branches` are the cases of selections that are being read, outermost first; where there are any, a
+    condition is assumed in them only, and the proof is then `partial`. While the ledger is `muted` no condition is
+    recorded: an atom that is renamed has its conditions already. Closed forms that divide by what may be 0 are used
+    where it `divides`; otherwise it is noted that one `could_divide`. A result `narrows` where a condition asks for
+    more than values on both sides.
     """
 
     seconds: float = 10.0
@@ -99,9 +108,12 @@ class Ledger:
     renamed: Renamings = field(default_factory=dict)
     looked: Renamings = field(default_factory=dict)
     known_positive: set[str] = field(default_factory=set)
+    known_not_zero: set[str] = field(default_factory=set)
     stated_positive: set[str] = field(default_factory=set)
+    valued: tuple[set[str], set[str]] = field(default_factory=lambda: (set(), set()))
     written: dict[str, Callable[[], str]] = field(default_factory=dict)
     rewrites: tuple[Rewrite, ...] = ()
+    zeros: tuple[Vanishing, ...] = ()
     branches: tuple[Branch, ...] = ()
     muted: bool = False
     partial: bool = False
@@ -123,6 +135,12 @@ class Ledger:
         """What the result assumes beyond declarations, in the statement's own words where they are known."""
         told = [known for known in self.assumed if not any(known.follows_from(other) for other in self.assumed)]
         return list(dict.fromkeys(map(self._in_words, told)))
+
+    @property
+    def not_zero(self) -> list[Polynomial]:
+        """What the result assumes not to be 0, less what is 0 by chance at ties: a name, or the difference of two."""
+        forms = [known.form for known in self.assumed if known.form is not None]
+        return [form for form in dict.fromkeys(forms) if len(form.terms) > 2 or sum(map(_is_odd, form.terms.items()))]
 
     @property
     def hypotheses(self) -> list[str]:

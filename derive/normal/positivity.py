@@ -49,6 +49,23 @@ def monomial_is_positive(monomial: Monomial) -> bool:
     return all(factor_is_positive(atom, power) for atom, power in monomial)
 
 
+def sign_of(ledger: Ledger, atom: Atom, *, strict: bool = True) -> int:
+    """1 where something says that an atom is positive, -1 where it says so of its opposite, else 0.
+
+    Where it need not be `strict`, what is at least 0 will do. It may be a declaration, a hypothesis, the branch that is
+    being read, or that a side of the claim has a value: what the ledger has of that is true wherever both have one.
+    """
+    if factor_is_positive(atom, ONE):
+        return 1
+    known = ledger.known_positive | ledger.valued[0] | (set() if strict else ledger.valued[1])
+    for sign in (1, -1):
+        signed = from_atom(atom).scaled(sign)
+        # What is renamed is remembered for all branches.
+        if signed.key in known or (not ledger.muted and is_positive_here(ledger, signed)):
+            return sign
+    return 0
+
+
 def is_nonnegative(polynomial: Polynomial) -> bool:
     """Whether no term of the polynomial can be negative."""
     return all(c > 0 and all(factor_is_nonnegative(a, e) for a, e in m) for m, c in polynomial.terms.items())

@@ -1,11 +1,10 @@
-"""Powers, exponentials and logarithms, and how a function of cases is taken apart.
+"""Powers and exponentials, and how a function of cases is taken apart; `derive.normal.logarithms` is their inverse.
 
 The laws, each over the reals and each with its side condition:
 - exp(a + b) = exp(a) exp(b); exp(c a) = exp(a)^c; exp(log x) = x for x > 0;
 - x^n = exp(n log x) for x > 0, and for any x with a formal logarithm where n is an integer;
-- log(x y) = log x + log y for x, y > 0; log(x^c) = c log x for x > 0; log(exp x) = x;
-- (x y)^c = x^c y^c for x, y > 0, or for integer c; a sum keeps its power as a `Base` after its content is taken out,
-  so that 1/(1 + e^-x) and e^x/(1 + e^x) meet;
+- (x y)^c = x^c y^c for x, y > 0, for x, y >= 0 where c > 0, or for integer c; a sum keeps its power as a `Base` after
+  its content is taken out, so that 1/(1 + e^-x) and e^x/(1 + e^x) meet;
 - f of an expression with a bracket is split by cases: f([c] x + y) = [c] f(x + y) + (1 - [c]) f(y).
 """
 
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from derive.normal import exponents, positivity, products, ranges, splitting
+from derive.normal import exponents, logarithms, positivity, products, ranges, splitting
 from derive.normal.ledger import Ledger, UndefinedError, UndefinedInstanceError
 from derive.normal.terms import (
     ONE,
@@ -105,7 +104,7 @@ def general_power(ledger: Ledger, base: Polynomial, exponent: Polynomial) -> Pol
             positivity.assume(ledger, base, "!= 0")
             ledger.narrows = ledger.narrows or not positivity.is_positive(exponent.scaled(-ONE))
         return _integer_power(ledger, base, exponent)
-    if _is_surely_positive(ledger, base):
+    if is_surely_positive(ledger, base):
         return _real_power(ledger, base, exponent)
     integer, rest = exponents.split_off_integer(exponent)
     fraction = rest.constant()
@@ -127,20 +126,29 @@ def general_power(ledger: Ledger, base: Polynomial, exponent: Polynomial) -> Pol
 def _integer_power(ledger: Ledger, base: Polynomial, exponent: Polynomial) -> Polynomial:
     """base^exponent for an integer exponent and a base that has the power."""
     ledger.use("x^n = exp(n log x) for an integer n")
-    return exponential(ledger, products.product(ledger, [exponent, logarithm(ledger, base, formal=True)]))
+    return exponential(ledger, products.product(ledger, [exponent, logarithms.logarithm(ledger, base, formal=True)]))
 
 
 def _real_power(ledger: Ledger, base: Polynomial, exponent: Polynomial) -> Polynomial:
     """base^exponent for a positive base, which is a condition where nothing else makes sure of it."""
     ledger.use("x^y = exp(y log x) for x > 0")
-    return exponential(ledger, products.product(ledger, [exponent, logarithm(ledger, base)]))
+    return exponential(ledger, products.product(ledger, [exponent, logarithms.logarithm(ledger, base)]))
 
 
-def _is_surely_positive(ledger: Ledger, base: Polynomial) -> bool:
+def is_surely_positive(ledger: Ledger, base: Polynomial) -> bool:
     """Whether a base is positive by declarations, structure, hypotheses, or the branch that is being read."""
     _, primitive = content_of(ledger, base, fractional=True)
     known = positivity.is_positive(base) or base.key in ledger.known_positive or primitive.key in ledger.known_positive
-    return known or positivity.is_positive_here(ledger, base)
+    return known or _is_product_of_known_signs(ledger, base) or positivity.is_positive_here(ledger, base)
+
+
+def _is_product_of_known_signs(ledger: Ledger, base: Polynomial) -> bool:
+    """Whether a base is one term, the signs of whose factors are known and make it positive."""
+    one = base.single()
+    if one is None or not all(e.denominator == 1 or positivity.is_root(a, e) for a, e in one[0]):
+        return False
+    odd = (positivity.sign_of(ledger, a) for a, e in one[0] if e % 2)
+    return bool(one[1] * math.prod(odd) > 0) and all(positivity.sign_of(ledger, a) for a, _ in one[0])
 
 
 def _power_of_zero(ledger: Ledger, exponent: Polynomial) -> Polynomial:
@@ -211,12 +219,35 @@ def _power_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Rational
     for a, e in [pair for pair in rest if _is_square_root(pair[1], exponent)]:
         ledger.use("(x^2)^(1/2) = |x|")
         rest.remove((a, e))
-        parts.append(_magnitude(ledger, a, int(e * exponent)))
+        parts.append(magnitude_of(ledger, a, int(e * exponent)))
+    rest, coefficient, signed = _of_known_sign(ledger, rest, coefficient, exponent)
     if rest or coefficient < 0:
         left = Base(Polynomial({sorted_monomial(dict(rest)): ONE if coefficient > 0 else -ONE}))
-        positivity.assume(ledger, left.inside, _needed(exponent))
-        parts.append(products.normal_monomial(ledger, ONE, [(left, exponent)]))
+        signed.append((left, exponent))
+    for base, power_ in signed:
+        positivity.assume(ledger, base.inside, _needed(power_))
+        parts.append(products.normal_monomial(ledger, ONE, [(base, power_)]))
     return products.product(ledger, parts)
+
+
+def _of_known_sign(
+    ledger: Ledger, factors: list[tuple[Atom, Exponent]], coefficient: Rational, exponent: Exponent
+) -> tuple[list[tuple[Atom, Exponent]], Rational, list[tuple[Base, Exponent]]]:  # fmt: skip
+    """What is left of (coefficient * factors)^exponent without the roots of factors of which the sign is known.
+
+    A factor that may be 0 is taken out only where all others are as well: sqrt(x y) is 0 at x = 0 for every y.
+    """
+    found = [(a, e, positivity.sign_of(ledger, a, strict=False)) for a, e in factors if e.denominator == 1]
+    flipped = coefficient * math.prod(sign for _, e, sign in found if e % 2)
+    if len(found) < len(factors) or flipped <= 0:
+        found = [(a, e, positivity.sign_of(ledger, a)) for a, e, _ in found]
+    taken = [(a, e, sign) for a, e, sign in found if sign]
+    coefficient *= math.prod(sign for _, e, sign in taken if e % 2)
+    gone = {a for a, _, _ in taken}
+    if taken and len(factors) > 1:
+        ledger.use("(x y)^c = x^c y^c for x, y > 0")
+    roots = [(Base(from_atom(a).scaled(sign)), e * exponent) for a, e, sign in taken]
+    return [(a, e) for a, e in factors if a not in gone], coefficient, roots
 
 
 def _is_square_root(power: Exponent, exponent: Exponent) -> bool:
@@ -224,7 +255,7 @@ def _is_square_root(power: Exponent, exponent: Exponent) -> bool:
     return power.denominator == 1 and power.numerator % 2 == 0 and (power * exponent).denominator == 1
 
 
-def _magnitude(ledger: Ledger, atom: Atom, times: int) -> Polynomial:
+def magnitude_of(ledger: Ledger, atom: Atom, times: int) -> Polynomial:
     """|x|^times, which is x^times with the sign of x where that is odd."""
     from derive.normal import comparisons
 
@@ -267,7 +298,7 @@ def products_first_sign(terms: list[tuple[Monomial, Rational]]) -> int:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# exp, log, the rest.
+# exp.
 
 
 def exponential(ledger: Ledger, argument: Polynomial) -> Polynomial:
@@ -285,68 +316,3 @@ def exponential(ledger: Ledger, argument: Polynomial) -> Polynomial:
         else:
             parts.append(products.normal_monomial(ledger, ONE, [(Exp(monomial), coefficient)]))
     return products.product(ledger, parts)
-
-
-def logarithm(ledger: Ledger, argument: Polynomial, *, formal: bool = False) -> Polynomial:
-    """Log of a polynomial. A `formal` one is for the exponent of a power with an integer exponent: any sign will do.
-
-    Raises:
-        UndefinedError: the argument is zero, or a negative number where the logarithm is not formal.
-    """
-    value = argument.constant()
-    if value is not None and (value == 0 or (value < 0 and not formal)):
-        raise UndefinedError(f"logarithm of {value}")
-    if value is not None:
-        sign = from_atom(Log(number(-1), True)) if value < 0 else ZERO
-        primes = [(p, k) for p, k in products.factorised(abs(value.numerator)).items()]
-        primes += [(p, -k) for p, k in products.factorised(value.denominator).items()]
-        return total([sign, *(from_atom(Log(number(p))).scaled(k) for p, k in primes)])
-    split = splitting.case_split(ledger, argument, lambda part: logarithm(ledger, part, formal=formal))
-    if split is not None:
-        return split
-    one = argument.single()
-    if one is not None:
-        return _log_of_monomial(ledger, *one, formal=formal)
-    content, primitive = content_of(ledger, argument, fractional=not formal)
-    if content.constant() == 1:
-        return _log_of(ledger, primitive, formal=formal)
-    ledger.use("log(x y) = log x + log y for x, y > 0")
-    return logarithm(ledger, content, formal=formal) + logarithm(ledger, primitive, formal=formal)
-
-
-def _log_of_monomial(ledger: Ledger, monomial: Monomial, coefficient: Rational, *, formal: bool) -> Polynomial:
-    """log(coefficient * monomial): a term for each factor that is positive, and one for the product of the rest."""
-    # Where the logarithm of a product has a value no factor is 0, so a root in it is positive.
-    safe = [(a, e) for a, e in monomial if formal or positivity.factor_is_positive(a, e) or positivity.is_root(a, e)]
-    rest = [pair for pair in monomial if pair not in safe]
-    if len(monomial) > 1 or coefficient != 1:
-        ledger.use("log(x y) = log x + log y for x, y > 0")
-    parts = [logarithm(ledger, number(coefficient if formal else magnitude(coefficient)), formal=formal)]
-    for atom, e in safe:
-        positivity.note_positive(ledger, ((atom, e),))
-        if isinstance(atom, Exp):
-            ledger.use("log(exp x) = x")
-            parts.append(Polynomial({atom.monomial: e}))
-        elif isinstance(atom, Base):
-            if formal and e.denominator != 1 and not _is_surely_positive(ledger, atom.inside):
-                parts.append(_log_of(ledger, from_atom(atom, e), formal=True))  # of a formal logarithm there is no half
-            else:
-                parts.append(logarithm(ledger, atom.inside, formal=formal).scaled(e))
-        else:
-            parts.append(_log_of(ledger, from_atom(atom), formal=formal).scaled(e))
-    if rest or (coefficient < 0 and not formal):
-        left = Polynomial({sorted_monomial(dict(rest)): ONE if coefficient > 0 else -ONE})
-        parts.append(_log_of(ledger, left, formal=False))
-    return total(parts)
-
-
-def _log_of(ledger: Ledger, inside: Polynomial, *, formal: bool) -> Polynomial:
-    """Log of what is not taken apart any further; a formal one only where the sign is not known."""
-    if positivity.is_positive(inside):
-        for monomial in inside.terms:
-            positivity.note_positive(ledger, monomial)
-    elif inside.key not in ledger.known_positive:
-        if formal:
-            return from_atom(Log(inside, True))
-        positivity.assume(ledger, inside, "> 0")
-    return from_atom(Log(inside))

@@ -8,7 +8,7 @@ used in a second try at a proof only.
 
 from __future__ import annotations
 
-from derive.normal import deltas, positivity, powers, products, renaming, splitting, sums
+from derive.normal import deltas, logarithms, positivity, powers, products, renaming, splitting, sums
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
@@ -36,7 +36,7 @@ def product_over(ledger: Ledger, bound: Var, body: Polynomial) -> Polynomial:
         ledger.use("a product of positive factors is exp of the sum of their logs")
         for monomial in body.terms:
             positivity.note_positive(ledger, monomial)
-        return powers.exponential(ledger, sums.sum_over(ledger, [bound], powers.logarithm(ledger, body)))
+        return powers.exponential(ledger, sums.sum_over(ledger, [bound], logarithms.logarithm(ledger, body)))
     one = body.single()
     if one is None:
         content, primitive = powers.content_of(ledger, body, fractional=False)
@@ -61,7 +61,7 @@ def _repeated(ledger: Ledger, bound: Var, factor: Polynomial) -> Polynomial:
     if split is not None:
         return split
     ledger.use("a product of one number is its power")
-    raised = powers.logarithm(ledger, factor, formal=True)
+    raised = logarithms.logarithm(ledger, factor, formal=True)
     return powers.exponential(ledger, products.product(ledger, [bound.extent, raised]))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from derive.normal import comparisons, deltas, functions, powers, products, ranged_products, rewriting, sums
+from derive.normal import comparisons, deltas, functions, logarithms, powers, products, ranged_products, rewriting, sums
 from derive.normal.ledger import Ledger, UndefinedError, UndefinedInstanceError
 from derive.normal.terms import (
     ONE,
@@ -129,7 +129,7 @@ def _exp(ledger: Ledger, atom: Exp, names: Names) -> Polynomial:
 
 
 def _log(ledger: Ledger, atom: Log, names: Names) -> Polynomial:
-    return powers.logarithm(ledger, renamed(ledger, atom.inside, names), formal=atom.formal)
+    return logarithms.logarithm(ledger, renamed(ledger, atom.inside, names), formal=atom.formal)
 
 
 def _base(ledger: Ledger, atom: Base, names: Names) -> Polynomial:

@@ -62,7 +62,7 @@ def solved(left: Polynomial, right: Polynomial, text: str) -> Rewrite | None:
     """The hypothesis left = right solved for one atom; None when no atom stands alone in a term and in no other one.
 
     A left side that is one atom, of a kind that the right side does not have, is replaced by the right side as the
-    hypothesis says. Otherwise the atom is chosen by kind and key.
+    hypothesis says. Otherwise the atom is chosen by kind, by length and by key.
     """
     difference = left - right
     one = left.single()
@@ -78,8 +78,15 @@ def solved(left: Polynomial, right: Polynomial, text: str) -> Rewrite | None:
     if not candidates:
         return None
     first = min(rank for rank, _, _ in candidates)
-    pattern, c = max(((a, c) for rank, a, c in candidates if rank == first), key=lambda pair: pair[0].key)
+    chosen = ((a, c) for rank, a, c in candidates if rank == first)
+    # The longest sum goes, as V A U M in C M + V A U M = I: what is left of a sum that has it is shorter.
+    pattern, c = max(chosen, key=lambda pair: (_length(pair[0]), pair[0].key))
     return _for_atom(pattern, c, difference, text)
+
+
+def _length(atom: Atom) -> int:
+    """How many factors a sum has."""
+    return len(atom.monomial) if isinstance(atom, Total) else 0
 
 
 def masking(ledger: Ledger, difference: Polynomial, text: str) -> Rewrite | None:
@@ -114,14 +121,25 @@ def _occurrences(atom: Atom, polynomial: Polynomial) -> int:
     )
 
 
-def cofactors(difference: Polynomial) -> Iterator[Monomial]:
-    """What is positive beside a lone atom of a term, so that the equation may be divided by it: 1/N of Sum(x)/N."""
-    for monomial, _ in difference.ordered():
-        for atom, power in monomial:
-            rest = tuple((other, e) for other, e in monomial if other is not atom)
-            is_pattern = isinstance(atom, PRIORITY) and power == 1 and not (isinstance(atom, Entry) and not atom.where)
-            if rest and is_pattern and positivity.monomial_is_positive(rest):
-                yield rest
+def cofactors(ledger: Ledger, difference: Polynomial) -> Iterator[Monomial]:
+    """What is not 0 beside a lone atom of a term, so that the equation may be divided by it: 1/N of Sum(x)/N.
+
+    Entries and sums come before numbers with a name.
+    """
+    for named in (False, True):
+        for monomial, _ in difference.ordered():
+            for atom, power in monomial:
+                rest = tuple((other, e) for other, e in monomial if other is not atom)
+                is_number = isinstance(atom, Entry) and not atom.where
+                if not (rest and isinstance(atom, PRIORITY) and power == 1 and is_number is named):
+                    continue
+                if positivity.monomial_is_positive(rest) or all(_is_not_zero(ledger, other) for other, _ in rest):
+                    yield rest
+
+
+def _is_not_zero(ledger: Ledger, atom: Atom) -> bool:
+    """Whether declarations or hypotheses say that an atom is not 0."""
+    return positivity.sign_of(ledger, atom) != 0 or from_atom(atom).key in ledger.known_not_zero
 
 
 def _for_atom(pattern: Atom, coefficient: Rational, difference: Polynomial, text: str) -> Rewrite:

@@ -16,7 +16,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from derive.errors import BudgetExceededError
-from derive.normal import closed_sums, comparisons, inner_sums, positivity, products, renaming, rewriting, symmetry
+from derive.normal import (
+    closed_sums,
+    comparisons,
+    deltas,
+    inner_sums,
+    positivity,
+    products,
+    renaming,
+    rewriting,
+    symmetry,
+    vanishing,
+)
 from derive.normal.ledger import Ledger, UndefinedInstanceError
 from derive.normal.ranges import lies_below
 from derive.normal.terms import (
@@ -59,6 +70,8 @@ def sum_over(ledger: Ledger, bound: list[Var], body: Polynomial) -> Polynomial:
     """The normal form of the sum of `body` over the bound indices, which have fresh names."""
     if not bound:
         return body
+    if ledger.zeros:
+        body = vanishing.reduced(ledger, body)
     if len(body.terms) > 1:
         ledger.use("sums are linear")
     return total(_sum_monomial(ledger, bound, m).scaled(c) for m, c in body.ordered())
@@ -125,12 +138,22 @@ def _eliminations(ledger: Ledger, bound: Sequence[Var], monomial: Monomial) -> I
     for inside, (place, (atom, power)) in product((True, False), enumerate(monomial)):
         if not isinstance(atom, Delta) or power <= 0:
             continue
-        for gone, kept in ((atom.left, atom.right), (atom.right, atom.left)):
-            if not isinstance(gone, Var) or gone.name not in ranges or gone.name in kept.free:
+        for gone, kept in deltas.solutions(atom):
+            if gone.name not in ranges:
                 continue
-            plain = not ranges[gone.name].free and isinstance(kept, (Fixed, Place, Var))
+            plain = not ranges[gone.name].free and isinstance(kept, (Fixed, Place, Var)) and not _is_difference(kept)
             if stays_below(ledger, kept, ranges[gone.name], ranges) is inside and (inside or plain):
                 yield place, gone, kept
+
+
+def _is_difference(part: Atom) -> bool:
+    """Whether a position is that of one index less that of another.
+
+    Of t = r + s neither r nor s is eliminated where it may leave its range: a sum over t may follow, in which t can be.
+    """
+    value = value_of(part)
+    steps = [c for m, c in value.terms.items() if len(m) == 1 and isinstance(m[0][0], Var)]
+    return len(steps) > 1 and min(steps) < 0
 
 
 def stays_below(ledger: Ledger, part: Atom, extent: Polynomial, ranges: Mapping[str, Polynomial]) -> bool:

@@ -8,13 +8,12 @@ order of terms can miss a combination and cannot make one up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from derive.normal import products, renaming
 from derive.normal.ledger import Ledger
 from derive.normal.rewriting import instances, parts_in, resting, variables_in
-from derive.normal.terms import UNIT, Polynomial, Var, ratio, total
+from derive.normal.terms import UNIT, Entry, Monomial, Polynomial, Rational, Var, ratio, total
 
 MOST_DIVISIONS = 50  # of one polynomial by another
 MOST_ROUNDS = 6  # through all that is zero
@@ -34,31 +33,47 @@ def vanishing(difference: Polynomial, text: str) -> Vanishing:
     return Vanishing(difference, variables_in(parts_in(difference), difference.free), text)
 
 
-def follows(ledger: Ledger, polynomial: Polynomial, zeros: Sequence[Vanishing]) -> bool:
+def follows(ledger: Ledger, polynomial: Polynomial) -> bool:
     """Whether division by what is zero leaves nothing of a polynomial."""
-    used: dict[str, None] = {}
-    for _ in range(MOST_ROUNDS):
-        before = polynomial
-        for zero in zeros:
-            for names in instances(zero.variables, parts_in(polynomial)):
-                with resting(ledger):
-                    instance = renaming.renamed(ledger, zero.difference, names)
-                rest = remainder(ledger, polynomial, instance)
-                if rest is not polynomial:
-                    used[zero.text] = None
-                    polynomial = rest
-        if polynomial.is_zero:
-            for text in used:
-                ledger.use(f"hypothesis {text}")
-            return True
-        if polynomial is before:
-            break
-    return False
+    return bool(ledger.zeros) and reduced(ledger, polynomial).is_zero
+
+
+def reduced(ledger: Ledger, polynomial: Polynomial) -> Polynomial:
+    """What division by all that is zero leaves of a polynomial: the body of a sum, or the whole at last."""
+    zeros, ledger.zeros = ledger.zeros, ()
+    try:
+        for _ in range(MOST_ROUNDS):
+            before = polynomial
+            for zero in zeros:
+                polynomial = _reduced_by(ledger, polynomial, zero)
+            if polynomial is before:
+                break
+    finally:
+        ledger.zeros = zeros
+    return polynomial
+
+
+def _reduced_by(ledger: Ledger, polynomial: Polynomial, zero: Vanishing) -> Polynomial:
+    for names in instances(zero.variables, parts_in(polynomial)):
+        with resting(ledger):
+            instance = renaming.renamed(ledger, zero.difference, names)
+        rest = remainder(ledger, polynomial, instance)
+        if rest is not polynomial:
+            ledger.use(f"hypothesis {zero.text}")
+            polynomial = rest
+    return polynomial
+
+
+def _lead(divisor: Polynomial) -> tuple[Monomial, Rational]:
+    """The term with the most entries, if it is one: of x[i] u[i] = s x[i] the first: no sum has s inside."""
+    counts = {m: sum(e for atom, e in m if isinstance(atom, Entry) and atom.where) for m in divisor.terms}
+    most = [m for m, count in counts.items() if count == max(counts.values())]
+    return (most[0], divisor.terms[most[0]]) if len(most) == 1 else products.leading_term(divisor)
 
 
 def remainder(ledger: Ledger, polynomial: Polynomial, divisor: Polynomial) -> Polynomial:
     """What is left of a polynomial when the divisor is 0, by its leading term."""
-    lead, c = products.leading_term(divisor)
+    lead, c = _lead(divisor)
     if lead == UNIT:
         return polynomial
     rest = Polynomial({m: ratio(-d, c) for m, d in divisor.terms.items() if m != lead})

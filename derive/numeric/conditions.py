@@ -20,6 +20,7 @@ from typing import Any
 
 import sympy
 
+from derive.binders import symbols_of
 from derive.evaluation import Evaluator
 from derive.numeric.arithmetic import Arithmetic, Rationals, reals
 from derive.numeric.roots import DIGITS, exact, root, rounded, solution
@@ -53,6 +54,7 @@ class Equality:
         self._evaluator = Evaluator([gap], definitions)
         self.indices = self._evaluator.free[0]
         self.names = frozenset(str(known.name) for known in self._evaluator.needs.inputs)
+        self.settled: frozenset[str] = frozenset()  # inputs that other conditions are about, moved where no other does
 
     def holds(self, sample: Sample) -> bool:
         """Whether the condition holds at all positions, as far as reals can tell.
@@ -107,6 +109,9 @@ def conditions_on_values(
     parts = [part for condition in conditions for part in sympy.And.make_args(condition)]
     kinds = (sympy.Eq,), (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)
     equalities, inequalities = ([Equality(p, definitions) for p in parts if isinstance(p, kind)] for kind in kinds)
+    others = set().union(*(symbols_of(part) for part in parts if not isinstance(part, sympy.Eq)))
+    for one in equalities:
+        one.settled = frozenset(str(known.name) for known in others)
     return [one for one in equalities if one.names], [one for one in inequalities if one.names]
 
 
@@ -176,11 +181,15 @@ def _solved(
 ) -> Sample | None:
     """The sample with one input solved for, so that the equality holds at all positions; None where that fails.
 
-    An input that no other equality mentions comes first, so that one is not disturbed by the next.
+    An input that no other condition mentions comes first, so that one is not disturbed by the next.
     """
     if not any(equality.gaps(sample)):
         return sample
-    for name in sorted(equality.names, key=lambda name: (sum(name in other.names for other in equalities), name)):
+
+    def order(name: str) -> tuple[bool, int, str]:
+        return name in equality.settled, sum(name in other.names for other in equalities), name
+
+    for name in sorted(equality.names, key=order):
         found = _solved_for(sample, equality, name)
         if found is not None and all(value > 0 for owner, _, value in entries(found) if owner in positive):
             return found

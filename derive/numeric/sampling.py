@@ -42,10 +42,12 @@ __all__ = [
     "flag_settings",
     "is_positive",
     "size_plan",
+    "sizes_about",
     "with_entry",
 ]
 
 Path = tuple[int, ...]
+LARGEST_SPECIAL, MOST_SPECIAL = 40, 40  # sizes that are tried for the numbers in a claim, and how many assignments
 MOST_ENTRIES = 4_000  # of one input
 LARGEST_POOL = 1_000  # of numbers to choose from, where fewer will do
 
@@ -92,6 +94,12 @@ def size_plan(names: Sequence[str]) -> list[dict[str, int]]:
         if sizes not in plan:
             plan.append(sizes)
     return plan
+
+
+def sizes_about(names: Sequence[str], numbers: Sequence[int]) -> list[dict[str, int]]:
+    """Assignments with one size at, or next to, a number that a claim mentions: [T > 8] is 1 for some T."""
+    near = sorted({number + by for number in numbers for by in (-1, 0, 1) if 1 < number + by <= LARGEST_SPECIAL})
+    return [{**dict.fromkeys(names, 2), name: size} for size in near for name in names][:MOST_SPECIAL]
 
 
 def confirmation_sizes(names: Sequence[str]) -> list[dict[str, int]]:

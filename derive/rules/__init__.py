@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from derive.errors import StatementError
+from derive.names import listed
 from derive.statements import Claim
 
 
@@ -20,7 +21,7 @@ class RuleRefusedError(ValueError):
 
 def check_parts(rule: str, kind: type, parts: Sequence[Any]) -> None:
     """Raise StatementError unless all parts that a rule is made of are of one kind."""
-    for part in parts:
+    for part in listed(parts, rule, f"parts made by {kind.__name__}(...)"):
         if not isinstance(part, kind):
             raise StatementError(f"{rule}: expected parts made by {kind.__name__}(...), found {part!r}")
 

@@ -11,7 +11,7 @@ import mpmath as mp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sympy import Abs, Max, Min, Rational, S, exp, log, sign, sqrt
+from sympy import Abs, Eq, Max, Min, Ne, Rational, S, exp, log, sign, sqrt
 
 from derive.binders import free_indices
 from derive.language import (
@@ -23,7 +23,6 @@ from derive.language import (
     indices,
     iverson,
     lengths,
-    scalar,
     scalars,
     tensor,
     tensors,
@@ -44,7 +43,7 @@ x, y = tensors("x y", T)
 P = tensor("P", T, positive=True)
 F = tensor("F", T + 1)
 s, r, u = scalars("s r u")
-p = scalar("p", positive=True)
+p, q = scalars("p q", positive=True)
 minus = S.NegativeOne
 LAWS = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -63,6 +62,22 @@ TRUE: dict[str, tuple[Any, Any]] = {
     "powers of a half": (Sum(Rational(1, 2) ** i, i), 2 - 2 * Rational(1, 2) ** T),
     "signs in turn": (Sum(minus**i, i), (1 - minus**T) / 2),
     "a geometric sum with one more term": (Sum(r**last, last) * (1 - r), 1 - r ** (T + 1)),
+    "a geometric sum beside its index": (
+        (1 - s) ** 2 * Sum(i * s**i, i),
+        s - T * s**T + (T - 1) * s ** (T + 1),
+    ),
+    "a geometric sum beside a square": (Sum(i**2 * 2**i, i), 2**T * (T**2 - 4 * T + 6) - 6),
+    "signs in turn beside an index": (Sum(i * minus**i, i), -(minus**T) * (2 * T - 1) / 4 - Rational(1, 4)),
+    "a geometric sum from a border on": (Sum(p**i * iverson(i >= j), i) * (1 - p), p**j - p**T),
+    "a geometric sum up to a border": (Sum(where(k <= i, p ** (i - k), 0), k) * (1 - p), 1 - p ** (i + 1)),
+    "what is left of a momentum": (
+        Sum(where(k <= i, p ** (i - k), 0) * x[k], k, i),
+        Sum(x[k] * (1 - p ** (T - k)) / (1 - p), k),
+    ),
+    "one decay after another": (
+        Sum(iverson(j <= i) * iverson(k <= j) * p ** (i - j), j) * (1 - p),
+        iverson(k <= i) * (1 - p ** (i - k + 1)),
+    ),
     "a last term": (Sum(F[last], last), Sum(F[i], i) + F[T]),
     "a first term": (Sum(F[last], last), F[0] + Sum(F[i + 1], i)),
     "a last term in a product": (Sum(F[last] ** 2, last) * s, s * F[T] ** 2 + s * Sum(F[i] ** 2, i)),
@@ -105,6 +120,19 @@ FALSE: dict[str, tuple[Any, Any]] = {
     "the sum of the first numbers, from one": (Sum(i, i), T * (T + 1) / 2),
     "the sum of squares, the leading term": (Sum(i**2, i), T**3 / 3),
     "a geometric sum with a term too many": (Sum(r**i, i), (1 - r ** (T + 1)) / (1 - r)),
+    "a geometric sum beside its index, one power off": (
+        (1 - s) ** 2 * Sum(i * s**i, i),
+        s - T * s**T + (T + 1) * s ** (T + 1),
+    ),
+    "a geometric sum before a border": (Sum(where(k < i, p ** (i - k), 0), k) * (1 - p), 1 - p**i),
+    "what is left of a momentum, a step less": (
+        Sum(where(k <= i, p ** (i - k), 0) * x[k], k, i),
+        Sum(x[k] * (1 - p ** (T - k - 1)) / (1 - p), k),
+    ),
+    "a geometric sum between borders that may have crossed": (
+        Sum(p**i * iverson(i >= j) * iverson(i < k), i) * (1 - p),
+        p**j - p**k,
+    ),
     "signs in turn add up to nothing": (Sum(minus**i, i), 0),
     "a last term for the first": (Sum(F[last], last), Sum(F[i], i) + F[0]),
     "signs leave a product as one": (Product(-x[i], i), -Product(x[i], i)),
@@ -153,6 +181,37 @@ def test_what_divides_says_so_and_what_does_not_is_left_alone() -> None:
     assert prove(Program("closed").claim("c", Sum(r**i, i), Sum(r**j, j))).conditions == ()
     assert prove(Program("closed").claim("c", Sum(r**i, i) * (1 - r), 1 - r**T)).conditions == ("r - 1 != 0",)
     assert prove(Program("closed").claim("c", Sum(2**i, i), 2**T - 1)).conditions == ()
+
+
+# True but where the ratio is 1, or a factor 0: a proof would divide by 0 there, and both sides have a value.
+ALMOST: dict[str, tuple[Any, Any]] = {
+    "the ratio 1": (Sum(r**i, i), where(Eq(r, 1), 0, (1 - r**T) / (1 - r))),
+    "a ratio that is a quotient": (Sum((r / 3) ** i, i), where(Eq(r, 3), 0, (1 - (r / 3) ** T) / (1 - r / 3))),
+    "a ratio that is a product": (
+        Sum((r * s / 5) ** i, i),
+        where(Eq(r * s, 5), 0, (1 - (r * s / 5) ** T) / (1 - r * s / 5)),
+    ),
+    "a ratio that is an entry": (Sum(x[j] ** i, i), where(Eq(x[j], 1), 0, (1 - x[j] ** T) / (1 - x[j]))),
+    "a ratio that is a difference": (
+        Sum((2 * x[j] - 5) ** i, i),
+        where(Eq(x[j], 3), 0, (1 - (2 * x[j] - 5) ** T) / (6 - 2 * x[j])),
+    ),
+    "a ratio that is an exponential": (Sum(exp(s * i), i), where(Eq(s, 0), 0, (1 - exp(s * T)) / (1 - exp(s)))),
+    "two equal decays": (
+        Sum(p**i * q ** (T - 1 - i), i),
+        where(Eq(p, q), 0, (p**T - q**T) / (p - q)),
+    ),
+    "the product without one factor": (
+        Product(where(Ne(i, j), x[i], 1), i),
+        where(Eq(x[j], 0), 3, Product(x[i], i) / x[j]),
+    ),
+    "a quotient in a branch": (where(s > 3, 1 / (s - 3), 7), where(s > 3, 1 / (s - 3), where(Eq(s, 3), 8, 7))),
+}
+
+
+@pytest.mark.parametrize("name", ALMOST)
+def test_what_is_false_only_where_a_proof_would_divide_by_0_is_refuted(name: str) -> None:
+    assert prove(Program("closed").claim("c", *ALMOST[name])).status == REFUTED
 
 
 def test_the_product_without_one_factor() -> None:

@@ -33,6 +33,7 @@ from derive.normal import (
     form,
     functions,
     inner_sums,
+    logarithms,
     positivity,
     powers,
     products,
@@ -422,12 +423,12 @@ FAULTS = [
         exp(Sum(2 * delta(i, j) * log(P[i]), i)), P[j],
     ),
     Fault(
-        "log(x y) = log x + log y for x, y > 0", powers, "_log_of_monomial",
+        "log(x y) = log x + log y for x, y > 0", logarithms, "_log_of_monomial",
         fed(lambda ledger, monomial, coefficient: (ledger, monomial[:1], coefficient)),
         log(p * q * Sum(P[i], i)), log(p),
     ),
     Fault(
-        "log(exp x) = x", powers, "_log_of_monomial",
+        "log(exp x) = x", logarithms, "_log_of_monomial",
         fed(lambda ledger, monomial, coefficient: (ledger, exponentials_once(monomial), coefficient)),
         log(p * exp(2 * s)), log(p) + s,
     ),
@@ -453,9 +454,13 @@ FAULTS = [
         Sum(delta(i, j) * sympy.S.NegativeOne**i, i) * sympy.S.NegativeOne**j, -1,
     ),
     Fault(
-        "(x^2)^(1/2) = |x|", powers, "_magnitude",
+        "(x^2)^(1/2) = |x|", powers, "magnitude_of",
         lambda f: lambda ledger, atom, times: f(ledger, atom, times) and from_atom(atom, Fraction(times)),
         sqrt(Sum(delta(i, 0) * s**2, i)), s,
+    ),
+    Fault(
+        "log(x^n) = n log|x| for an even n", logarithms, "_log_of_size",
+        lambda f: lambda ledger, atom: f(ledger, atom) and ZERO, log(s**4), 0,
     ),
     Fault("content of a power", powers, "content_of", of_twice_the_content, 1 / (2 * p + 2 * q), 1 / (p + q) / 4),
     Fault(

@@ -30,8 +30,10 @@ from derive.language import (
     scalar,
     scalars,
     tensor,
+    tensors,
     where,
 )
+from derive.matrices import matrices
 from derive.program import Program
 from derive.prove import PROVED, REFUTED, proof_of, prove
 from derive.statements import Claim, Definition
@@ -44,8 +46,10 @@ y, z = tensor("y", V), tensor("z", V)
 A, B = tensor("A", T, T), tensor("B", T, T)
 x, u = tensor("x", T), tensor("u", T)
 p, q = tensor("p", T, positive=True), tensor("q", T, positive=True)
-a, b = indices("a b", d)
+a, b, c = indices("a b c", d)
 Q, W = tensor("Q", T, d), tensor("W", T, d)
+C, D, M = tensors("C D M", d, d)
+mA, mB, mC, mM, mQ, mW = matrices(A, B, C, M, Q, W)
 token = tensor("token", T, into=V)
 s, r, w_ = scalars("s r w_")
 w = scalar("w", positive=True)
@@ -127,6 +131,32 @@ GIVEN = {
     "two equations for two numbers": claimed(s, 0, Eq(s + r, 0), Eq(s - r, 0)),
     "two equations for two vectors": claimed(x[i] * u[j], -2, Eq(x[i] + u[i], 1), Eq(x[j] - u[j], 3)),
     "three equations": claimed(s * r * w_, 6, Eq(s + r + w_, 6), Eq(s - r, -1), Eq(s + 2 * r - w_, 2)),
+    "a product that is 0, one factor not": claimed(s, 0, Eq(s * r, 0), Ne(r, 0)),
+    "a product that is 0, one factor positive": claimed(s, 0, Eq(s * r, 0), r > 0),
+    "a product that is 0, one factor declared": claimed(s, 0, Eq(s * w, 0)),
+    "a common factor of both sides": claimed(x[i], u[i], Eq(x[i] * s, u[i] * s), s < 0),
+    "complementary vectors": claimed(Sum(x[i] * u[i], i), 0, Eq(x[i] * u[i], 0)),
+    "complementary vectors, in a larger sum": claimed(
+        Sum(x[i] ** 2 * u[i] * A[i, j] + x[j] * u[j] * B[i, j], i, j), 0, Eq(x[i] * u[i], 0)
+    ),
+    "complementary slackness": claimed(
+        Sum(x[i] * (u[i] + p[i]), i), Sum(x[i] * p[i], i) + s * Sum(x[i], i), Eq(x[i] * u[i], s * x[i])
+    ),
+    "points of a circle, added up": claimed(
+        Sum(p[i] * (x[i] ** 2 + u[i] ** 2), i), Sum(p[i], i), Eq(x[i] ** 2 + u[i] ** 2, 1)
+    ),
+    "rotations keep lengths": claimed(
+        Sum((x[i] * p[i] + u[i] * q[i]) ** 2 + (x[i] * q[i] - u[i] * p[i]) ** 2, i),
+        Sum(p[i] ** 2 + q[i] ** 2, i),
+        Eq(x[i] ** 2 + u[i] ** 2, 1),
+    ),
+    "the inverse of a sum": claimed(
+        ((mA + mQ @ mC @ mW.T) @ (mB - mB @ mQ @ mM @ mW.T @ mB))[i, k],
+        delta(i, k),
+        Eq(Sum(A[i, j] * B[j, k], j), delta(i, k)),
+        Eq(Sum(C[a, b] * D[b, c], b), delta(a, c)),
+        Eq(Sum((D[a, b] + Sum(W[i, a] * B[i, j] * Q[j, b], i, j)) * M[b, c], b), delta(a, c)),
+    ),
     "a circle and a line": claimed(x[j] * u[j], 0, Eq(x[i] ** 2 + u[i] ** 2, 1), Eq(x[i] + u[i], 1)),
 }
 
@@ -153,6 +183,27 @@ BESIDE_BRACKETS = {
 @pytest.mark.parametrize("name", BESIDE_BRACKETS)
 def test_what_is_zero_beside_brackets_is_not_zero_elsewhere(name: str) -> None:
     assert prove(BESIDE_BRACKETS[name]).status == REFUTED
+
+
+BESIDE_OTHERS = {
+    "at another place": claimed(Sum(x[i] * u[j], i, j), 0, Eq(x[i] * u[i], 0)),
+    "at a fixed place": claimed(Sum(x[i] * u[0], i), 0, Eq(x[i] * u[i], 0)),
+    "of another row": claimed(Sum(A[i, k] * B[j, k], i, j, k), 0, Eq(A[i, j] * B[i, j], 0)),
+    "a difference for a sum": claimed(Sum(x[i] ** 2 - u[i] ** 2, i), T, Eq(x[i] ** 2 + u[i] ** 2, 1)),
+    "a factor that may be 0": claimed(s, 0, Eq(s * r, 0), r >= 0),
+    "another factor that is not 0": claimed(s, 0, Eq(s * r, 0), Ne(w_, 0)),
+    "a common factor that may be 0": claimed(s, r, Eq(s * w_, r * w_)),
+    "the inverse of a difference": claimed(
+        ((mA + mQ @ mC @ mW.T) @ (mB + mB @ mQ @ mM @ mW.T @ mB))[i, k],
+        delta(i, k),
+        *GIVEN["the inverse of a sum"].given,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE_OTHERS)
+def test_what_is_zero_in_one_place_is_not_in_another(name: str) -> None:
+    assert prove(BESIDE_OTHERS[name]).status == REFUTED
 
 
 TOGETHER: list[tuple[Any, ...]] = [

@@ -54,6 +54,7 @@ total = program.define("total", [], Sum(x[i], i))
         (lambda: program.gradient("total"), "gradient of total: not defined here"),
         (lambda: Cases((x[i] > 0,)), r"Cases: expected parts made by Case\(...\), found x\[i\] > 0"),
         (lambda: Lemmas((1,)), r"Lemmas: expected parts made by Claim\(...\), found 1"),
+        (lambda: Lemmas(1), r"Lemmas: expected a list of parts made by Claim\(...\), as in \[...\], found 1"),  # type: ignore[arg-type]
         (lambda: Chain((x[i],)), r"Chain: expected parts made by Claim\(...\)"),
         (lambda: Combination((x[i] >= 0,)), r"Combination: expected parts made by Bound\(...\)"),
         (

@@ -711,6 +711,31 @@ def test_what_fails_at_zero_alone_is_not_proved(left: Any, right: Any) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+# False at numbers and sizes that are not met by chance: where the two sides of a comparison are equal, and about a
+# number that the claim mentions.
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (where(Eq(s, r + 3), 5, 1), 1),
+        (where(Eq(s * r, 6), 5, 1), 1),
+        (where(Eq(s**2 + r**2, 1), 5, 1), 1),
+        (iverson(s >= r + 7), iverson(s > r + 7)),
+        (Max(s, 3), where(s > 3, s, where(s >= 3, 4, 3))),
+        (iverson(Ne(Sum(x[i], i), 11)), 1),
+        (iverson(T > 8), 0),
+        (iverson(T * d > 30), 0),
+        (iverson(Eq(T, 12)), 0),
+        ((T - 1) * (T - 2) * (T - 3) * (T - 4) * (T - 5) * (T - 6) * (T - 7), 0),
+    ],
+    ids=str,
+)
+def test_what_is_false_at_special_values_is_refuted(left: Any, right: Any) -> None:
+    assert prove(equality(left, right)).status == REFUTED
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 # True under conditions only: refused, or accepted with the conditions listed.
 
 
@@ -719,7 +744,7 @@ def test_what_fails_at_zero_alone_is_not_proved(left: Any, right: Any) -> None:
     [
         (log(s * r), log(s) + log(r), {"r > 0", "s > 0"}),
         (log(s**2), 2 * log(s), {"s > 0"}),
-        (sqrt(s * r), sqrt(s) * sqrt(r), {"r > 0", "s > 0"}),
+        (sqrt(s * r), sqrt(s) * sqrt(r), {"r >= 0", "s >= 0"}),
     ],
     ids=["log of a product", "log of a square", "root of a product"],
 )

@@ -23,6 +23,7 @@ from derive.language import (
     dim,
     dims,
     flag,
+    implies,
     index,
     indices,
     iverson,
@@ -35,6 +36,7 @@ from derive.language import (
     where,
 )
 from derive.matrices import matrices, matrix
+from derive.operators import expectation
 from derive.program import Program
 
 T, d, N = dims("T d N")
@@ -293,6 +295,54 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("claim c", "hypothesis 1 never holds"),
     ),
     "an entry that is no length": (lambda: index("t", tensor("z", N)[n]), ("index 't'", "found z[n]")),
+    # -- lists and truth values
+    "a comparison that Python answers": (lambda: where(i == j, x[i], 0), ("where", "Python's False", "Eq(i, j)")),
+    "a bracket of what Python answers": (lambda: iverson(i != j), ("Python's True", "Ne(i, j)")),
+    "a mask that Python answers": (
+        lambda: softmax(x[j], over=j, where=i == j),
+        ("softmax(x[j]): where=", "Python's False", "Eq(i, j)"),
+    ),
+    "an implication that Python answers": (lambda: implies(i == j, x[i] > 0), ("implies", "Python's False")),
+    "a hypothesis that Python answers": (
+        lambda: claimed(x[i], x[j], given=[i == j]),
+        ("claim c: given=", "Python's False", "Eq(i, j)"),
+    ),
+    "a claim that Python answers": (
+        lambda: Program("statement").claim_that("c", x[i] != y[i]),
+        ("claim c", "Python's True", "Ne(i, j)"),
+    ),
+    "a tensor as a list of inputs": (lambda: Program("p", inputs=x), ("p: inputs", "a list of tensors", "found x")),
+    "a text among the inputs": (lambda: Program("p", inputs=["x"]), ("p: inputs", "expected tensors", "found 'x'")),
+    "an index as a list of indices": (
+        lambda: defined(("o", i, x[i])),  # type: ignore[arg-type]
+        ("definition o", "a list of indices", "found i"),
+    ),
+    "a claim over an index": (lambda: claimed(x[i], 0, over=i), ("claim c: over=", "a list of indices", "found i")),
+    "a gradient for a tensor that is no list": (
+        lambda: defined(("o", [i], x[i])).gradient(tensor("o", T), x),
+        ("gradient wrt", "a list of names", "found x"),
+    ),
+    "a tangent for a tensor that is no list": (
+        lambda: (p := defined(("o", [i], x[i]))).tangent(p["o"], x),
+        ("tangent wrt", "a list of names", "found x"),
+    ),
+    "a kernel for a tensor that is no list": (
+        lambda: (p := defined(("o", [i], x[i]))).kernel(p["o"], wrt=x),
+        ("kernel wrt", "a list of names", "found x"),
+    ),
+    "an expectation over a tensor that is no list": (
+        lambda: expectation(x[i], over=x),
+        ("expectation(x[i]): over=", "a list of tensors", "found x"),
+    ),
+    "a Jacobian for a text": (
+        lambda: (p := defined(("o", [i], x[i]))).jacobian(p["o"], "x"),
+        ("jacobian", "name of a tensor or scalar", "'x'"),
+    ),
+    "sizes that are no text": (lambda: dims(3), ("size", "names in one string", "found 3")),
+    "a delta with a text": (lambda: delta(i, "j"), ("delta", "expected an expression", "found 'j'")),
+    "a number of more digits than anybody reads": (lambda: claimed(s, 10**100_000), ("claim c", "bits", "scalar(...)")),
+    "a matrix times a tensor": (lambda: matrix(X) @ x, ("X @ x", "expected a matrix")),
+    "a matrix at one index": (lambda: matrix(X)[i], ("X[i]", "expected two indices")),
     # -- gradients and kernels
     "the gradient of something undefined": (
         lambda: defined(("o", [i], x[i])).gradient(x),
@@ -422,6 +472,12 @@ def test_one_name_means_one_thing_over_the_whole_program() -> None:
         program.claim("c", tensor("x", size, positive=True)[k], tensor("x", size, positive=True)[k])
     with pytest.raises(StatementError, match=r"name T is (taken|used)"):
         program.define("T", [], Sum(tensor("x", size)[k], k))
+
+
+def test_a_tensor_is_no_sequence() -> None:
+    """Python reads x[0], x[1], ... of what has no other way to be gone through, and a tensor never says stop."""
+    with pytest.raises(TypeError, match="not iterable"):
+        list(x)  # type: ignore[call-overload]
 
 
 def test_text_is_never_read_as_an_expression() -> None:
