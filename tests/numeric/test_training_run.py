@@ -189,7 +189,7 @@ def test_a_weight_that_is_not_finite_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_weights_that_are_not_finite_do_not_replace_the_last_good_state(tmp_path: Path) -> None:
-    config = replace(TINY, steps=9, learning_rate=1e308, checkpoint_every=1)
+    config = replace(TINY, steps=9, dtype="float64", learning_rate=1e308, weight_decay=1e3, checkpoint_every=1)
     with pytest.raises(DivergenceError, match=r"after step 1 of 9: expected finite weights, found \S+ with (NaN|inf)"):
         train(config, TEXT, folder=tmp_path)
     state = load(tmp_path)
