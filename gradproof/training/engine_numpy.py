@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from gradproof.training.blas import on_one_thread
 from gradproof.training.config import TrainingConfig
 from gradproof.training.memory import keep_freed_memory
 from gradproof.training.model import Ids
@@ -70,7 +71,7 @@ class NumpyArrays:
 
     def side_by_side(self, lanes: int) -> AbstractContextManager[Any]:
         """Products this small are quicker on one thread each than on all of them together."""
-        return self._libraries.limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
+        return on_one_thread(self._libraries)
 
     def in_lane(self, lanes: int) -> AbstractContextManager[Any]:
         """Nothing: the limit is that of the process."""

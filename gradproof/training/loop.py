@@ -19,8 +19,9 @@ from signal import SIGTERM
 from statistics import fmean
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
+from gradproof.training.blas import on_one_thread
 from gradproof.training.checkpoint import Checkpoint, save, saved_step, tidy
 from gradproof.training.config import TrainingConfig
 from gradproof.training.data import Corpus, corpus_from
@@ -99,7 +100,7 @@ def train(
         stack.enter_context(warnings.catch_warnings(action="ignore", category=RuntimeWarning))
         if config.engine == "numpy":
             # Products this small are quicker on one thread, and two that wait for each other are much slower.
-            stack.enter_context(threadpool_limits(limits=1, user_api="blas"))
+            stack.enter_context(on_one_thread(ThreadpoolController()))
         group = stack.enter_context(process_group(config)) if group is None else group
         with group.together():
             check_kernels(config, process=source.process is not None)

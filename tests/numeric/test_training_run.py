@@ -8,6 +8,7 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import ThreadpoolController
 
 from gradproof.training import (
     DivergenceError,
@@ -37,6 +39,7 @@ from gradproof.training import (
     sampling,
     train,
 )
+from gradproof.training.blas import on_one_thread
 from gradproof.training.checkpoint import load
 from gradproof.training.data import batch_at, corpus_from
 from gradproof.training.distributed import Group
@@ -440,3 +443,21 @@ def test_while_a_run_trains_no_array_is_touched_outside_a_kernel(
 def test_an_untouchable_array_refuses(computation: Callable[[Any], Any]) -> None:
     with pytest.raises(pytest.fail.Exception, match="only kernels may"):
         computation(np.ones((2, 2)).view(Untouchable))
+
+
+def test_runs_in_several_threads_give_blas_its_threads_back() -> None:
+    """How many it has is one number for the process; a run that begins during another one finds that run's."""
+    libraries = ThreadpoolController()
+    first, second = ExitStack(), ExitStack()
+
+    def threads() -> list[int]:
+        return [library["num_threads"] for library in libraries.info() if library["user_api"] == "blas"]
+
+    with libraries.limit(limits=2, user_api="blas"):
+        before = threads()
+        first.enter_context(on_one_thread(libraries))
+        second.enter_context(on_one_thread(libraries))
+        first.close()
+        assert set(threads()) <= {1}
+        second.close()
+        assert threads() == before
