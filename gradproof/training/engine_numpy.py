@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from gradproof.training.blas import on_one_thread
 from gradproof.training.config import TrainingConfig
 from gradproof.training.memory import keep_freed_memory
 from gradproof.training.model import Ids
 from gradproof.training.parameters import Array
 from gradproof.training.parts import PartedModel
+from gradproof.training.process_wide import on_one_thread
 
 __all__ = ["NumpyArrays", "NumpyModel"]
 

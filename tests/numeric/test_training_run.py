@@ -7,6 +7,7 @@ import importlib
 import inspect
 import itertools
 import math
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -39,7 +40,6 @@ from gradproof.training import (
     sampling,
     train,
 )
-from gradproof.training.blas import on_one_thread
 from gradproof.training.checkpoint import load
 from gradproof.training.data import batch_at, corpus_from
 from gradproof.training.distributed import Group
@@ -49,6 +49,7 @@ from gradproof.training.model import Model, create_model
 from gradproof.training.optimiser import AdamW
 from gradproof.training.parameters import Array
 from gradproof.training.presence import check_kernels
+from gradproof.training.process_wide import on_one_thread, without_warnings
 from gradproof.training.reports import Event, FinalReport
 from gradproof.training.steps import Progress, held_out_loss, training_steps
 
@@ -445,8 +446,8 @@ def test_an_untouchable_array_refuses(computation: Callable[[Any], Any]) -> None
         computation(np.ones((2, 2)).view(Untouchable))
 
 
-def test_runs_in_several_threads_give_blas_its_threads_back() -> None:
-    """How many it has is one number for the process; a run that begins during another one finds that run's."""
+def test_runs_in_several_threads_give_back_what_they_set_for_the_process() -> None:
+    """A run that begins during another one finds what that one has set."""
     libraries = ThreadpoolController()
     first, second = ExitStack(), ExitStack()
 
@@ -454,10 +455,12 @@ def test_runs_in_several_threads_give_blas_its_threads_back() -> None:
         return [library["num_threads"] for library in libraries.info() if library["user_api"] == "blas"]
 
     with libraries.limit(limits=2, user_api="blas"):
-        before = threads()
-        first.enter_context(on_one_thread(libraries))
-        second.enter_context(on_one_thread(libraries))
+        before = threads(), list(warnings.filters)
+        for run in (first, second):
+            run.enter_context(on_one_thread(libraries))
+            run.enter_context(without_warnings())
         first.close()
         assert set(threads()) <= {1}
+        assert warnings.filters[0][:3:2] == ("ignore", RuntimeWarning)
         second.close()
-        assert threads() == before
+        assert (threads(), list(warnings.filters)) == before
