@@ -7,7 +7,6 @@ old one is whole. Nothing is unpickled or evaluated; a file that is damaged, or 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
@@ -24,7 +23,7 @@ from safetensors.numpy import save as save_tensors
 from gradproof.training.config import TrainingConfig
 from gradproof.training.data import Vocabulary
 from gradproof.training.errors import CheckpointError, ConfigurationError
-from gradproof.training.folder import CHECKPOINT, is_own, tensor_file, write_whole
+from gradproof.training.folder import CHECKPOINT, content_of_file, is_own, tensor_file, write_whole
 
 __all__ = ["Checkpoint", "checkpoint_in", "load", "save", "saved_step", "tidy"]
 
@@ -199,7 +198,7 @@ _FIELDS: tuple[tuple[str, _Holds, str], ...] = (
 def _document(path: Path) -> dict[str, Any]:
     """The JSON, with its version, its own checksum and what stands in it checked; not the settings, not the tensors."""
     try:
-        document = json.loads(_content(path))
+        document = json.loads(content_of_file(path))
         # Writing it down again may fail as reading does: at numbers that JSON does not have, or brackets too deep.
         found = document.pop("sha256", None) if isinstance(document, dict) else None
         expected_digest = _digest(_canonical(document))
@@ -231,7 +230,7 @@ def _tensors(path: Path, document: Mapping[str, Any]) -> dict[str, NDArray[Any]]
         raise CheckpointError(f"{path}: expected the tensor file {expected} beside it, found the path {name!r:.80}")
     file = path.with_name(name)
     try:
-        content = _content(file)
+        content = content_of_file(file)
     except OSError as error:
         raise CheckpointError(f"{file}: named by {path.name}, cannot be read: {error.strerror}") from error
     size = _field(path, entry, "bytes", int)
@@ -255,17 +254,6 @@ def _field(path: Path, document: Mapping[str, Any], name: str, kind: type[Kind])
     if not isinstance(value, kind):
         raise CheckpointError(f"{path}: expected {name} to be of type {kind.__name__}, found {value!r}")
     return value
-
-
-def _content(path: Path) -> bytes:
-    """The bytes of the file; nothing is waited for where a pipe or a device has its name.
-
-    Raises:
-        OSError: It cannot be read.
-    """
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return path.read_bytes()
 
 
 def _canonical(document: Any) -> bytes:

@@ -129,6 +129,12 @@ class TrainingConfig:
                     f"{setting} = {value!r} needs {other} = {allowed!r}, found {other} = {getattr(self, other)!r}; "
                     "change one of them"
                 )
+        furthest = self.learning_rate * max(1.0, self.weight_decay)
+        if self.weight_dtype == "float32" and furthest > _LARGEST_FLOAT32:
+            raise ConfigurationError(
+                "learning_rate, and its product with weight_decay, must be numbers of float32, the type of the "
+                f"weights, found {furthest:g}; lower them, or set dtype = 'float64'"
+            )
 
     def _check_divides(self, part: str, whole: str, setting: str = "") -> None:
         divisor, number = getattr(self, part), getattr(self, whole)
@@ -239,6 +245,7 @@ _MOST_PARTS = 10_000
 _LARGEST_SIZE = 1_000_000_000
 _LARGEST_COUNT = 10**15
 _SEEDS = 2**128
+_LARGEST_FLOAT32 = 3.4028234663852886e38
 
 _Test = Callable[[Any], bool]
 _RANGES: tuple[tuple[str, _Test, str], ...] = (

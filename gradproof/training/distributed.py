@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gradproof.training.config import TrainingConfig
 from gradproof.training.errors import ConfigurationError, LaneError, PeerError
+from gradproof.training.interruption import ending_at_once
 from gradproof.training.model import Ids, Model, model_class
 
 if TYPE_CHECKING:
@@ -148,7 +149,8 @@ def process_group(config: TrainingConfig) -> Iterator[Group]:
     if config.device == "cuda" and torch.cuda.is_available():  # without one, the engine says so
         torch.cuda.set_device(_number("LOCAL_RANK", 0, "0"))
     try:
-        distributed.init_process_group("nccl" if config.device == "cuda" else "gloo")
+        with ending_at_once():  # whoever waits for a process that never comes
+            distributed.init_process_group("nccl" if config.device == "cuda" else "gloo")
     except (RuntimeError, ValueError) as error:
         raise ConfigurationError(
             f"the {size} processes of this run do not find each other: {error}; {_START}"

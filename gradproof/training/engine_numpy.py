@@ -16,6 +16,7 @@ from gradproof.training.memory import keep_freed_memory
 from gradproof.training.model import Ids
 from gradproof.training.parameters import Array
 from gradproof.training.parts import PartedModel
+from gradproof.training.process_wide import on_one_thread
 
 __all__ = ["NumpyArrays", "NumpyModel"]
 
@@ -70,7 +71,7 @@ class NumpyArrays:
 
     def side_by_side(self, lanes: int) -> AbstractContextManager[Any]:
         """Products this small are quicker on one thread each than on all of them together."""
-        return self._libraries.limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
+        return on_one_thread(self._libraries)
 
     def in_lane(self, lanes: int) -> AbstractContextManager[Any]:
         """Nothing: the limit is that of the process."""

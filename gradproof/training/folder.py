@@ -9,6 +9,7 @@ exception: they grow line by line (see `metrics`).
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import re
@@ -26,8 +27,8 @@ except ImportError:  # not on Windows, where two processes in one folder go unno
 
 __all__ = [
     "CHECKPOINT", "METRICS", "PLOT", "REPORT",
-    "check_free", "damaged_metrics", "is_own", "left_by_run", "locked", "newest_run", "next_run", "resumption",
-    "tensor_file", "write_whole", "writing",
+    "check_free", "content_of_file", "damaged_metrics", "is_own", "left_by_run", "locked", "newest_run", "next_run",
+    "resumption", "tensor_file", "write_whole", "writing",
 ]  # fmt: skip
 
 CHECKPOINT = "checkpoint.json"
@@ -91,9 +92,21 @@ def _is_beginning(path: Path) -> bool:
     return path.name == tensor_file(0) or path.name.endswith(_UNFINISHED)
 
 
+def content_of_file(path: Path) -> bytes:
+    """The bytes of the file; nothing is waited for where a pipe or a device has its name.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise _no_file(path)
+    return path.read_bytes()
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write the file so that it holds its old content until it holds all of the new, on the disk."""
     unfinished = path.with_name(path.name + _UNFINISHED)
+    _check_no_pipe(unfinished)
     with writing(path):
         with unfinished.open("wb") as file:
             file.write(content)
@@ -145,6 +158,7 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
         CheckpointError: Another process is at work in the folder.
     """
+    _check_no_pipe(folder / _LOCK)
     with (folder / _LOCK).open("a") as file:
         if fcntl is not None:
             try:
@@ -154,6 +168,20 @@ def locked(folder: Path) -> Iterator[None]:
                     f"{folder}: another process is training in this folder; wait for it, or choose another folder"
                 ) from error
         yield
+
+
+def _check_no_pipe(path: Path) -> None:
+    """See to it that opening the file to write waits for nobody who reads.
+
+    Raises:
+        OSError: It is a pipe.
+    """
+    if path.is_fifo():
+        raise _no_file(path)
+
+
+def _no_file(path: Path) -> OSError:
+    return OSError(errno.EINVAL, "not a regular file", str(path))
 
 
 def _last_number(parent: Path) -> int:

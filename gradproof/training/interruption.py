@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["interruptions"]
+__all__ = ["ending_at_once", "interruptions"]
+
+_SIGNALS = signal.SIGINT, signal.SIGTERM
 
 
 @contextmanager
@@ -22,7 +24,7 @@ def interruptions() -> Iterator[Callable[[], int | None]]:
     if threading.current_thread() is not threading.main_thread():  # where Python lets nobody handle signals
         yield lambda: None
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
 
     def note(number: int, _frame: FrameType | None) -> None:
         noted.append(number)
@@ -32,6 +34,23 @@ def interruptions() -> Iterator[Callable[[], int | None]]:
         signal.signal(number, note)
     try:
         yield lambda: noted[0] if noted else None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def ending_at_once() -> Iterator[None]:
+    """Either signal ends the process as the system does it, also in a call that waits and would not hear of it.
+
+    For where nothing is there yet to be saved.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in _SIGNALS}
+    try:
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

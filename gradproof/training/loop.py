@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ from signal import SIGTERM
 from statistics import fmean
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from gradproof.training.checkpoint import Checkpoint, save, saved_step, tidy
 from gradproof.training.config import TrainingConfig
@@ -34,6 +33,7 @@ from gradproof.training.model import create_model
 from gradproof.training.optimiser import AdamW
 from gradproof.training.parameters import Array
 from gradproof.training.presence import check_kernels
+from gradproof.training.process_wide import on_one_thread, without_warnings
 from gradproof.training.reports import (
     Event,
     FinalReport,
@@ -96,10 +96,10 @@ def train(
     corpus = corpus_from(source, config.context)
     with ExitStack() as stack:
         # What overflows ends in a loss or a gradient that is not finite, and the error for that says where it began.
-        stack.enter_context(warnings.catch_warnings(action="ignore", category=RuntimeWarning))
+        stack.enter_context(without_warnings())
         if config.engine == "numpy":
             # Products this small are quicker on one thread, and two that wait for each other are much slower.
-            stack.enter_context(threadpool_limits(limits=1, user_api="blas"))
+            stack.enter_context(on_one_thread(ThreadpoolController()))
         group = stack.enter_context(process_group(config)) if group is None else group
         with group.together():
             check_kernels(config, process=source.process is not None)

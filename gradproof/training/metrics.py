@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gradproof.training.folder import METRICS, damaged_metrics, write_whole, writing
+from gradproof.training.folder import METRICS, content_of_file, damaged_metrics, write_whole, writing
 
 __all__ = ["MetricsFile", "read_metrics"]
 
@@ -35,7 +35,7 @@ class MetricsFile:
         """Drop the lines of later steps and open the file."""
         self._path = folder / METRICS
         self.note = ""
-        content = self._path.read_bytes() if step > 0 and self._path.exists() else b""
+        content = content_of_file(self._path) if step > 0 and self._path.exists() else b""
         kept, damaged = _lines_up_to(step, content)
         if damaged:
             beside = _keep_beside(self._path, content)
@@ -72,7 +72,7 @@ def read_metrics(folder: Path) -> Iterator[dict[str, Any]]:
     path = folder / METRICS
     if not path.exists():
         return
-    for line in path.read_bytes().split(b"\n"):
+    for line in content_of_file(path).split(b"\n"):
         measured = _measured(line)
         if measured is not None:
             yield measured
@@ -116,6 +116,6 @@ def _keep_beside(path: Path, content: bytes) -> Path:
         beside = path.with_name(damaged_metrics(number))
         if not beside.exists():
             write_whole(beside, content)
-        if beside.read_bytes() == content:
+        if content_of_file(beside) == content:
             return beside
     raise AssertionError("there is always a next number")

@@ -178,22 +178,25 @@ def _read_folder(folder: Path) -> tuple[bytes, str]:
 
 
 def _visible_files(folder: Path) -> Iterator[Path]:
-    """The files below the folder; links to folders are not followed.
+    """The files below the folder, in any order; links to folders are not followed.
 
     What begins with a dot is left out, and what a run has left: a folder that is trained on may hold the runs.
     """
-    try:
-        entries = sorted(folder.iterdir())
-    except OSError as error:
-        raise DataError(f"{folder}: expected a readable folder, found: {error.strerror}; check --data") from error
-    for entry in entries:
-        if entry.name.startswith("."):
-            continue
-        if entry.is_file():
-            if not left_by_run(entry):
-                yield entry
-        elif entry.is_dir() and not entry.is_symlink():
-            yield from _visible_files(entry)
+    folders = [folder]
+    while folders:
+        within = folders.pop()
+        try:
+            entries = list(within.iterdir())
+        except OSError as error:
+            raise DataError(f"{within}: expected a readable folder, found: {error.strerror}; check --data") from error
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_file():
+                if not left_by_run(entry):
+                    yield entry
+            elif entry.is_dir() and not entry.is_symlink():
+                folders.append(entry)
 
 
 def _is_text(content: bytes) -> bool:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -251,6 +255,32 @@ def test_an_environment_that_is_not_torchruns_is_refused(
         monkeypatch.setenv(name, value)
     with pytest.raises(ConfigurationError, match=message), process_group(replace(PLAIN, engine="torch")):
         pass
+
+
+@needs_torch
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_process_that_waits_for_another_can_be_ended(number: signal.Signals, tmp_path: Path) -> None:
+    """PyTorch waits for half an hour, in a call in which Python handles no signal."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = free.getsockname()
+    named = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": place[0], "MASTER_PORT": str(place[1])}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gradproof", "train", "--process", "markov", "--engine", "torch", "--no-save"],
+        env={**os.environ, **named, "PYTHONPATH": str(Path(__file__).parents[2])}, cwd=tmp_path,
+    )  # fmt: skip
+    try:
+        began = time.monotonic()
+        while time.monotonic() < began + 60:
+            with suppress(ConnectionRefusedError), socket.create_connection(place):
+                break
+            time.sleep(0.1)
+        time.sleep(0.5)
+        process.send_signal(number)
+        assert process.wait(20) == -number
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_what_one_process_is_refused_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

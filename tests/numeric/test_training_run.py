@@ -7,7 +7,9 @@ import importlib
 import inspect
 import itertools
 import math
+import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -16,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import ThreadpoolController
 
 from gradproof.training import (
     DivergenceError,
@@ -46,6 +49,7 @@ from gradproof.training.model import Model, create_model
 from gradproof.training.optimiser import AdamW
 from gradproof.training.parameters import Array
 from gradproof.training.presence import check_kernels
+from gradproof.training.process_wide import on_one_thread, without_warnings
 from gradproof.training.reports import Event, FinalReport
 from gradproof.training.steps import Progress, held_out_loss, training_steps
 
@@ -189,7 +193,7 @@ def test_a_weight_that_is_not_finite_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_weights_that_are_not_finite_do_not_replace_the_last_good_state(tmp_path: Path) -> None:
-    config = replace(TINY, steps=9, learning_rate=1e308, checkpoint_every=1)
+    config = replace(TINY, steps=9, dtype="float64", learning_rate=1e308, weight_decay=1e3, checkpoint_every=1)
     with pytest.raises(DivergenceError, match=r"after step 1 of 9: expected finite weights, found \S+ with (NaN|inf)"):
         train(config, TEXT, folder=tmp_path)
     state = load(tmp_path)
@@ -440,3 +444,23 @@ def test_while_a_run_trains_no_array_is_touched_outside_a_kernel(
 def test_an_untouchable_array_refuses(computation: Callable[[Any], Any]) -> None:
     with pytest.raises(pytest.fail.Exception, match="only kernels may"):
         computation(np.ones((2, 2)).view(Untouchable))
+
+
+def test_runs_in_several_threads_give_back_what_they_set_for_the_process() -> None:
+    """A run that begins during another one finds what that one has set."""
+    libraries = ThreadpoolController()
+    first, second = ExitStack(), ExitStack()
+
+    def threads() -> list[int]:
+        return [library["num_threads"] for library in libraries.info() if library["user_api"] == "blas"]
+
+    with libraries.limit(limits=2, user_api="blas"):
+        before = threads(), list(warnings.filters)
+        for run in (first, second):
+            run.enter_context(on_one_thread(libraries))
+            run.enter_context(without_warnings())
+        first.close()
+        assert set(threads()) <= {1}
+        assert warnings.filters[0][:3:2] == ("ignore", RuntimeWarning)
+        second.close()
+        assert (threads(), list(warnings.filters)) == before

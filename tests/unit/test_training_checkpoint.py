@@ -189,6 +189,25 @@ def test_a_pipe_is_not_waited_for(name: str, tmp_path: Path) -> None:
     refused(tmp_path, "cannot be read: not a regular file", named=tmp_path / name)
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+def test_a_pipe_in_the_place_of_other_files_of_a_run_is_not_waited_for_either(tmp_path: Path) -> None:
+    """A run that waits to open a file hears of no signal."""
+    uses: dict[str, Callable[[Path], object]] = {
+        METRICS: lambda folder: MetricsFile(folder, 7),
+        f"{CHECKPOINT}.part": lambda folder: save(folder, STATE),
+        ".lock": lambda folder: locked(folder).__enter__(),
+    }
+    for name, use in uses.items():
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(OSError, match="not a regular file") as caught:
+            use(tmp_path)
+        assert caught.value.filename == str(tmp_path / name)
+        (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / METRICS)
+    with pytest.raises(OSError, match="not a regular file"):
+        list(read_metrics(tmp_path))
+
+
 def test_tensors_that_are_missing(tmp_path: Path) -> None:
     save(tmp_path, STATE)
     (tmp_path / "step-00000007.safetensors").unlink()

@@ -6,6 +6,7 @@ import itertools
 import lzma
 import math
 import os
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any, get_args
@@ -91,6 +92,23 @@ def test_folder_is_read_in_the_order_of_its_paths(tmp_path: Path) -> None:
     assert source.text == "ü\nzed\nbee"
     assert source.note == "3 text files read, 3 left out: empty or not UTF-8 text"
     assert open_source(tmp_path, unit="bytes").text == "ü\nzed\nbee".encode().decode("latin-1")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="paths are not as long elsewhere")
+def test_folders_may_be_nested_deeper_than_calls(tmp_path: Path) -> None:
+    folders = [tmp_path / "a"]
+    while len(folders) <= sys.getrecursionlimit():
+        folders.append(folders[-1] / "a")
+    text = folders[-1] / "text.txt"
+    try:
+        for folder in folders:
+            folder.mkdir()
+        text.write_text("text")
+        assert open_source(tmp_path).text == "text"
+    finally:  # whoever tidies up may go down by calls
+        text.unlink(missing_ok=True)
+        for folder in reversed(folders):
+            folder.rmdir()
 
 
 def test_what_runs_have_left_in_a_folder_is_no_text(tmp_path: Path) -> None:

@@ -504,13 +504,11 @@ ALLOWED = {
                 "collections.deque",
                 "contextlib.ExitStack",
                 "signal.SIGTERM",
-                "threadpoolctl.threadpool_limits",
-                "warnings",
+                "threadpoolctl.ThreadpoolController",
             }
         ),
         names=frozenset(
             {
-                "RuntimeWarning",
                 "round",
             }
         ),
@@ -595,8 +593,9 @@ NO_ARITHMETIC_AT_ALL = ("execution.py", "kernels.py", "engine_torch.py")
 # They may compute; they may import nothing of the package that touches such arrays, beside what is listed.
 ASIDE: dict[str, frozenset[str]] = {
     **dict.fromkeys(
-        ("__main__.py", "chain.py", "config.py", "data.py", "entropy.py", "errors.py", "folder.py", "interruption.py",
-         "memory.py", "metrics.py", "plot.py", "processes.py", "text.py", "checkpoint.py"),
+        ("__main__.py", "chain.py", "checkpoint.py", "config.py", "data.py", "entropy.py", "errors.py",
+         "folder.py", "interruption.py", "memory.py", "metrics.py", "plot.py", "process_wide.py", "processes.py",
+         "text.py"),
         frozenset(),
     ),
     "reports.py": frozenset({"floor.py"}),  # types of what was measured

@@ -37,11 +37,24 @@ from gradproof.training.parameters import allocate, first_values, parameter_spec
         ({"beta_2": 1.0}, "beta_2 must be at least 0 and below 1"),
         ({"dtype": "int8"}, "dtype must be 'float32' or 'float64' or 'bfloat16', found 'int8'"),
         ({"width": 10, "heads": 3}, "width is 10 and heads is 3"),
+        ({"learning_rate": 1e39}, "learning_rate, and its product .* of float32, .* found 1e\\+39; lower them"),
+        ({"weight_decay": 1e38, "learning_rate": 100.0}, "product with weight_decay, must be .* found 1e\\+40"),
+        (
+            {"learning_rate": 1e39, "dtype": "bfloat16", "engine": "torch"},
+            "numbers of float32, the type of the weights",
+        ),
     ],
 )
 def test_settings_no_run_can_have(setting: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         TrainingConfig(**setting)
+
+
+def test_a_step_size_is_a_number_of_the_type_of_the_weights() -> None:
+    """PyTorch's kernels refuse a factor that is none; at the bound it is one, and float64 has larger ones."""
+    assert TrainingConfig(learning_rate=3.4e38, weight_decay=1e-300).learning_rate == 3.4e38
+    assert TrainingConfig(learning_rate=1e-300, weight_decay=1e300).weight_decay == 1e300
+    assert TrainingConfig(learning_rate=1e300, weight_decay=1e300, dtype="float64").learning_rate == 1e300
 
 
 def test_sizes_that_follow_from_settings() -> None:
