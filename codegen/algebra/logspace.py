@@ -11,6 +11,8 @@ the factors of its reader, and `codegen.stability.rules` does the rest:
     p = softmax(x)          L = p[k]^(1/2)        L = softmax(x)[k]^(1/2)                   exp((x[k] - logsumexp(x))/2)
     p = Product(exp(x[j]) y[j], j)                p = exp(Sum(x[j], j)) Product(y[j], j)
     t = tanh(x)             L = -log(1 - t^2)     L = -log(1 - tanh(x)^2)      2 (x + softplus(-2x) - log(2))
+    p = where(c, exp(x), 0)                       p = [c] exp(x)               as under a masked sum
+    p = where(c, exp(x), exp(y))                  p = exp(where(c, x, y))
 
 Their slopes are in log space then as well: that of softplus is a logistic function, where p'/(1 - p) would be 0/0.
 """
@@ -22,12 +24,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
-from sympy import Add, Expr, Mul, Pow
+from sympy import Add, Expr, Mul, Pow, S
 
 from codegen.algebra.networks import names_in
 from codegen.algebra.rewriting import Changes, Definitions, Rewrite, Setting, name_of, written_in
 from derive.binders import free_indices, map_children, unshadowed
 from derive.functions import unfold
+from derive.language import Where, iverson
 from derive.statements import Definition
 
 
@@ -91,6 +94,20 @@ class Exponentials:
             isinstance(part, Pow) and part.exp.is_negative and self.is_exponential(part.base) for part in factors
         )
 
+    def with_conditions_apart(self, node: Any) -> Any:
+        """The expression with exponentials that are selected as exponentials, the condition a factor or inside."""
+        inner = map_children(node, self.with_conditions_apart)
+        if not isinstance(inner, Where):
+            return inner
+        condition, *branches = inner.args
+        exponents = [S.Zero if branch == 1 else exponent_of(branch) for branch in branches]
+        if None not in exponents and any(branch != 1 for branch in branches):
+            return sympy.exp(Where(condition, *exponents))
+        for branch, other, holds in zip(branches, branches[::-1], (condition, sympy.Not(condition)), strict=True):
+            if other == 0 and self.is_exponential(unfold(branch)):
+                return iverson(holds) * branch
+        return inner
+
     def resolved(self, node: Any) -> Any:
         """The expression with exponentials written in where they divide, or have their logarithm taken."""
         if isinstance(node, Mul):
@@ -140,7 +157,7 @@ def log_space_rewrites(definitions: Sequence[Definition], given: Sequence[Defini
     rewrites: list[Rewrite] = []
     for definition in definitions:
         exponentials.met.clear()
-        added = with_exponents_added(definition.body)
+        added = exponentials.with_conditions_apart(with_exponents_added(definition.body))
         body = exponentials.resolved(added)
         if exponentials.met or added != definition.body:
             body = unshadowed(body)
@@ -148,6 +165,11 @@ def log_space_rewrites(definitions: Sequence[Definition], given: Sequence[Defini
             rewrites.append(Rewrite(definition, body, changes))
         exponentials.learn(definition, body)
     return tuple(rewrites)
+
+
+def exponent_of(node: Any) -> Any:
+    """The exponent of what is an exponential and nothing else; None for any other expression."""
+    return node.args[0] if isinstance(node, sympy.exp) else None
 
 
 def with_exponents_added(node: Any) -> Any:

@@ -10,7 +10,7 @@ from sympy import exp, log, pi, sqrt, tanh
 from codegen.algebra.logspace import log_space_rewrites
 from codegen.algebra.trace import claims_of, traced
 from derive.functions import sigmoid, silu, softmax
-from derive.language import Product, Sum, dims, indices, leading_index, tensor
+from derive.language import Product, Sum, dims, indices, leading_index, tensor, where
 from derive.program import Program
 from derive.prove import PROVED, prove
 
@@ -68,6 +68,13 @@ STATEMENTS = {
     "the log of a product of exponentials": program(
         E=lambda _: ([n, c], Product(exp(-(w[n, c, v] ** 2) / 2) / sqrt(2 * pi), v)),
         Lw=lambda d: ([n], -log(Sum(d["E"][n, c], c))),
+    ),
+    "what a condition selects, and its sum": program(
+        Z=lambda _: ([n], Sum(where(y[n, c] > 0, exp(x[n, c]), 0), c) + 1),
+        p=lambda d: ([n, c], where(y[n, c] > 0, exp(x[n, c]) / d["Z"][n], 0)),
+    ),
+    "the log of a sum of one exponential or another": program(
+        L=lambda _: ([n], log(Sum(where(y[n, c] > 0, exp(x[n, c]), 1) * where(y[n, c] < 0, 0, exp(-x[n, c])), c)))
     ),
     "a name that rests on another": program(
         Z=lambda _: ([n], Sum(exp(x[n, c]), c)),
