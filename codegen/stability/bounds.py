@@ -75,6 +75,15 @@ def is_share(exponent: Expr, known: Definitions) -> bool:
     return False
 
 
+def is_logistic(exponent: Expr) -> bool:
+    """Whether an exponential is a logistic function: that of u - softplus(u), or of -softplus(u)."""
+    for term in Add.make_args(exponent):
+        if isinstance(-term, Softplus):
+            rest = exponent - term
+            return bool(rest == 0 or sympy.expand(rest - (-term).args[0]) == 0)
+    return False
+
+
 def meant(value: Any, known: Definitions) -> Any:
     """What a name is defined as; any other value as it stands."""
     definition = known.get(value.base if isinstance(value, Indexed) else value)

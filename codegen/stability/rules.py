@@ -36,7 +36,7 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Mul, S
 
-from codegen.stability.bounds import has_exponential, is_bounded, is_never_positive, is_share, may_overflow
+from codegen.stability.bounds import has_exponential, is_bounded, is_logistic, is_never_positive, is_share, may_overflow
 from codegen.stability.functions import MOST_TERMS, ErfComplement, Largest, NormalCdf, Softplus
 from codegen.stability.guards import Definitions, exponent_of, guarded
 from codegen.stability.named_tails import with_tails_of_names
@@ -44,7 +44,7 @@ from codegen.stability.tails import at_polynomials, near_one, scaled_cdf, with_l
 from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
 from derive.folding import same, unify
 from derive.functions import Defined, unfold
-from derive.language import Index, entry, is_bracket
+from derive.language import Index, Sum, entry, is_bracket, iverson
 from derive.statements import Definition
 
 
@@ -152,6 +152,8 @@ def _sum(node: Any, known: Definitions) -> Expr | None:
     fixed = exponent - moving
     if moving == 0:
         return None if fixed == 0 else sympy.exp(fixed) * sympy.Sum(Mul(*brackets, *others), *node.limits)
+    if is_logistic(exponent):  # at most 1 as it stands; apart, both factors may be anything
+        moving, fixed = exponent, S.Zero
     over = [limit[0] for limit in node.limits if limit[0] in free_indices(moving)]
     # What is true for some value of another summed index only is no condition of a scale that stands before that sum.
     held = [bracket for bracket in brackets if free_indices(bracket) & bound <= set(over)]
@@ -267,16 +269,36 @@ RULES: tuple[tuple[type, Callable[[Any, Definitions], Expr | None]], ...] = (
 
 def _unscaled(node: Any, known: Definitions) -> Any:
     """The expression with sums as they were where their scale met nothing, and no term of theirs overflows."""
-    inner = map_children(node, lambda part: _unscaled(part, known))
+    if not isinstance(node, Mul):
+        return _as_sum(map_children(node, lambda part: _unscaled(part, known)), known)
+    inner = node.func(*(map_children(factor, lambda part: _unscaled(part, known)) for factor in node.args))
+    scales: list[Any] = []
     for factor in inner.args if isinstance(inner, Mul) else ():
         scale = factor.args[0] if isinstance(factor, sympy.exp) else None
         sums = [other for other in inner.args if isinstance(other, sympy.Sum)] if isinstance(scale, Defined) else []
+        scales += [factor for total in sums if total.has(scale)]
         for total in sums:
             exponent, brackets, others = _exponential_parts(total.function, {})
             # The scale may be that of a sum inside, which goes back as well.
             function = _unscaled(Mul(*brackets, *others, sympy.exp(_cancelled(exponent + scale))), known)
             left = _exponential_parts(function, {})[0]
-            if not left.has(Defined) and (is_bounded(left, known) or is_never_positive(left)):
+            if not left.has(Defined) and _cannot_overflow(left, known):
                 plain = sympy.Sum(function, *total.limits)
                 return Mul(*(part for part in inner.args if part not in (factor, total)), plain)
-    return inner
+    return Mul(*(factor if factor in scales else _as_sum(factor, known) for factor in Mul.make_args(inner)))
+
+
+def _as_sum(node: Any, known: Definitions) -> Any:
+    """The exponential of a logsumexp as the sum that it is, where no term overflows; anything else as it is."""
+    scale = node.args[0] if isinstance(node, sympy.exp) else None
+    if not isinstance(scale, Defined) or scale.name != "logsumexp":
+        return node
+    _, body, bound, _, condition = scale.args
+    term = _as_sum(sympy.exp(body), known)
+    if isinstance(term, sympy.exp) and (body.has(Defined) or not _cannot_overflow(body, known)):
+        return node
+    return Sum(term if condition == sympy.true else iverson(condition) * term, bound)
+
+
+def _cannot_overflow(exponent: Expr, known: Definitions) -> bool:
+    return is_bounded(exponent, known) or is_never_positive(exponent)

@@ -85,6 +85,7 @@ BODIES = {
     "x times its exponential": exp(x[i]) * (x[i] - u),
     "square of a logarithm": z[i] * log(p[i]) ** 2,
     "weighted sum of logistic functions": Sum(sigmoid(x[j]) * y[j], j),
+    "sum of logistic functions of differences": Sum(iverson(i <= j) * sigmoid(x[i] - x[j]), j),
     "product of logistic functions": sigmoid(u) * sigmoid(-u) * z[i],
     "slope of silu": sigmoid(u) + u * sigmoid(u) * sigmoid(-u),
     "power of a logistic function": sigmoid(-x[i]) ** 2,
@@ -300,3 +301,9 @@ def test_scales_of_sums_in_sums_go_back() -> None:
         after = stable(body)
         assert after.has(Logistic)
         assert not after.has(Defined)
+
+
+@pytest.mark.parametrize("body", [Sum(sigmoid(x[i] - x[j]), j), Sum(iverson(i <= j) * sigmoid(u - x[j]) * y[j], j)])
+def test_a_logistic_function_of_a_difference_stays_in_one_piece(body: Any) -> None:
+    """Apart, exp(x[i]) and the sum of the rest may both be anything; their logarithms would be rounded."""
+    assert not stable(body).has(Defined)
