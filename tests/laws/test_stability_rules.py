@@ -292,6 +292,9 @@ def test_only_sums_of_weights_are_taken_as_one_where_they_are_zero() -> None:
     unrelated = program.define("unrelated", [], Sum(q[j], j))
     program.define("quotient", [], u / unrelated)
     assert totals(program.definitions) == {total}
+    program.define("plain", [i], Sum(q[j] * x[j], j) / Sum(q[j], j) + u / Sum(p[i] * q[j], j) + x[i] / Sum(x[j], j))
+    assert totals(program.definitions) == {total, Sum(q[j], j)}
+    assert divided(x[i] / Sum(q[i], i) ** 2, totals(program.definitions)).has(Weight)
 
 
 def test_scales_of_sums_in_sums_go_back() -> None:

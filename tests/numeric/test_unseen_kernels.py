@@ -20,7 +20,7 @@ from codegen.checking.array_library import array_library
 from codegen.checking.checks import check_kernels
 from codegen.checking.kernel_files import opened
 from codegen.generate import render_all, write
-from derive.functions import logsumexp, relu, sigmoid
+from derive.functions import logsumexp, relu, sigmoid, softmax
 from derive.language import Product, Sum, Tensor, dims, indices, iverson, leading_index, scalar, tensor, where
 from derive.program import Program
 
@@ -177,6 +177,28 @@ def test_a_named_sum_of_masked_weights_may_be_over_nothing(target: str, tmp_path
     shares, slope = run(written_softmax(), target, tmp_path / "shares", entries, mask)
     np.testing.assert_allclose(shares.sum(axis=-1), [0.0, 1.0])
     np.testing.assert_allclose(slope, np.zeros((2, 3)), atol=1e-15)
+
+
+def centres() -> Program:
+    """A step of soft k-means: the sum of a centre's shares divides, without a name."""
+    program = Program("centres", "soft k-means", [z, F])
+    share = program.define("r", [n, c], softmax(-Sum((z[n, e] - F[c, e]) ** 2, e), over=c))
+    moved = program.define("o", [c, e], Sum(share[n, c] * z[n, e], n) / Sum(share[n, c], n))
+    program.kernel(moved, wrt=[z, F])
+    return program
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_a_sum_of_weights_without_a_name_may_underflow(target: str, tmp_path: Path) -> None:
+    near = np.array([[0.0, 0.0, 1.0], [0.5, 0.0, 0.0]])
+    moved, *slopes = run(
+        centres(), target, tmp_path, near, np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 0.0], [99.0, 0.0, 0.0]])
+    )
+    assert np.isfinite(moved).all()
+    assert not moved[2].any()
+    assert all(np.isfinite(slope).all() for slope in slopes)
+    assert not slopes[1][2].any()
 
 
 def gated() -> Program:
