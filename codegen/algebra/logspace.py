@@ -13,6 +13,7 @@ the factors of its reader, and `codegen.stability.rules` does the rest:
     t = tanh(x)             L = -log(1 - t^2)     L = -log(1 - tanh(x)^2)      2 (x + softplus(-2x) - log(2))
     p = where(c, exp(x), 0)                       p = [c] exp(x)               as under a masked sum
     p = where(c, exp(x), exp(y))                  p = exp(where(c, x, y))
+    L = log(where(c, exp(x), y))                  L = where(c, log(exp(x)), log(y))    x where c holds
 
 Their slopes are in log space then as well: that of softplus is a logistic function, where p'/(1 - p) would be 0/0.
 """
@@ -96,6 +97,10 @@ class Exponentials:
 
     def with_conditions_apart(self, node: Any) -> Any:
         """The expression with exponentials that are selected as exponentials, the condition a factor or inside."""
+        if isinstance(node, sympy.log) and isinstance(node.args[0], Where):
+            condition, *branches = node.args[0].args
+            if any(exponent_of(branch) is not None for branch in branches) and S.Zero not in branches:
+                node = Where(condition, *map(sympy.log, branches))
         inner = map_children(node, self.with_conditions_apart)
         if not isinstance(inner, Where):
             return inner

@@ -10,6 +10,7 @@ are equal over the reals may differ by an overflow in floating point. Each rule 
     1 + exp(u)                = exp(softplus(u))          softplus(u) = log(1 + exp(u)) = u + softplus(-u)
     1 - exp(-softplus(u))     = exp(-softplus(-u))
     a exp(u) + b exp(v)       = exp(m) (a exp(u - m) + b exp(v - m))     m = max(u, v); in a denominator or a logarithm
+    a exp(u) - a exp(v)       = exp(m) (a expm1(u - m) - a expm1(v - m))
     exp(u) (a exp(v) + b)     = a exp(u + v) + b exp(u)                  where u has no bound: apart, both may overflow
     exp(u) exp(v)             = exp(u + v)
     log(exp(u))               = u
@@ -37,7 +38,7 @@ import sympy
 from sympy import Add, Expr, Mul, S
 
 from codegen.stability.bounds import has_exponential, is_bounded, is_logistic, is_never_positive, is_share, may_overflow
-from codegen.stability.functions import MOST_TERMS, ErfComplement, Largest, NormalCdf, Softplus
+from codegen.stability.functions import MOST_TERMS, ErfComplement, ExpLess1, Largest, NormalCdf, Softplus
 from codegen.stability.guards import Definitions, exponent_of, guarded
 from codegen.stability.named_tails import with_tails_of_names
 from codegen.stability.tails import at_polynomials, near_one, scaled_cdf, with_logistic, without_cosh, without_tanh
@@ -55,7 +56,7 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     """
     by_name = {definition.symbol: definition for definition in known}
     in_full = {definition.symbol: _spelled(definition) for definition in known}
-    plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression)), by_name), by_name)
+    plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression), by_name), by_name), by_name)
     rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
     rewritten = _unscaled(rewritten, by_name)
     return near_one(scaled_cdf(at_polynomials(with_logistic(guarded(rewritten, in_full))), in_full))
@@ -64,7 +65,7 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
 @lru_cache(maxsize=2_000)
 def _spelled(definition: Definition) -> Definition:
     """The definition with a stable body in which nothing is read from others."""
-    return Definition(definition.symbol, definition.indices, _rewrite(without_cosh(unfold(definition.body)), {}))
+    return Definition(definition.symbol, definition.indices, _rewrite(without_cosh(unfold(definition.body), {}), {}))
 
 
 def _rewrite(node: Any, known: Definitions) -> Any:
@@ -223,7 +224,14 @@ def _relative(node: Expr, known: Definitions) -> tuple[Expr, Expr] | None:
     if not any(free_indices(exponent) for exponent, _, _ in parts) or any(brackets for _, brackets, _ in parts):
         return None
     largest = Largest(*(exponent for exponent, _, _ in parts))
-    return largest, Add(*(Mul(*others, sympy.exp(exponent - largest)) for exponent, _, others in parts))
+    # Each exponential less 1 does as well where the weights add up to 0, and the difference keeps its digits.
+    power = ExpLess1 if _is_difference(node, known) else sympy.exp
+    return largest, Add(*(Mul(*others, power(exponent - largest)) for exponent, _, others in parts))
+
+
+def _is_difference(node: Add, known: Definitions) -> bool:
+    """Whether the weights of a sum of exponentials add up to 0."""
+    return Add(*(Mul(*_exponential_parts(term, known)[2]) for term in node.args)) == 0
 
 
 def _pow(node: Any, known: Definitions) -> Expr | None:
@@ -241,6 +249,10 @@ def _mul(node: Any, known: Definitions) -> Expr | None:
     for place, factor in enumerate(others) if explicit else ():
         if isinstance(factor, Add) and any(apart(term, known) for term in factor.args):
             rest = Mul(*brackets, *others[:place], *others[place + 1 :], sympy.exp(exponent))
+            relative = _relative(factor, known)
+            if relative is not None and _is_difference(factor, known):
+                scaled = rest * sympy.exp(relative[0]) * relative[1]
+                return _mul(scaled, known) or scaled
             return Add(*(_mul(rest * term, known) or rest * term for term in factor.args))
     if len(node.args) - len(brackets) - len(others) < 2:
         return None
