@@ -231,7 +231,7 @@ def _relative(node: Expr, known: Definitions) -> tuple[Expr, Expr] | None:
 
 def _is_difference(node: Add, known: Definitions) -> bool:
     """Whether the weights of a sum of exponentials add up to 0."""
-    return Add(*(Mul(*_exponential_parts(term, known)[2]) for term in node.args)) == 0
+    return bool(Add(*(Mul(*_exponential_parts(term, known)[2]) for term in node.args)) == 0)
 
 
 def _pow(node: Any, known: Definitions) -> Expr | None:
