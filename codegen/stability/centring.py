@@ -8,8 +8,8 @@ mean shows it. With d = x - m, whose mean is 0,
 
 over the reals, and the right side is right to an eps of itself (the corrected two-pass algorithm; Chan, Golub and
 LeVeque 1983). Nothing is assumed of the mean but that it is one: it may be written out, or be the name of a definition,
-over any index or several. Adjoints are left alone: they are linear in the gradient from above, and nothing divides what
-is small in them by its own size.
+over any index or several. In adjoints only differences of forward values are centred, which may be divided by their
+spread. What comes from above is left alone: adjoints are linear in it, and nothing divides it by its own size.
 """
 
 from __future__ import annotations
@@ -23,14 +23,26 @@ from sympy import Add, Expr, Mul
 
 from codegen.stability.functions import Whole
 from codegen.stability.guards import Definitions, spelled_out
-from derive.binders import all_names, free_indices, fresh_index, map_children, scope_of, substitute, unshadowed
+from derive.binders import (
+    all_names,
+    free_indices,
+    fresh_index,
+    leaves_of,
+    map_children,
+    scope_of,
+    substitute,
+    unshadowed,
+)
 from derive.folding import same
-from derive.language import Index
+from derive.language import Index, Scalar, Tensor
 from derive.writing import written
 
 
-def centred(body: Expr, known: Definitions) -> tuple[Expr, tuple[str, ...]]:
-    """The body with every difference from a mean centred once more, and the identities that this rests on."""
+def centred(body: Expr, known: Definitions, among: frozenset[Any] | None = None) -> tuple[Expr, tuple[str, ...]]:
+    """The body with every difference from a mean centred once more, and the identities that this rests on.
+
+    With `among`, differences of these tensors and scalars alone.
+    """
     reasons: dict[str, None] = {}
 
     def visit(node: Any, bound: frozenset[Index]) -> Any:
@@ -40,6 +52,8 @@ def centred(body: Expr, known: Definitions) -> tuple[Expr, tuple[str, ...]]:
         if not isinstance(inner, Add):
             return inner
         for difference, index_of in _differences(inner, known):
+            if among is not None and not values_in(difference) <= among:
+                continue
             total = _total(difference, index_of, bound)
             count = Mul(*(index.extent for index in index_of.values()))
             reasons[f"{written(unshadowed(total))} = 0"] = None
@@ -48,6 +62,11 @@ def centred(body: Expr, known: Definitions) -> tuple[Expr, tuple[str, ...]]:
         return inner
 
     return visit(body, frozenset()), tuple(reasons)
+
+
+def values_in(expression: Any) -> frozenset[Any]:
+    """The tensors and scalars that an expression reads."""
+    return frozenset(leaf for leaf in leaves_of(expression) if isinstance(leaf, (Tensor, Scalar)))
 
 
 def _total(difference: Expr, index_of: Mapping[Index, Index], bound: frozenset[Index]) -> Expr:

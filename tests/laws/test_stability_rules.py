@@ -173,8 +173,7 @@ def test_every_kernel_body_means_what_the_statement_says(program: Program) -> No
     for place, definition in enumerate(whole.definitions):
         known = tuple(whole.definitions[:place])
         forms = [stable(definition.body, known)]
-        if definition in program.definitions:
-            forms.append(centred(forms[-1], {other.symbol: other for other in known})[0])
+        forms.append(centred(forms[-1], {other.symbol: other for other in known})[0])
         forms.append(divided(forms[-1], sums_of_weights))
         for after in dict.fromkeys(forms):
             assert after == definition.body or decided(definition, after, whole), definition
@@ -279,6 +278,13 @@ def test_a_difference_from_a_mean_is_centred_once_more(name: str) -> None:
     assert len(reasons) == 1
     assert after.has(Whole)
     assert proved(CENTRED[name], after, [i])
+
+
+def test_only_differences_of_the_values_that_are_named_are_centred() -> None:
+    body = (x[i] - Sum(x[j], j) / T) * (y[i] - Sum(y[j], j) / T)
+    after, reasons = centred(body, {}, frozenset({x}))
+    assert len(reasons) == 1
+    assert after == centred(x[i] - Sum(x[j], j) / T, {})[0] * (y[i] - Sum(y[j], j) / T)
 
 
 def test_what_is_no_difference_from_its_mean_is_left_alone() -> None:

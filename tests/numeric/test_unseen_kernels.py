@@ -152,7 +152,7 @@ def run(program: Program, target: str, folder: Path, *arrays: Any) -> list[Any]:
     given = {str(known.name): library.array(array) for known, array in zip(inputs, arrays, strict=True)}
     with opened(program, program.request, folder, library) as kernel:
         (output,), saved = kernel.run(given, {})
-        upstream = library.array(np.ones(tuple(output.shape)))
+        upstream = library.array(np.ones(tuple(output.shape), np.asarray(arrays[0]).dtype))
         return [library.plain(value) for value in (output, *kernel.gradients(upstream, saved))]
 
 
@@ -199,6 +199,24 @@ def test_a_sum_of_weights_without_a_name_may_underflow(target: str, tmp_path: Pa
     assert not moved[2].any()
     assert all(np.isfinite(slope).all() for slope in slopes)
     assert not slopes[1][2].any()
+
+
+def normalised() -> Program:
+    """Layer norm that has a name for the mean alone: its slope meets the differences from it again."""
+    scale = tensor("scale", C)
+    program = Program("normalised", "layer norm in one formula", [z, scale])
+    mu = program.define("mu", [n], Sum(z[n, c], c) / C)
+    spread = sqrt(Sum((z[n, e] - mu[n]) ** 2, e) / C)
+    program.kernel(program.define("o", [n, c], scale[c] * (z[n, c] - mu[n]) / spread), wrt=[z, scale])
+    return program
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_the_slope_of_a_normalised_value_without_a_name_keeps_its_digits(target: str, tmp_path: Path) -> None:
+    far = (1e4 + np.random.default_rng(3).standard_normal((4, 3))).astype(np.float32)
+    _, _, slope = run(normalised(), target, tmp_path, far, np.ones(3, np.float32))
+    near = far.astype(np.float64) - far.astype(np.float64).mean(axis=-1, keepdims=True)
+    np.testing.assert_allclose(slope, (near / near.std(axis=-1, keepdims=True)).sum(axis=0), rtol=1e-5)
 
 
 def gated() -> Program:
