@@ -43,7 +43,7 @@ def centred(body: Expr, known: Definitions, among: frozenset[Any] | None = None)
 
     With `among`, differences of these tensors and scalars alone.
     """
-    reasons: dict[str, None] = {}
+    reasons: dict[Expr, str] = {}
 
     def visit(node: Any, bound: frozenset[Index]) -> Any:
         scope = scope_of(node)
@@ -56,12 +56,13 @@ def centred(body: Expr, known: Definitions, among: frozenset[Any] | None = None)
                 continue
             total = _total(difference, index_of, bound)
             count = Mul(*(index.extent for index in index_of.values()))
-            reasons[f"{written(unshadowed(total))} = 0"] = None
+            if not any(same(total, other) for other in reasons):
+                reasons[total] = f"{written(unshadowed(total))} = 0"
             rest = Add(*(term for term in inner.args if term not in difference.args))
             return rest + Whole(difference) - total.replace(difference, Whole(difference)) / count
         return inner
 
-    return visit(body, frozenset()), tuple(reasons)
+    return visit(body, frozenset()), tuple(reasons.values())
 
 
 def values_in(expression: Any) -> frozenset[Any]:
