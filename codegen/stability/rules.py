@@ -54,12 +54,21 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
 
     `known` are definitions already computed: a logsumexp that one of them is defined as is read from it.
     """
-    by_name = {definition.symbol: definition for definition in known}
+    by_name = {definition.symbol: _with_stable_exponent(definition) for definition in known}
     in_full = {definition.symbol: _spelled(definition) for definition in known}
     plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression), by_name), by_name), by_name)
     rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
     rewritten = _unscaled(rewritten, by_name)
     return near_one(scaled_cdf(at_polynomials(with_logistic(guarded(rewritten, in_full))), in_full))
+
+
+def _with_stable_exponent(definition: Definition) -> Definition:
+    """The definition of an exponential with an exponent that may be read as it stands; any other as it is."""
+    body = definition.body
+    if not isinstance(body, sympy.exp) or not body.args[0].has(Defined, sympy.exp):
+        return definition
+    spelled = _spelled(definition)
+    return spelled if isinstance(spelled.body, sympy.exp) else definition
 
 
 @lru_cache(maxsize=2_000)

@@ -131,9 +131,19 @@ def unneeded() -> Program:
     return program
 
 
+def exponent() -> Program:
+    """A named exponential of a masked mean, divided by another: their exponents meet."""
+    program = Program("exponent", "exponentials of masked means", [z, valid])
+    kept = valid[n, c] > 0
+    named = program.define("u", [n], exp(tanh(Sum(softmax(tanh(z[n, c]), over=c, where=kept) * z[n, c], c))))
+    other = exp(tanh(Sum(softmax(z[n, c], over=c, where=kept) * z[n, c], c)))
+    program.kernel(program.define("o", [n], named[n] / (1 + other)), wrt=[z])
+    return program
+
+
 @pytest.mark.parametrize("target", ["numpy", "torch"])
 @pytest.mark.parametrize(
-    "statement", [streams, recurrence, pinball, scored, updated, unneeded], ids=lambda made: made.__name__
+    "statement", [streams, recurrence, pinball, scored, updated, unneeded, exponent], ids=lambda made: made.__name__
 )
 def test_every_witness_agrees(statement: Callable[[], Program], target: str, tmp_path: Path) -> None:
     program = statement()
