@@ -11,6 +11,7 @@ the factors of its reader, and `codegen.stability.rules` does the rest:
     p = softmax(x)          L = p[k]^(1/2)        L = softmax(x)[k]^(1/2)                   exp((x[k] - logsumexp(x))/2)
     p = Product(exp(x[j]) y[j], j)                p = exp(Sum(x[j], j)) Product(y[j], j)
     t = tanh(x)             L = -log(1 - t^2)     L = -log(1 - tanh(x)^2)      2 (x + softplus(-2x) - log(2))
+    p = softmax(x)          L = -log(1 - p[k])    L = log(1 + exp(x[k]) / Sum([j != k] exp(x[j]), j))
     p = where(c, exp(x), 0)                       p = [c] exp(x)               as under a masked sum
     p = where(c, exp(x), exp(y))                  p = exp(where(c, x, y))
     L = log(where(c, exp(x), y))                  L = where(c, log(exp(x)), log(y))    x where c holds
@@ -29,9 +30,10 @@ from sympy import Add, Expr, Mul, Pow, S
 
 from codegen.algebra.networks import names_in
 from codegen.algebra.rewriting import Changes, Definitions, Rewrite, Setting, name_of, written_in
-from derive.binders import free_indices, map_children, unshadowed
+from derive.binders import all_names, free_indices, fresh_index, map_children, substitute, unshadowed
+from derive.folding import unify
 from derive.functions import unfold
-from derive.language import Where, iverson
+from derive.language import Sum, Where, iverson
 from derive.statements import Definition
 
 
@@ -123,7 +125,7 @@ class Exponentials:
         if isinstance(node, Pow):
             node = self._rooted(self._divided(node))
         if isinstance(node, sympy.log):
-            node = sympy.log(self.opened(node.args[0], self.known))
+            node = sympy.log(without_own_term(self.opened(node.args[0], self.known)))
         return map_children(node, self.resolved)
 
     def _divided(self, node: Any) -> Any:
@@ -170,6 +172,24 @@ def log_space_rewrites(definitions: Sequence[Definition], given: Sequence[Defini
             rewrites.append(Rewrite(definition, body, changes))
         exponentials.learn(definition, body)
     return tuple(rewrites)
+
+
+def without_own_term(node: Any) -> Any:
+    """1 less the share of one term in a sum of exponentials, by the others; anything else as it is."""
+    number, rest = node.as_coeff_Add() if isinstance(node, Add) else (S.Zero, node)
+    factors = Mul.make_args(unfold(-rest)) if number == 1 else ()
+    for factor in factors:
+        total = factor.base if isinstance(factor, Pow) and factor.exp == S.NegativeOne else None
+        if not isinstance(total, sympy.Sum) or len(total.limits) > 1 or not total.function.has(sympy.exp):
+            continue
+        bound = total.limits[0][0]
+        index = fresh_index(bound, set(all_names(node)))  # the term may be at a place of the same name
+        term = substitute(total.function, {bound: index})
+        own = Mul(*(other for other in factors if other is not factor))
+        for binding in unify(term, own, {}):
+            if index in binding and all(binding[place] == place for place in binding.keys() - {index}):
+                return 1 / (1 + own / Sum(iverson(sympy.Ne(index, binding[index])) * term, index))
+    return node
 
 
 def exponent_of(node: Any) -> Any:

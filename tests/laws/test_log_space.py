@@ -46,6 +46,12 @@ STATEMENTS = {
     "the log of a share": program(
         p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], -log(d["p"][n, k[n]]))
     ),
+    "the log of the share of the others": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], -log(1 - d["p"][n, k[n]]))
+    ),
+    "the log of the share of the others, each in turn": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], Sum(y[n, c] * log(1 - d["p"][n, c]), c))
+    ),
     "the log of a sigmoid and of its complement": program(
         p=lambda _: ([n, c], sigmoid(x[n, c])),
         L=lambda d: ([n, c], y[n, c] * log(d["p"][n, c]) + (1 - y[n, c]) * log(1 - d["p"][n, c])),

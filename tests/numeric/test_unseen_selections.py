@@ -17,6 +17,7 @@ from sympy import exp, log
 from codegen.checking.array_library import array_library
 from codegen.checking.kernel_files import opened
 from codegen.generate import render_all, write
+from derive.functions import softmax
 from derive.language import Sum, dims, indices, leading_index, tensor, where
 from derive.program import Program
 
@@ -26,6 +27,7 @@ N, C = dims("N C")
 n = leading_index("n", N)
 c, e = indices("c e", C)
 x, y, s = tensor("x", N, C), tensor("y", N, C), tensor("s", N)
+k = tensor("k", N, into=C)
 
 
 def log_shares(values: Array) -> Array:
@@ -91,11 +93,30 @@ def pairs_expected(x: Array, y: Array) -> tuple[Array, ...]:
     return (counts * np.logaddexp(0, below)).sum(axis=(1, 2)), slope.sum(axis=1) - slope.sum(axis=2)
 
 
+def others() -> Program:
+    """The log of odds against a class, whose share has a name: all that is left is the share of the others."""
+    program = Program("others", "log of the share of the others", [x, k])
+    share = program.define("p", [n, c], softmax(x[n, c], over=c))
+    program.kernel(program.define("o", [n], log(share[n, k[n]]) - 2 * log(1 - share[n, k[n]])), wrt=[x])
+    return program
+
+
+def others_expected(x: Array, k: Array) -> tuple[Array, ...]:
+    own = np.arange(x.shape[1]) == k[:, None]
+    masked = np.where(own, -np.inf, x)
+    rest, top = log_shares(masked), masked.max(axis=-1)
+    odds = (x[own] - top) - np.log(np.exp(masked - top[:, None]).sum(axis=-1))
+    slope = np.exp(-np.logaddexp(0, -odds))
+    value = -np.logaddexp(0, -odds) + 2 * np.logaddexp(0, odds)
+    return value, ((1 + slope)[:, None]) * (own - np.exp(rest))
+
+
 CASES: dict[str, tuple[Callable[[], Program], Callable[..., tuple[Array, ...]]]] = {
     "selected": (selected, selected_expected),
     "named": (named, named_expected),
     "either": (either, either_expected),
     "pairs": (pairs, pairs_expected),
+    "others": (others, others_expected),
 }
 LOGITS: dict[str, Callable[[Array], Array]] = {
     "plain": lambda z: z,
@@ -119,13 +140,18 @@ def test_at_large_logits(name: str, target: str, dtype: type, tmp_path: Path) ->
     with opened(program, program.request, tmp_path, library) as kernel:
         for kind in LOGITS.values():
             rng = np.random.default_rng(5)
-            given = {"x": kind(rng.standard_normal((4, 5))), "y": np.linspace(-2, 2, 20).reshape(5, 4).T}
-            if "s" in map(str, program.all_inputs()):
-                given["s"] = kind(rng.standard_normal(4))
-            given = {called: values.astype(dtype) for called, values in given.items()}
+            known = {
+                "x": kind(rng.standard_normal((4, 5))).astype(dtype),
+                "y": np.linspace(-2, 2, 20).reshape(5, 4).T.astype(dtype),
+                "s": kind(rng.standard_normal(4)).astype(dtype),
+                "k": np.array([0, 2, 4, 2]),
+            }
+            given = {called: known[called] for called in map(str, program.all_inputs())}
             (output,), saved = kernel.run({called: library.array(values) for called, values in given.items()}, {})
             upstream = library.array(np.ones(tuple(output.shape), dtype))
-            wanted = expected(*(values.astype(np.float64) for values in given.values()))
+            wanted = expected(
+                *(values.astype(values.dtype if called == "k" else np.float64) for called, values in given.items())
+            )
             for found, right in zip((output, *kernel.gradients(upstream, saved)), wanted, strict=True):
                 scale = max(1.0, float(np.abs(right).max()))
                 np.testing.assert_allclose(library.plain(found), right, rtol=0, atol=16 * np.finfo(dtype).eps * scale)
