@@ -30,7 +30,7 @@ from sympy import Add, Expr, Mul, Pow, S
 
 from codegen.algebra.networks import names_in
 from codegen.algebra.rewriting import Changes, Definitions, Rewrite, Setting, name_of, written_in
-from derive.binders import all_names, free_indices, fresh_index, map_children, substitute, unshadowed
+from derive.binders import all_names, free_indices, fresh_index, map_children, scope_of, substitute, unshadowed
 from derive.folding import unify
 from derive.functions import unfold
 from derive.language import Sum, Where, iverson
@@ -126,6 +126,9 @@ class Exponentials:
             node = self._rooted(self._divided(node))
         if isinstance(node, sympy.log):
             node = sympy.log(without_own_term(self.opened(node.args[0], self.known)))
+        if isinstance(node, Where):
+            condition, yes, no = node.args
+            return Where(condition, held(self.resolved(yes), condition), self.resolved(no))
         return map_children(node, self.resolved)
 
     def _divided(self, node: Any) -> Any:
@@ -170,8 +173,18 @@ def log_space_rewrites(definitions: Sequence[Definition], given: Sequence[Defini
             body = unshadowed(body)
             changes: Changes = tuple((known.left, known.body) for known in exponentials.met.values())
             rewrites.append(Rewrite(definition, body, changes))
-        exponentials.learn(definition, body)
+        exponentials.learn(replace(definition, body=added), body)
     return tuple(rewrites)
+
+
+def held(node: Any, condition: Any) -> Any:
+    """An expression where a condition holds: its bracket is 1 there."""
+    scope = scope_of(node)
+    if node == iverson(condition):
+        return S.One
+    if scope is not None and free_indices(condition).intersection(scope.bound):
+        return node  # there the condition is another one
+    return map_children(node, lambda part: held(part, condition))
 
 
 def without_own_term(node: Any) -> Any:
