@@ -76,11 +76,16 @@ def is_share(exponent: Expr, known: Definitions) -> bool:
 
 
 def is_logistic(exponent: Expr) -> bool:
-    """Whether an exponential is a logistic function: that of u - softplus(u), or of -softplus(u)."""
+    """Whether an exponential is a logistic function: that of u - softplus(u), or of -softplus(u).
+
+    Or a share of a sum that has 1 as another term: that of x - softplus(u) for a logsumexp u of x.
+    """
     for term in Add.make_args(exponent):
         if isinstance(-term, Softplus):
-            rest = exponent - term
-            return bool(rest == 0 or sympy.expand(rest - (-term).args[0]) == 0)
+            rest, u = exponent - term, (-term).args[0]
+            is_sum = isinstance(u, Defined) and u.name == "logsumexp"
+            is_share_of_it = is_sum and next(unify(u.args[1], rest, {}), None) is not None
+            return is_share_of_it or bool(rest == 0 or sympy.expand(rest - u) == 0)
     return False
 
 

@@ -303,7 +303,7 @@ def _unscaled(node: Any, known: Definitions) -> Any:
             # The scale may be that of a sum inside, which goes back as well.
             function = _unscaled(Mul(*brackets, *others, sympy.exp(_cancelled(exponent + scale))), known)
             left = _exponential_parts(function, {})[0]
-            if not left.has(Defined) and _cannot_overflow(left, known):
+            if is_logistic(left) or (not left.has(Defined) and _cannot_overflow(left, known)):
                 plain = sympy.Sum(function, *total.limits)
                 return Mul(*(part for part in inner.args if part not in (factor, total)), plain)
     return Mul(*(factor if factor in scales else _as_sum(factor, known) for factor in Mul.make_args(inner)))
@@ -316,7 +316,8 @@ def _as_sum(node: Any, known: Definitions) -> Any:
         return node
     _, body, bound, _, condition = scale.args
     term = _as_sum(sympy.exp(body), known)
-    if isinstance(term, sympy.exp) and (body.has(Defined) or not _cannot_overflow(body, known)):
+    overflows = body.has(Defined) or not _cannot_overflow(body, known)
+    if isinstance(term, sympy.exp) and overflows and not is_logistic(body):
         return node
     return Sum(term if condition == sympy.true else iverson(condition) * term, bound)
 

@@ -315,6 +315,13 @@ def test_scales_of_sums_in_sums_go_back() -> None:
         assert not after.has(Defined)
 
 
+def test_shares_of_a_sum_and_1_are_summed_as_they_are() -> None:
+    total = 1 + Sum(exp(x[i] * z[j]), j)
+    for summed in (Sum(exp(x[i] * z[j]) / total, i, j), Sum(exp(x[i] * z[i]) / total * y[i], i)):
+        assert isinstance(stable(summed), sympy.Sum)
+    assert not isinstance(stable(Sum(exp(x[i] * y[j]) / total, i)), sympy.Sum)
+
+
 @pytest.mark.parametrize("body", [Sum(sigmoid(x[i] - x[j]), j), Sum(iverson(i <= j) * sigmoid(u - x[j]) * y[j], j)])
 def test_a_logistic_function_of_a_difference_stays_in_one_piece(body: Any) -> None:
     """Apart, exp(x[i]) and the sum of the rest may both be anything; their logarithms would be rounded."""
