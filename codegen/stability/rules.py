@@ -158,6 +158,11 @@ def _sum(node: Any, known: Definitions) -> Expr | None:
     """A sum with an exponential factor that depends on the index becomes a scaled sum."""
     exponent, brackets, others = _exponential_parts(node.function, {})
     bound = {limit[0] for limit in node.limits}
+    numbers = [bracket for bracket in brackets if not free_indices(bracket)]
+    if numbers and others and exponent != 0:  # what holds for all terms or for none is no index set
+        rest = (factor for factor in Mul.make_args(node.function) if factor not in numbers)
+        inner = sympy.Sum(Mul(*rest), *node.limits)
+        return Mul(*numbers, _sum(inner, known) or inner)
     moving = Add(*(term for term in Add.make_args(exponent) if free_indices(term) & bound))
     fixed = exponent - moving
     if moving == 0:
@@ -174,12 +179,12 @@ def _sum(node: Any, known: Definitions) -> Expr | None:
     outside = Mul(*(factor for factor in others if factor not in inside))
     # Under the remaining sum the inner indices get names of their own: no index is bound inside its own scope.
     is_whole, taken = not inside and len(over) == len(node.limits), set(all_names(node))
-    apart: dict[Index, Index] = {}
+    names: dict[Index, Index] = {}
     for index in () if is_whole else over:
-        apart[index] = fresh_index(index, taken)
-        taken.add(apart[index].name)
-    renamed = [apart.get(index, index) for index in over]
-    scale = _scale(substitute(moving, apart), renamed, substitute(condition, apart), known)
+        names[index] = fresh_index(index, taken)
+        taken.add(names[index].name)
+    renamed = [names.get(index, index) for index in over]
+    scale = _scale(substitute(moving, names), renamed, substitute(condition, names), known)
     cancels = any(same(other, scale) for other in fixed.atoms(Defined))
     if not cancels and is_share(exponent, known):
         return None  # of another sum: it has its scale

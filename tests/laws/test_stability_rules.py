@@ -54,6 +54,7 @@ BODIES = {
     "masked softmax": softmax(x[i], over=i, where=i <= j),
     "scaled sum": Sum(exp(x[j]) * y[j], j),
     "scaled sum with a fixed part": Sum(exp(x[j] + u) * y[j] * y[i], j),
+    "scaled sum under a condition on numbers": Sum(iverson(u > 0) * exp(x[j]) * y[j], j),
     "masked scaled sum": Sum(iverson(j <= i) * exp(x[j]) * y[j], j),
     "quotient of scaled sums": Sum(exp(x[j]) * y[j], j) / Sum(exp(x[j]), j),
     "scaled sum over two indices": Sum(exp(x[i] * y[j]) * z[i], i, j),
@@ -313,6 +314,13 @@ def test_scales_of_sums_in_sums_go_back() -> None:
         after = stable(body)
         assert after.has(Logistic)
         assert not after.has(Defined)
+
+
+def test_a_condition_on_numbers_is_no_index_set() -> None:
+    after = stable(Sum(iverson(u > 0) * iverson(i <= j) * exp(x[j]) * y[j], j))
+    (scale,) = after.atoms(Defined)
+    assert scale.args[4] == (i <= scale.args[2])
+    assert iverson(u > 0) in after.args
 
 
 def test_shares_of_a_sum_and_1_are_summed_as_they_are() -> None:
