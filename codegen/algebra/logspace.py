@@ -11,6 +11,10 @@ the factors of its reader, and `codegen.stability.rules` does the rest:
     p = softmax(x)          L = p[k]^(1/2)        L = softmax(x)[k]^(1/2)                   exp((x[k] - logsumexp(x))/2)
     p = Product(exp(x[j]) y[j], j)                p = exp(Sum(x[j], j)) Product(y[j], j)
     t = tanh(x)             L = -log(1 - t^2)     L = -log(1 - tanh(x)^2)      2 (x + softplus(-2x) - log(2))
+    p = softmax(x)          L = -log(1 - p[k])    L = log(1 + exp(x[k]) / Sum([j != k] exp(x[j]), j))
+    p = where(c, exp(x), 0)                       p = [c] exp(x)               as under a masked sum
+    p = where(c, exp(x), exp(y))                  p = exp(where(c, x, y))
+    L = log(where(c, exp(x), y))                  L = where(c, log(exp(x)), log(y))    x where c holds
 
 Their slopes are in log space then as well: that of softplus is a logistic function, where p'/(1 - p) would be 0/0.
 """
@@ -22,12 +26,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
-from sympy import Add, Expr, Mul, Pow
+from sympy import Add, Expr, Mul, Pow, S
 
 from codegen.algebra.networks import names_in
 from codegen.algebra.rewriting import Changes, Definitions, Rewrite, Setting, name_of, written_in
-from derive.binders import free_indices, map_children, unshadowed
+from derive.binders import all_names, free_indices, fresh_index, map_children, scope_of, substitute, unshadowed
+from derive.folding import unify
 from derive.functions import unfold
+from derive.language import Sum, Where, iverson
 from derive.statements import Definition
 
 
@@ -91,6 +97,24 @@ class Exponentials:
             isinstance(part, Pow) and part.exp.is_negative and self.is_exponential(part.base) for part in factors
         )
 
+    def with_conditions_apart(self, node: Any) -> Any:
+        """The expression with exponentials that are selected as exponentials, the condition a factor or inside."""
+        if isinstance(node, sympy.log) and isinstance(node.args[0], Where):
+            condition, *branches = node.args[0].args
+            if any(exponent_of(branch) is not None for branch in branches) and S.Zero not in branches:
+                node = Where(condition, *map(sympy.log, branches))
+        inner = map_children(node, self.with_conditions_apart)
+        if not isinstance(inner, Where):
+            return inner
+        condition, *branches = inner.args
+        exponents = [S.Zero if branch == 1 else exponent_of(branch) for branch in branches]
+        if None not in exponents and any(branch != 1 for branch in branches):
+            return sympy.exp(Where(condition, *exponents))
+        for branch, other, holds in zip(branches, branches[::-1], (condition, sympy.Not(condition)), strict=True):
+            if other == 0 and self.is_exponential(unfold(branch)):
+                return iverson(holds) * branch
+        return inner
+
     def resolved(self, node: Any) -> Any:
         """The expression with exponentials written in where they divide, or have their logarithm taken."""
         if isinstance(node, Mul):
@@ -101,7 +125,10 @@ class Exponentials:
         if isinstance(node, Pow):
             node = self._rooted(self._divided(node))
         if isinstance(node, sympy.log):
-            node = sympy.log(self.opened(node.args[0], self.known))
+            node = sympy.log(without_own_term(self.opened(node.args[0], self.known)))
+        if isinstance(node, Where):
+            condition, yes, no = node.args
+            return Where(condition, held(self.resolved(yes), condition), self.resolved(no))
         return map_children(node, self.resolved)
 
     def _divided(self, node: Any) -> Any:
@@ -140,14 +167,47 @@ def log_space_rewrites(definitions: Sequence[Definition], given: Sequence[Defini
     rewrites: list[Rewrite] = []
     for definition in definitions:
         exponentials.met.clear()
-        added = with_exponents_added(definition.body)
+        added = exponentials.with_conditions_apart(with_exponents_added(definition.body))
         body = exponentials.resolved(added)
         if exponentials.met or added != definition.body:
             body = unshadowed(body)
             changes: Changes = tuple((known.left, known.body) for known in exponentials.met.values())
             rewrites.append(Rewrite(definition, body, changes))
-        exponentials.learn(definition, body)
+        exponentials.learn(replace(definition, body=added), body)
     return tuple(rewrites)
+
+
+def held(node: Any, condition: Any) -> Any:
+    """An expression where a condition holds: its bracket is 1 there."""
+    scope = scope_of(node)
+    if node == iverson(condition):
+        return S.One
+    if scope is not None and free_indices(condition).intersection(scope.bound):
+        return node  # there the condition is another one
+    return map_children(node, lambda part: held(part, condition))
+
+
+def without_own_term(node: Any) -> Any:
+    """1 less the share of one term in a sum of exponentials, by the others; anything else as it is."""
+    number, rest = node.as_coeff_Add() if isinstance(node, Add) else (S.Zero, node)
+    factors = Mul.make_args(unfold(-rest)) if number == 1 else ()
+    for factor in factors:
+        total = factor.base if isinstance(factor, Pow) and factor.exp == S.NegativeOne else None
+        if not isinstance(total, sympy.Sum) or len(total.limits) > 1 or not total.function.has(sympy.exp):
+            continue
+        bound = total.limits[0][0]
+        index = fresh_index(bound, set(all_names(node)))  # the term may be at a place of the same name
+        term = substitute(total.function, {bound: index})
+        own = Mul(*(other for other in factors if other is not factor))
+        for binding in unify(term, own, {}):
+            if index in binding and all(binding[place] == place for place in binding.keys() - {index}):
+                return 1 / (1 + own / Sum(iverson(sympy.Ne(index, binding[index])) * term, index))
+    return node
+
+
+def exponent_of(node: Any) -> Any:
+    """The exponent of what is an exponential and nothing else; None for any other expression."""
+    return node.args[0] if isinstance(node, sympy.exp) else None
 
 
 def with_exponents_added(node: Any) -> Any:

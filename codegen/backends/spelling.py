@@ -76,6 +76,10 @@ HOST: dict[str, Spelling] = {
     "exp_difference": Spelling("math.exp({0} - {1})", POSTFIX, (ADD, MUL)),
     "finite": Spelling("max({0}, -1.7976931348623157e308)", POSTFIX, (TERNARY,)),
     "at_least_one": Spelling("max({0}, 1)", POSTFIX, (TERNARY,)),
+    **{
+        name: Spelling(f"{function}({{0}}, {{1}})", POSTFIX, (TERNARY, TERNARY))
+        for name, function in {"maximum": "max", "at_least": "max", "minimum": "min", "at_most": "min"}.items()
+    },
     "positive": Spelling("({0} or 1)", ATOM, (AND,)),
     "number": Spelling("float({0})", POSTFIX, (TERNARY,)),
 }

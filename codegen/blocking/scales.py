@@ -22,6 +22,7 @@ from codegen.ir.trees import walk, with_children
 from codegen.lowering.context import MINUS_INFINITY, ZERO
 
 Bodies = Mapping[str, Statement]
+ENDS = frozenset({"at_least", "at_most", "maximum", "minimum"})
 
 
 def unshifted(loop: Loop, scaled: Collection[str] = ()) -> tuple[Loop, Node] | None:
@@ -151,7 +152,7 @@ def _without(node: Node, gone: Collection[str]) -> Node:
     changed = with_children(node, [_without(child, gone) for child in node.children])
     if changed == node or not isinstance(changed, Map) or ZERO not in changed.operands:
         return changed
-    if changed.operation == "finite":
+    if changed.operation == "finite" or (changed.operation in ENDS and {*changed.operands} == {ZERO}):
         return ZERO
     if changed.operation == "add":
         return next((operand for operand in changed.operands if operand != ZERO), ZERO)

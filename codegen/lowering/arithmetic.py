@@ -40,8 +40,8 @@ def lower_add(node: Any, context: Context) -> Node:
     """The node for a sum of terms: the largest arrays first, the logarithm of a logsumexp last."""
     signed: list[tuple[bool, Node]] = []
     late: list[tuple[bool, Node]] = []
-    waiting = list(node.args)
-    for term, scale in rows(node.args):
+    found, waiting = rows(node.args)
+    for term, scale in found:
         # x - (top + log(total)) as (x - top) - log(total), before anything else is added to x.
         minus = _is_negative(term)
         top, logarithm = parts_of(-scale if not minus else scale, context)
@@ -49,7 +49,6 @@ def lower_add(node: Any, context: Context) -> Node:
         value = lower(-term if minus else term, context)
         signed.append((minus, Map("sub", (value, top))))
         late.append((not minus, logarithm))
-        waiting = [other for other in waiting if other not in (term, scale)]
     for term in waiting:
         minus = _is_negative(term)
         value = -term if minus else term

@@ -6,7 +6,7 @@ condition cuts out an index set, what is left out is -inf before the exponential
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -166,20 +166,39 @@ def logsumexp_parts(value: Expr, context: Context) -> tuple[Node, Node] | None:
     return Map("finite", (top,)) if context.finite_tops else wanted_top(top, context), logarithm
 
 
-def rows(terms: Sequence[Expr]) -> Iterator[tuple[Expr, Expr]]:
-    """The terms of a sum of three or more that are less the logsumexp of their row, each with that term."""
-    signs = {term: bool(term.as_coeff_Mul()[0].is_negative) for term in terms}
-    left = list(terms) if len(terms) > PAIR else []
-    for scale in terms:
-        value = -scale if signs[scale] else scale
-        if scale not in left or not (isinstance(value, Defined) and value.name == "logsumexp"):
+def rows(terms: Sequence[Expr]) -> tuple[list[tuple[Expr, Expr]], list[Expr]]:
+    """The terms of a sum of three or more that are less the logsumexp of their row, each with that, and the others.
+
+    What is less twice a logsumexp may have two such terms.
+    """
+    found: list[tuple[Expr, Expr]] = []
+    left = [copy for term in terms for copy in _one_by_one(term)]
+    if len(left) <= PAIR:
+        return found, list(terms)
+    for scale in list(left):
+        bare = -scale if _is_negative(scale) else scale
+        if scale not in left or not (isinstance(bare, Defined) and bare.name == "logsumexp"):
             continue
         for term in left:
-            bare = -term if signs[term] else term
-            if signs[term] != signs[scale] and next(unify(value.args[1], bare, {}), None) is not None:
-                left = [other for other in left if other not in (term, scale)]
-                yield term, scale
+            value = -term if _is_negative(term) else term
+            opposite = _is_negative(term) != _is_negative(scale)
+            if opposite and next(unify(bare.args[1], value, {}), None) is not None:
+                left.remove(term)
+                left.remove(scale)
+                found.append((term, scale))
                 break
+    return found, list(Add.make_args(Add(*left))) if left else []
+
+
+def _one_by_one(term: Expr) -> list[Expr]:
+    """A multiple of a logsumexp as that many terms; any other term as it is."""
+    number, value = term.as_coeff_Mul()
+    is_sum = isinstance(value, Defined) and value.name == "logsumexp"
+    return [sympy.sign(number) * value] * abs(int(number)) if is_sum and number.is_Integer else [term]
+
+
+def _is_negative(term: Expr) -> bool:
+    return bool(term.as_coeff_Mul()[0].is_negative)
 
 
 def softplus_parts(argument: tuple[Node, Node]) -> tuple[Node, Node]:

@@ -43,7 +43,7 @@ from codegen.planning.unnormalised import unnormalised
 from codegen.planning.variants import lean, rejoined
 from codegen.planning.vectors import without_vectors
 from codegen.stability.bounds import has_sum_below_another, has_sum_beside_others
-from codegen.stability.centring import centred
+from codegen.stability.centring import centred, values_in
 from codegen.stability.rules import stable
 from codegen.stability.slopes import SLOPE_AT_ZERO, slopes
 from codegen.stability.tails import identities
@@ -249,6 +249,7 @@ def _lowered(
     names = [other.name for other in known]
     nonempty = frozenset(least_sizes(definitions, known))
     without_value, sums_of_weights = slopes(known, program), totals(known)
+    values = frozenset().union(*({other.symbol, *values_in(other.body)} for other in known))
     sizes = typical_sizes(program)
     outputs = program.request.outputs if program.request is not None else ()
     for place, definition in enumerate(definitions):
@@ -261,10 +262,9 @@ def _lowered(
         named = {other.symbol: other for other in earlier}
         reasons = [comment.because] if comment.because else []
         reasons += identities(unfold(definition.body), named)
-        if is_stated:
-            body, zeros = centred(body, named)
-            reasons += [f"{zero}, subtracted once more" for zero in zeros]
-        else:
+        body, zeros = centred(body, named, None if is_stated else values)
+        reasons += [f"{zero}, subtracted once more" for zero in zeros]
+        if not is_stated:
             body = without_value.settled(body)
         body = divided(body, sums_of_weights)
         context = Context(

@@ -75,6 +75,20 @@ def is_share(exponent: Expr, known: Definitions) -> bool:
     return False
 
 
+def is_logistic(exponent: Expr) -> bool:
+    """Whether an exponential is a logistic function: that of u - softplus(u), or of -softplus(u).
+
+    Or a share of a sum that has 1 as another term: that of x - softplus(u) for a logsumexp u of x.
+    """
+    for term in Add.make_args(exponent):
+        if isinstance(-term, Softplus):
+            rest, u = exponent - term, (-term).args[0]
+            is_sum = isinstance(u, Defined) and u.name == "logsumexp"
+            is_share_of_it = is_sum and next(unify(u.args[1], rest, {}), None) is not None
+            return is_share_of_it or bool(rest == 0 or sympy.expand(rest - u) == 0)
+    return False
+
+
 def meant(value: Any, known: Definitions) -> Any:
     """What a name is defined as; any other value as it stands."""
     definition = known.get(value.base if isinstance(value, Indexed) else value)

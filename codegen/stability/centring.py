@@ -8,8 +8,8 @@ mean shows it. With d = x - m, whose mean is 0,
 
 over the reals, and the right side is right to an eps of itself (the corrected two-pass algorithm; Chan, Golub and
 LeVeque 1983). Nothing is assumed of the mean but that it is one: it may be written out, or be the name of a definition,
-over any index or several. Adjoints are left alone: they are linear in the gradient from above, and nothing divides what
-is small in them by its own size.
+over any index or several. In adjoints only differences of forward values are centred, which may be divided by their
+spread. What comes from above is left alone: adjoints are linear in it, and nothing divides it by its own size.
 """
 
 from __future__ import annotations
@@ -23,15 +23,27 @@ from sympy import Add, Expr, Mul
 
 from codegen.stability.functions import Whole
 from codegen.stability.guards import Definitions, spelled_out
-from derive.binders import all_names, free_indices, fresh_index, map_children, scope_of, substitute, unshadowed
+from derive.binders import (
+    all_names,
+    free_indices,
+    fresh_index,
+    leaves_of,
+    map_children,
+    scope_of,
+    substitute,
+    unshadowed,
+)
 from derive.folding import same
-from derive.language import Index
+from derive.language import Index, Scalar, Tensor
 from derive.writing import written
 
 
-def centred(body: Expr, known: Definitions) -> tuple[Expr, tuple[str, ...]]:
-    """The body with every difference from a mean centred once more, and the identities that this rests on."""
-    reasons: dict[str, None] = {}
+def centred(body: Expr, known: Definitions, among: frozenset[Any] | None = None) -> tuple[Expr, tuple[str, ...]]:
+    """The body with every difference from a mean centred once more, and the identities that this rests on.
+
+    With `among`, differences of these tensors and scalars alone.
+    """
+    reasons: dict[Expr, str] = {}
 
     def visit(node: Any, bound: frozenset[Index]) -> Any:
         scope = scope_of(node)
@@ -40,14 +52,22 @@ def centred(body: Expr, known: Definitions) -> tuple[Expr, tuple[str, ...]]:
         if not isinstance(inner, Add):
             return inner
         for difference, index_of in _differences(inner, known):
+            if among is not None and not values_in(difference) <= among:
+                continue
             total = _total(difference, index_of, bound)
             count = Mul(*(index.extent for index in index_of.values()))
-            reasons[f"{written(unshadowed(total))} = 0"] = None
+            if not any(same(total, other) for other in reasons):
+                reasons[total] = f"{written(unshadowed(total))} = 0"
             rest = Add(*(term for term in inner.args if term not in difference.args))
             return rest + Whole(difference) - total.replace(difference, Whole(difference)) / count
         return inner
 
-    return visit(body, frozenset()), tuple(reasons)
+    return visit(body, frozenset()), tuple(reasons.values())
+
+
+def values_in(expression: Any) -> frozenset[Any]:
+    """The tensors and scalars that an expression reads."""
+    return frozenset(leaf for leaf in leaves_of(expression) if isinstance(leaf, (Tensor, Scalar)))
 
 
 def _total(difference: Expr, index_of: Mapping[Index, Index], bound: frozenset[Index]) -> Expr:

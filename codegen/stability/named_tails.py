@@ -70,10 +70,10 @@ def _without_difference(power: Pow, known: Definitions) -> Expr:
 
 
 def _tails(body: Expr) -> Iterator[Pow]:
-    """The factors (1 + exp(u))^-m of a body, m a whole number."""
+    """The factors (1 + exp(u))^-m of a body, m a number."""
     for factor in Mul.make_args(body):
         base, power = factor.as_base_exp()
-        if power.is_Integer and power < 0 and isinstance(base, Add) and isinstance(base - 1, exp):
+        if power.is_Rational and power < 0 and isinstance(base, Add) and isinstance(base - 1, exp):
             yield factor
 
 

@@ -10,6 +10,7 @@ are equal over the reals may differ by an overflow in floating point. Each rule 
     1 + exp(u)                = exp(softplus(u))          softplus(u) = log(1 + exp(u)) = u + softplus(-u)
     1 - exp(-softplus(u))     = exp(-softplus(-u))
     a exp(u) + b exp(v)       = exp(m) (a exp(u - m) + b exp(v - m))     m = max(u, v); in a denominator or a logarithm
+    a exp(u) - a exp(v)       = exp(m) (a expm1(u - m) - a expm1(v - m))
     exp(u) (a exp(v) + b)     = a exp(u + v) + b exp(u)                  where u has no bound: apart, both may overflow
     exp(u) exp(v)             = exp(u + v)
     log(exp(u))               = u
@@ -36,15 +37,15 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Mul, S
 
-from codegen.stability.bounds import has_exponential, is_bounded, is_never_positive, is_share, may_overflow
-from codegen.stability.functions import MOST_TERMS, ErfComplement, Largest, NormalCdf, Softplus
+from codegen.stability.bounds import has_exponential, is_bounded, is_logistic, is_never_positive, is_share, may_overflow
+from codegen.stability.functions import MOST_TERMS, ErfComplement, ExpLess1, Largest, NormalCdf, Softplus
 from codegen.stability.guards import Definitions, exponent_of, guarded
 from codegen.stability.named_tails import with_tails_of_names
 from codegen.stability.tails import at_polynomials, near_one, scaled_cdf, with_logistic, without_cosh, without_tanh
 from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
 from derive.folding import same, unify
 from derive.functions import Defined, unfold
-from derive.language import Index, entry, is_bracket
+from derive.language import Index, Sum, entry, is_bracket, iverson
 from derive.statements import Definition
 
 
@@ -53,22 +54,27 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
 
     `known` are definitions already computed: a logsumexp that one of them is defined as is read from it.
     """
+    by_name = {definition.symbol: _with_stable_exponent(definition) for definition in known}
     in_full = {definition.symbol: _spelled(definition) for definition in known}
-    # The exponent of a name may join another one; what else a name stands for is only looked at.
-    by_name = {
-        definition.symbol: in_full[definition.symbol] if isinstance(definition.body, sympy.exp) else definition
-        for definition in known
-    }
-    plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression)), by_name), by_name)
+    plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression), by_name), by_name), by_name)
     rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
     rewritten = _unscaled(rewritten, by_name)
     return near_one(scaled_cdf(at_polynomials(with_logistic(guarded(rewritten, in_full))), in_full))
 
 
+def _with_stable_exponent(definition: Definition) -> Definition:
+    """The definition of an exponential with an exponent that may be read as it stands; any other as it is."""
+    body = definition.body
+    if not isinstance(body, sympy.exp) or not body.args[0].has(Defined, sympy.exp):
+        return definition
+    spelled = _spelled(definition)
+    return spelled if isinstance(spelled.body, sympy.exp) else definition
+
+
 @lru_cache(maxsize=2_000)
 def _spelled(definition: Definition) -> Definition:
     """The definition with a stable body in which nothing is read from others."""
-    return Definition(definition.symbol, definition.indices, _rewrite(without_cosh(unfold(definition.body)), {}))
+    return Definition(definition.symbol, definition.indices, _rewrite(without_cosh(unfold(definition.body), {}), {}))
 
 
 def _rewrite(node: Any, known: Definitions) -> Any:
@@ -152,10 +158,17 @@ def _sum(node: Any, known: Definitions) -> Expr | None:
     """A sum with an exponential factor that depends on the index becomes a scaled sum."""
     exponent, brackets, others = _exponential_parts(node.function, {})
     bound = {limit[0] for limit in node.limits}
+    numbers = [bracket for bracket in brackets if not free_indices(bracket)]
+    if numbers and others and exponent != 0:  # what holds for all terms or for none is no index set
+        rest = (factor for factor in Mul.make_args(node.function) if factor not in numbers)
+        inner = sympy.Sum(Mul(*rest), *node.limits)
+        return Mul(*numbers, _sum(inner, known) or inner)
     moving = Add(*(term for term in Add.make_args(exponent) if free_indices(term) & bound))
     fixed = exponent - moving
     if moving == 0:
         return None if fixed == 0 else sympy.exp(fixed) * sympy.Sum(Mul(*brackets, *others), *node.limits)
+    if is_logistic(exponent):  # at most 1 as it stands; apart, both factors may be anything
+        moving, fixed = exponent, S.Zero
     over = [limit[0] for limit in node.limits if limit[0] in free_indices(moving)]
     # What is true for some value of another summed index only is no condition of a scale that stands before that sum.
     held = [bracket for bracket in brackets if free_indices(bracket) & bound <= set(over)]
@@ -166,12 +179,12 @@ def _sum(node: Any, known: Definitions) -> Expr | None:
     outside = Mul(*(factor for factor in others if factor not in inside))
     # Under the remaining sum the inner indices get names of their own: no index is bound inside its own scope.
     is_whole, taken = not inside and len(over) == len(node.limits), set(all_names(node))
-    apart: dict[Index, Index] = {}
+    names: dict[Index, Index] = {}
     for index in () if is_whole else over:
-        apart[index] = fresh_index(index, taken)
-        taken.add(apart[index].name)
-    renamed = [apart.get(index, index) for index in over]
-    scale = _scale(substitute(moving, apart), renamed, substitute(condition, apart), known)
+        names[index] = fresh_index(index, taken)
+        taken.add(names[index].name)
+    renamed = [names.get(index, index) for index in over]
+    scale = _scale(substitute(moving, names), renamed, substitute(condition, names), known)
     cancels = any(same(other, scale) for other in fixed.atoms(Defined))
     if not cancels and is_share(exponent, known):
         return None  # of another sum: it has its scale
@@ -225,7 +238,14 @@ def _relative(node: Expr, known: Definitions) -> tuple[Expr, Expr] | None:
     if not any(free_indices(exponent) for exponent, _, _ in parts) or any(brackets for _, brackets, _ in parts):
         return None
     largest = Largest(*(exponent for exponent, _, _ in parts))
-    return largest, Add(*(Mul(*others, sympy.exp(exponent - largest)) for exponent, _, others in parts))
+    # Each exponential less 1 does as well where the weights add up to 0, and the difference keeps its digits.
+    power = ExpLess1 if _is_difference(node, known) else sympy.exp
+    return largest, Add(*(Mul(*others, power(exponent - largest)) for exponent, _, others in parts))
+
+
+def _is_difference(node: Add, known: Definitions) -> bool:
+    """Whether the weights of a sum of exponentials add up to 0."""
+    return bool(Add(*(Mul(*_exponential_parts(term, known)[2]) for term in node.args)) == 0)
 
 
 def _pow(node: Any, known: Definitions) -> Expr | None:
@@ -243,6 +263,10 @@ def _mul(node: Any, known: Definitions) -> Expr | None:
     for place, factor in enumerate(others) if explicit else ():
         if isinstance(factor, Add) and any(apart(term, known) for term in factor.args):
             rest = Mul(*brackets, *others[:place], *others[place + 1 :], sympy.exp(exponent))
+            relative = _relative(factor, known)
+            if relative is not None and _is_difference(factor, known):
+                scaled = rest * sympy.exp(relative[0]) * relative[1]
+                return _mul(scaled, known) or scaled
             return Add(*(_mul(rest * term, known) or rest * term for term in factor.args))
     if len(node.args) - len(brackets) - len(others) < 2:
         return None
@@ -271,16 +295,37 @@ RULES: tuple[tuple[type, Callable[[Any, Definitions], Expr | None]], ...] = (
 
 def _unscaled(node: Any, known: Definitions) -> Any:
     """The expression with sums as they were where their scale met nothing, and no term of theirs overflows."""
-    inner = map_children(node, lambda part: _unscaled(part, known))
+    if not isinstance(node, Mul):
+        return _as_sum(map_children(node, lambda part: _unscaled(part, known)), known)
+    inner = node.func(*(map_children(factor, lambda part: _unscaled(part, known)) for factor in node.args))
+    scales: list[Any] = []
     for factor in inner.args if isinstance(inner, Mul) else ():
         scale = factor.args[0] if isinstance(factor, sympy.exp) else None
         sums = [other for other in inner.args if isinstance(other, sympy.Sum)] if isinstance(scale, Defined) else []
+        scales += [factor for total in sums if total.has(scale)]
         for total in sums:
             exponent, brackets, others = _exponential_parts(total.function, {})
             # The scale may be that of a sum inside, which goes back as well.
             function = _unscaled(Mul(*brackets, *others, sympy.exp(_cancelled(exponent + scale))), known)
             left = _exponential_parts(function, {})[0]
-            if not left.has(Defined) and (is_bounded(left, known) or is_never_positive(left)):
+            if is_logistic(left) or (not left.has(Defined) and _cannot_overflow(left, known)):
                 plain = sympy.Sum(function, *total.limits)
                 return Mul(*(part for part in inner.args if part not in (factor, total)), plain)
-    return inner
+    return Mul(*(factor if factor in scales else _as_sum(factor, known) for factor in Mul.make_args(inner)))
+
+
+def _as_sum(node: Any, known: Definitions) -> Any:
+    """The exponential of a logsumexp as the sum that it is, where no term overflows; anything else as it is."""
+    scale = node.args[0] if isinstance(node, sympy.exp) else None
+    if not isinstance(scale, Defined) or scale.name != "logsumexp":
+        return node
+    _, body, bound, _, condition = scale.args
+    term = _as_sum(sympy.exp(body), known)
+    overflows = body.has(Defined) or not _cannot_overflow(body, known)
+    if isinstance(term, sympy.exp) and overflows and not is_logistic(body):
+        return node
+    return Sum(term if condition == sympy.true else iverson(condition) * term, bound)
+
+
+def _cannot_overflow(exponent: Expr, known: Definitions) -> bool:
+    return is_bounded(exponent, known) or is_never_positive(exponent)

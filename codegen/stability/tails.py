@@ -57,11 +57,14 @@ from derive.writing import written_definition
 # 1 + tanh(u).
 
 
-def without_cosh(node: Any) -> Any:
-    """The expression with cosh(u), which overflows, as exponentials where it divides or has its logarithm taken."""
+def without_cosh(node: Any, known: Definitions) -> Any:
+    """The expression with cosh(u), which overflows, as exponentials where it divides or has its logarithm taken.
+
+    Where sinh(u) stands beside the name of what has such a divisor, the name is written in.
+    """
     if isinstance(node, Mul):
-        node = _with_tangents(node)
-    node = map_children(node, without_cosh)
+        node = _with_tangents(_with_divisors(node, known))
+    node = map_children(node, lambda part: without_cosh(part, known))
     base, power = node.as_base_exp() if isinstance(node, Pow) else (node, S.One)
     if isinstance(base, sympy.cosh) and power.is_negative:
         (u,) = base.args
@@ -72,8 +75,22 @@ def without_cosh(node: Any) -> Any:
     return node
 
 
-def _with_tangents(product: Mul) -> Expr:
+def _with_divisors(product: Mul, known: Definitions) -> Expr:
+    """The product with one name of what is divided by cosh(u) written in, if sinh(u) is a factor and cosh(u) none."""
+    powers = dict(factor.as_base_exp() for factor in product.args)
+    wanted = {sympy.cosh(*base.args) for base in powers if isinstance(base, sympy.sinh)} - powers.keys()
+    for base, power in powers.items() if wanted else ():
+        body = spelled_out(base, known) if power.is_Integer and power > 0 else None
+        below = dict(factor.as_base_exp() for factor in Mul.make_args(body)) if body is not None else {}
+        if any(below.get(divisor, S.Zero).is_negative for divisor in wanted):
+            return product / base * body
+    return product
+
+
+def _with_tangents(product: Expr) -> Expr:
     """The product with sinh(u)/cosh(u), as often as it is there, as tanh(u)."""
+    if not isinstance(product, Mul):
+        return product
     powers = dict(factor.as_base_exp() for factor in product.args)
     for base, power in powers.items():
         below = -powers.get(sympy.cosh(*base.args), S.Zero) if isinstance(base, sympy.sinh) else S.Zero

@@ -31,11 +31,12 @@ LEVELS = 2  # of definitions that are looked into for the sign of a weight
 
 
 def totals(definitions: Sequence[Definition]) -> frozenset[Any]:
-    """The symbols of the definitions that are sums of weights, where another one divides what has these weights."""
+    """The sums of weights by which what has these weights is divided, by name or, without one, as they stand."""
     bodies = {definition.symbol: definition for definition in definitions}
     found = set()
     for definition in definitions:
         body = unfold(definition.body)
+        found |= {total for total in _divisors_without_name(body) if _is_weight(total.function, bodies)}
         if isinstance(body, sympy.Sum):
             factors = Mul.make_args(body.function)
             weights = [part for part in factors if isinstance(part, Indexed) or is_bracket(part)]
@@ -52,7 +53,7 @@ def divided(node: Any, known: frozenset[Any], safe: frozenset[Any] = frozenset()
     """
     if not known:
         return node
-    if isinstance(node, Pow) and node.exp.is_negative and symbol_of(node.base) in known and node.base not in safe:
+    if isinstance(node, Pow) and node.exp.is_negative and _is_total(node.base, known) and node.base not in safe:
         return Where(Ne(Weight(node.base), 0), node.base, S.One) ** node.exp
     if isinstance(node, Where):
         condition, yes, no = node.args
@@ -82,6 +83,24 @@ def _written_in(node: Any, bodies: dict[Any, Definition], levels: int) -> Any:
     if body is not None:
         return _written_in(body, bodies, levels - 1)
     return map_children(node, lambda part: _written_in(part, bodies, levels))
+
+
+def _is_total(base: Expr, known: frozenset[Any]) -> bool:
+    """Whether an expression is one of the totals, up to the names of indices."""
+    if not isinstance(base, sympy.Sum):
+        return symbol_of(base) in known
+    return any(True for total in known if isinstance(total, sympy.Sum) for _ in unify(total, base, {}))
+
+
+def _divisors_without_name(body: Any) -> Iterator[Any]:
+    """The sums of entries by which a body divides what has these entries."""
+    for node in sympy.preorder_traversal(body):
+        factors = Mul.make_args(node) if isinstance(node, Mul) else ()
+        divisors = (factor.base for factor in factors if isinstance(factor, Pow) and factor.exp.is_negative)
+        for total in (base for base in divisors if isinstance(base, sympy.Sum)):
+            weights = [part for part in Mul.make_args(total.function) if isinstance(part, Indexed)]
+            if any(_is_instance(part, weight) for part in _numerators(factors) for weight in weights):
+                yield total
 
 
 def _divides(other: Definition, total: Definition, weights: Sequence[Expr]) -> bool:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from sympy import exp, log, pi, sqrt, tanh
 
-from codegen.algebra.logspace import log_space_rewrites
+from codegen.algebra.logspace import held, log_space_rewrites
 from codegen.algebra.trace import claims_of, traced
 from derive.functions import sigmoid, silu, softmax
-from derive.language import Product, Sum, dims, indices, leading_index, tensor
+from derive.language import Product, Sum, dims, indices, iverson, leading_index, tensor, where
 from derive.program import Program
 from derive.prove import PROVED, prove
 
@@ -46,6 +46,12 @@ STATEMENTS = {
     "the log of a share": program(
         p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], -log(d["p"][n, k[n]]))
     ),
+    "the log of the share of the others": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], -log(1 - d["p"][n, k[n]]))
+    ),
+    "the log of the share of the others, each in turn": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], Sum(y[n, c] * log(1 - d["p"][n, c]), c))
+    ),
     "the log of a sigmoid and of its complement": program(
         p=lambda _: ([n, c], sigmoid(x[n, c])),
         L=lambda d: ([n, c], y[n, c] * log(d["p"][n, c]) + (1 - y[n, c]) * log(1 - d["p"][n, c])),
@@ -68,6 +74,17 @@ STATEMENTS = {
     "the log of a product of exponentials": program(
         E=lambda _: ([n, c], Product(exp(-(w[n, c, v] ** 2) / 2) / sqrt(2 * pi), v)),
         Lw=lambda d: ([n], -log(Sum(d["E"][n, c], c))),
+    ),
+    "what a condition selects, and its sum": program(
+        Z=lambda _: ([n], Sum(where(y[n, c] > 0, exp(x[n, c]), 0), c) + 1),
+        p=lambda d: ([n, c], where(y[n, c] > 0, exp(x[n, c]) / d["Z"][n], 0)),
+    ),
+    "the log of what a condition selects, under that condition": program(
+        p=lambda _: ([n, c], where(y[n, c] > 0, exp(x[n, c]), 0) / Sum(where(y[n, c] > 0, exp(x[n, c]), 0), c)),
+        H=lambda d: ([n], Sum(where(y[n, c] > 0, d["p"][n, c] * log(d["p"][n, c]), 0), c)),
+    ),
+    "the log of a sum of one exponential or another": program(
+        L=lambda _: ([n], log(Sum(where(y[n, c] > 0, exp(x[n, c]), 1) * where(y[n, c] < 0, 0, exp(-x[n, c])), c)))
     ),
     "a name that rests on another": program(
         Z=lambda _: ([n], Sum(exp(x[n, c]), c)),
@@ -109,3 +126,9 @@ def test_what_cannot_overflow_divides_by_its_name() -> None:
 def test_an_exponential_that_does_not_divide_keeps_its_name() -> None:
     stated = program(p=lambda _: ([n, c], softmax(x[n, c], over=c)), o=lambda d: ([n], Sum(d["p"][n, e] * y[n, e], e)))
     assert not log_space_rewrites(stated.definitions)
+
+
+def test_a_bracket_is_one_where_its_condition_holds_and_nowhere_else() -> None:
+    kept = iverson(y[n, c] > 0)
+    assert held(kept * x[n, c] + iverson(y[n, e] > 0), y[n, c] > 0) == x[n, c] + iverson(y[n, e] > 0)
+    assert held(Sum(kept * x[n, c], c), y[n, c] > 0) == Sum(kept * x[n, c], c)

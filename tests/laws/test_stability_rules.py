@@ -54,6 +54,7 @@ BODIES = {
     "masked softmax": softmax(x[i], over=i, where=i <= j),
     "scaled sum": Sum(exp(x[j]) * y[j], j),
     "scaled sum with a fixed part": Sum(exp(x[j] + u) * y[j] * y[i], j),
+    "scaled sum under a condition on numbers": Sum(iverson(u > 0) * exp(x[j]) * y[j], j),
     "masked scaled sum": Sum(iverson(j <= i) * exp(x[j]) * y[j], j),
     "quotient of scaled sums": Sum(exp(x[j]) * y[j], j) / Sum(exp(x[j]), j),
     "scaled sum over two indices": Sum(exp(x[i] * y[j]) * z[i], i, j),
@@ -75,6 +76,9 @@ BODIES = {
     "products of exponentials": exp(u) * exp(-w) * y[i] / exp(x[i]),
     "square of an exponential sum": Sum(exp(x[j]), j) ** -2,
     "log of a sum of exponentials": log(b * exp(x[i]) + exp(y[i]) / 2),
+    "difference of exponentials in a divisor": y[i] / (exp(x[i]) - exp(z[i])),
+    "log of a difference from 1": log(3 - 3 * exp(x[i])),
+    "product of an exponential and a difference": exp(x[i]) * (1 - exp(z[i])) / (1 - exp(y[i])),
     "share of a sum of exponentials": exp(x[i]) / (b * exp(x[i]) + exp(y[i]) / 2),
     "exponential times such a share": exp(x[i]) * (z[i] / (b * exp(x[i]) + exp(y[i])) + u),
     "weighted logarithm": z[i] * log(p[i]),
@@ -85,6 +89,7 @@ BODIES = {
     "x times its exponential": exp(x[i]) * (x[i] - u),
     "square of a logarithm": z[i] * log(p[i]) ** 2,
     "weighted sum of logistic functions": Sum(sigmoid(x[j]) * y[j], j),
+    "sum of logistic functions of differences": Sum(iverson(i <= j) * sigmoid(x[i] - x[j]), j),
     "product of logistic functions": sigmoid(u) * sigmoid(-u) * z[i],
     "slope of silu": sigmoid(u) + u * sigmoid(u) * sigmoid(-u),
     "power of a logistic function": sigmoid(-x[i]) ** 2,
@@ -169,8 +174,7 @@ def test_every_kernel_body_means_what_the_statement_says(program: Program) -> No
     for place, definition in enumerate(whole.definitions):
         known = tuple(whole.definitions[:place])
         forms = [stable(definition.body, known)]
-        if definition in program.definitions:
-            forms.append(centred(forms[-1], {other.symbol: other for other in known})[0])
+        forms.append(centred(forms[-1], {other.symbol: other for other in known})[0])
         forms.append(divided(forms[-1], sums_of_weights))
         for after in dict.fromkeys(forms):
             assert after == definition.body or decided(definition, after, whole), definition
@@ -277,6 +281,13 @@ def test_a_difference_from_a_mean_is_centred_once_more(name: str) -> None:
     assert proved(CENTRED[name], after, [i])
 
 
+def test_only_differences_of_the_values_that_are_named_are_centred() -> None:
+    body = (x[i] - Sum(x[j], j) / T) * (y[i] - Sum(y[j], j) / T)
+    after, reasons = centred(body, {}, frozenset({x}))
+    assert len(reasons) == 1
+    assert after == centred(x[i] - Sum(x[j], j) / T, {})[0] * (y[i] - Sum(y[j], j) / T)
+
+
 def test_what_is_no_difference_from_its_mean_is_left_alone() -> None:
     for body in (x[i] - Sum(y[j], j) / T, x[i] + Sum(x[j], j) / T, x[i] - Sum(x[j], j), 2 * x[i] - Sum(x[j], j) / T):
         assert centred(body, {}) == (body, ())
@@ -291,6 +302,9 @@ def test_only_sums_of_weights_are_taken_as_one_where_they_are_zero() -> None:
     unrelated = program.define("unrelated", [], Sum(q[j], j))
     program.define("quotient", [], u / unrelated)
     assert totals(program.definitions) == {total}
+    program.define("plain", [i], Sum(q[j] * x[j], j) / Sum(q[j], j) + u / Sum(p[i] * q[j], j) + x[i] / Sum(x[j], j))
+    assert totals(program.definitions) == {total, Sum(q[j], j)}
+    assert divided(x[i] / Sum(q[i], i) ** 2, totals(program.definitions)).has(Weight)
 
 
 def test_scales_of_sums_in_sums_go_back() -> None:
@@ -300,3 +314,23 @@ def test_scales_of_sums_in_sums_go_back() -> None:
         after = stable(body)
         assert after.has(Logistic)
         assert not after.has(Defined)
+
+
+def test_a_condition_on_numbers_is_no_index_set() -> None:
+    after = stable(Sum(iverson(u > 0) * iverson(i <= j) * exp(x[j]) * y[j], j))
+    (scale,) = after.atoms(Defined)
+    assert scale.args[4] == (i <= scale.args[2])
+    assert iverson(u > 0) in after.args
+
+
+def test_shares_of_a_sum_and_1_are_summed_as_they_are() -> None:
+    total = 1 + Sum(exp(x[i] * z[j]), j)
+    for summed in (Sum(exp(x[i] * z[j]) / total, i, j), Sum(exp(x[i] * z[i]) / total * y[i], i)):
+        assert isinstance(stable(summed), sympy.Sum)
+    assert not isinstance(stable(Sum(exp(x[i] * y[j]) / total, i)), sympy.Sum)
+
+
+@pytest.mark.parametrize("body", [Sum(sigmoid(x[i] - x[j]), j), Sum(iverson(i <= j) * sigmoid(u - x[j]) * y[j], j)])
+def test_a_logistic_function_of_a_difference_stays_in_one_piece(body: Any) -> None:
+    """Apart, exp(x[i]) and the sum of the rest may both be anything; their logarithms would be rounded."""
+    assert not stable(body).has(Defined)

@@ -20,7 +20,7 @@ from codegen.checking.array_library import array_library
 from codegen.checking.checks import check_kernels
 from codegen.checking.kernel_files import opened
 from codegen.generate import render_all, write
-from derive.functions import logsumexp, relu, sigmoid
+from derive.functions import logsumexp, relu, sigmoid, softmax
 from derive.language import Product, Sum, Tensor, dims, indices, iverson, leading_index, scalar, tensor, where
 from derive.program import Program
 
@@ -131,9 +131,19 @@ def unneeded() -> Program:
     return program
 
 
+def exponent() -> Program:
+    """A named exponential of a masked mean, divided by another: their exponents meet."""
+    program = Program("exponent", "exponentials of masked means", [z, valid])
+    kept = valid[n, c] > 0
+    named = program.define("u", [n], exp(tanh(Sum(softmax(tanh(z[n, c]), over=c, where=kept) * z[n, c], c))))
+    other = exp(tanh(Sum(softmax(z[n, c], over=c, where=kept) * z[n, c], c)))
+    program.kernel(program.define("o", [n], named[n] / (1 + other)), wrt=[z])
+    return program
+
+
 @pytest.mark.parametrize("target", ["numpy", "torch"])
 @pytest.mark.parametrize(
-    "statement", [streams, recurrence, pinball, scored, updated, unneeded], ids=lambda made: made.__name__
+    "statement", [streams, recurrence, pinball, scored, updated, unneeded, exponent], ids=lambda made: made.__name__
 )
 def test_every_witness_agrees(statement: Callable[[], Program], target: str, tmp_path: Path) -> None:
     program = statement()
@@ -152,7 +162,7 @@ def run(program: Program, target: str, folder: Path, *arrays: Any) -> list[Any]:
     given = {str(known.name): library.array(array) for known, array in zip(inputs, arrays, strict=True)}
     with opened(program, program.request, folder, library) as kernel:
         (output,), saved = kernel.run(given, {})
-        upstream = library.array(np.ones(tuple(output.shape)))
+        upstream = library.array(np.ones(tuple(output.shape), np.asarray(arrays[0]).dtype))
         return [library.plain(value) for value in (output, *kernel.gradients(upstream, saved))]
 
 
@@ -177,6 +187,46 @@ def test_a_named_sum_of_masked_weights_may_be_over_nothing(target: str, tmp_path
     shares, slope = run(written_softmax(), target, tmp_path / "shares", entries, mask)
     np.testing.assert_allclose(shares.sum(axis=-1), [0.0, 1.0])
     np.testing.assert_allclose(slope, np.zeros((2, 3)), atol=1e-15)
+
+
+def centres() -> Program:
+    """A step of soft k-means: the sum of a centre's shares divides, without a name."""
+    program = Program("centres", "soft k-means", [z, F])
+    share = program.define("r", [n, c], softmax(-Sum((z[n, e] - F[c, e]) ** 2, e), over=c))
+    moved = program.define("o", [c, e], Sum(share[n, c] * z[n, e], n) / Sum(share[n, c], n))
+    program.kernel(moved, wrt=[z, F])
+    return program
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_a_sum_of_weights_without_a_name_may_underflow(target: str, tmp_path: Path) -> None:
+    near = np.array([[0.0, 0.0, 1.0], [0.5, 0.0, 0.0]])
+    moved, *slopes = run(
+        centres(), target, tmp_path, near, np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 0.0], [99.0, 0.0, 0.0]])
+    )
+    assert np.isfinite(moved).all()
+    assert not moved[2].any()
+    assert all(np.isfinite(slope).all() for slope in slopes)
+    assert not slopes[1][2].any()
+
+
+def normalised() -> Program:
+    """Layer norm that has a name for the mean alone: its slope meets the differences from it again."""
+    scale = tensor("scale", C)
+    program = Program("normalised", "layer norm in one formula", [z, scale])
+    mu = program.define("mu", [n], Sum(z[n, c], c) / C)
+    spread = sqrt(Sum((z[n, e] - mu[n]) ** 2, e) / C)
+    program.kernel(program.define("o", [n, c], scale[c] * (z[n, c] - mu[n]) / spread), wrt=[z, scale])
+    return program
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_the_slope_of_a_normalised_value_without_a_name_keeps_its_digits(target: str, tmp_path: Path) -> None:
+    far = (1e4 + np.random.default_rng(3).standard_normal((4, 3))).astype(np.float32)
+    _, _, slope = run(normalised(), target, tmp_path, far, np.ones(3, np.float32))
+    near = far.astype(np.float64) - far.astype(np.float64).mean(axis=-1, keepdims=True)
+    np.testing.assert_allclose(slope, (near / near.std(axis=-1, keepdims=True)).sum(axis=0), rtol=1e-5)
 
 
 def gated() -> Program:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from codegen.generate import render_all
-from codegen.ir.nodes import Contract, Identity, Node, Read, Reduce
+from codegen.ir.nodes import Contract, Identity, Map, Node, Read, Reduce
 from codegen.ir.sharing import Statement
-from codegen.planning.naming import written_alike
+from codegen.planning.naming import with_arrays_at_hand, written_alike
 from derive.functions import log_softmax, softmax
 from derive.language import Index, Sum, dims, indices, leading_index, tensor
 from derive.program import Program
@@ -54,3 +54,29 @@ def test_one_maximum_for_each_row() -> None:
     text = render_all([program], ["numpy"])["numpy/divergence.py"]
     forward, backward = text.split("def divergence_backward")
     assert forward.count(".max(") == backward.split("\ndef ")[0].count(".max(") == len((x, y))
+
+
+def test_a_sum_is_taken_over_the_array_that_is_there() -> None:
+    def difference(index: Index) -> Node:
+        return Map("sub", (Read("x", (n, index)), Read("m", (n,))))
+
+    square = Contract(difference(e), difference(e), (e,))
+    statements = [Statement("y", Map("div", (difference(c), square)), (n, c)), Statement("v", row_sum(e), (n,))]
+    y, v = with_arrays_at_hand(statements)
+    assert y.node == Map("div", (difference(c), Contract(difference(c), difference(c), (c,))))
+    assert v == statements[1]
+    apart = Contract(difference(e), Read("w", (c, e)), (e,))
+    for kept in (apart, Contract(difference(e), Identity(e, c), (e,))):
+        assert (
+            with_arrays_at_hand([Statement("o", difference(c), (n, c)), Statement("u", kept, kept.axes)])[1].node
+            == kept
+        )
+
+
+def test_one_difference_in_a_normalised_row() -> None:
+    x = tensor("x", N, C)
+    program = Program("normalised", "normalised rows", [x])
+    mu = program.define("mu", [n], Sum(x[n, c], c) / C)
+    program.kernel(program.define("y", [n, c], (x[n, c] - mu[n]) / (1 + Sum((x[n, e] - mu[n]) ** 2, e))), wrt=[x])
+    text = render_all([program], ["numpy"])["numpy/normalised.py"].split("def normalised_backward")[0]
+    assert text.count("np.subtract(x") == 1

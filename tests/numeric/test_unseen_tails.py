@@ -1,0 +1,93 @@
+"""Functions of one number as a user may write them, where they are small or cancel: values and slopes keep digits.
+
+None of these statements is in the library: a difference of exponentials under a logarithm or in a divisor, a root of a
+logistic function, a hyperbolic function that divides and has a name, the logarithm of a selection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sympy import Expr, cosh, exp, log, sinh, sqrt
+
+from codegen.checking.array_library import array_library
+from codegen.checking.kernel_files import opened
+from codegen.generate import render_all, write
+from derive.functions import sigmoid
+from derive.language import dims, leading_index, tensor, where
+from derive.program import Program
+
+Array = np.ndarray[Any, Any]
+
+n = leading_index("n", dims("N")[0])
+u = tensor("u", n.extent)
+FAR = [-1e4, -300.0, -88.0, -1.5, 0.0, 2.5, 88.0, 300.0, 1e4]
+BELOW = [-1e4, -50.0, -2.0, -1e-3, -1e-6]
+CASES: dict[str, tuple[Callable[[Expr], Expr], list[float], Callable[[Array], tuple[Array, Array]]]] = {
+    "complementary log-log": (
+        lambda x: log(1 - exp(-exp(x))),
+        [-80.0, -20.0, -1.0, 0.0],
+        lambda x: (np.log(-np.expm1(-np.exp(x))), np.exp(x - np.exp(x)) / -np.expm1(-np.exp(x))),
+    ),
+    "log of odds": (
+        lambda x: log(exp(x) / (1 - exp(x))),
+        BELOW,
+        lambda x: (x - np.log(-np.expm1(x)), -1 / np.expm1(x)),
+    ),
+    "Bose-Einstein": (
+        lambda x: x * exp(x) / (1 - exp(x)),
+        BELOW[:3],
+        lambda x: (-x * np.exp(x) / np.expm1(x), np.exp(x) * (x - np.expm1(x)) / np.expm1(x) ** 2),
+    ),
+    "root of a logistic function": (
+        lambda x: sqrt(sigmoid(x)),
+        FAR,
+        lambda x: (np.exp(-np.logaddexp(0, -x) / 2), np.exp(-np.logaddexp(0, -x) / 2 - np.logaddexp(0, x)) / 2),
+    ),
+    "hyperbolic secant": (
+        lambda x: 1 / cosh(x),
+        FAR,
+        lambda x: (2 * np.exp(-np.logaddexp(x, -x)), -2 * np.tanh(x) * np.exp(-np.logaddexp(x, -x))),
+    ),
+    "sinh over cosh squared": (
+        lambda x: sinh(x) / cosh(x) ** 2,
+        FAR,
+        lambda x: (
+            2 * np.tanh(x) * np.exp(-np.logaddexp(x, -x)),
+            2 * (1 - 2 * np.tanh(x) ** 2) * np.exp(-np.logaddexp(x, -x)),
+        ),
+    ),
+    "log of a selection": (
+        lambda x: log(where(x > 0, x + 1, exp(x))),
+        FAR,
+        lambda x: (np.where(x > 0, np.log1p(np.maximum(x, 0)), x), 1 / (1 + np.maximum(x, 0))),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_far_out_and_near_zero(name: str, target: str, dtype: type, tmp_path: Path) -> None:
+    function, places, expected = CASES[name]
+    program = Program("bent", name, [u])
+    program.kernel(program.define("y", [n], function(u[n])), wrt=[u])
+    given = np.array(places, dtype)
+    library = array_library(target)
+    write(render_all([program], [target]), tmp_path, [target])
+    assert program.request is not None
+    with opened(program, program.request, tmp_path, library) as kernel:
+        (value,), saved = kernel.run({"u": library.array(given)}, {})
+        (slope,) = kernel.gradients(library.array(np.ones_like(given)), saved)
+    with np.errstate(under="ignore"):
+        wanted = expected(given.astype(np.float64))
+    smallest = 128 * np.finfo(dtype).tiny
+    tolerance = 4 * np.finfo(dtype).eps * (1 + np.abs(given.astype(np.float64)).clip(0, 100))
+    for found, right in zip((value, slope), wanted, strict=True):
+        error = np.abs(library.plain(found) - right)
+        assert (error <= tolerance * np.abs(right) + smallest).all(), (given, library.plain(found), right)
