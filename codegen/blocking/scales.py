@@ -19,7 +19,7 @@ from codegen.blocking.loops import Loop
 from codegen.ir.nodes import Contract, Literal, Map, Node, Option, Read, Reduce, Select
 from codegen.ir.sharing import Statement, read_later, reads
 from codegen.ir.trees import walk, with_children
-from codegen.lowering.context import MINUS_INFINITY, ZERO
+from codegen.lowering.context import MINUS_INFINITY, ONE, ZERO
 
 Bodies = Mapping[str, Statement]
 ENDS = frozenset({"at_least", "at_most", "maximum", "minimum"})
@@ -56,8 +56,7 @@ def unshifted(loop: Loop, scaled: Collection[str] = ()) -> tuple[Loop, Node] | N
         return None
     zero = [replace(s, node=ZERO) if bodies[s.name].node in freed else s for s in body]
     kept = [*loop.stored, *loop.accumulated]
-    gone = {s.name for s in zero if s.node == ZERO and s.name not in kept}
-    left = read_later([replace(s, node=_without(s.node, gone)) for s in zero], kept)
+    left = read_later(_with_nothing_left_of(zero, kept), kept)
     if any(isinstance(n, Reduce) and n.operation == "max" for s in left for n in walk(s.node)):
         return None
     if not all(_hangs_together(loop, top) for top in freed):
@@ -145,6 +144,15 @@ def _degree(node: Node, scale: Scale) -> int | None:
     return None
 
 
+def _with_nothing_left_of(zero: Sequence[Statement], kept: Collection[str]) -> list[Statement]:
+    """The statements without those that are 0, and those that are 0 then, but for the ones that are kept."""
+    left, gone = list(zero), set[str]()
+    while found := {s.name for s in left if s.node == ZERO and s.name not in kept} - gone:
+        gone |= found
+        left = [replace(s, node=_without(s.node, gone)) for s in left]
+    return left
+
+
 def _without(node: Node, gone: Collection[str]) -> Node:
     """The node with maxima that are gone read as 0, and what is added to 0, or less 0, as it is."""
     if isinstance(node, Read) and node.name in gone:
@@ -152,8 +160,10 @@ def _without(node: Node, gone: Collection[str]) -> Node:
     changed = with_children(node, [_without(child, gone) for child in node.children])
     if changed == node or not isinstance(changed, Map) or ZERO not in changed.operands:
         return changed
-    if changed.operation == "finite" or (changed.operation in ENDS and {*changed.operands} == {ZERO}):
+    if changed.operation in ("finite", "neg") or (changed.operation in ENDS and {*changed.operands} == {ZERO}):
         return ZERO
+    if changed.operation == "exp":
+        return ONE
     if changed.operation == "add":
         return next((operand for operand in changed.operands if operand != ZERO), ZERO)
     if changed.operation in ("sub", "exp_difference") and changed.operands[1] == ZERO:

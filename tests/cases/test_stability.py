@@ -76,8 +76,8 @@ def test_c20_one_key(target: str, compiled: Any) -> None:
     kernel = compiled(program, target)
     Q, K, V, dO = on(target, [[1.5]], [[-2.0]], [[3.0]], [[1.0]])
     O, saved = kernel.forward(Q, K, V, *on(target, [[1]]))
-    dQ, dK, dV = (np.asarray(part).item() for part in kernel.backward(dO, saved))
-    assert (np.asarray(O).item(), dQ, dK, dV) == (3, 0, 0, 1)
+    found = [np.asarray(part).item() for part in (O, *kernel.backward(dO, saved))]
+    np.testing.assert_allclose(found, (3, 0, 0, 1), rtol=1e-15, atol=2e-15)  # where rounding leaves it
 
 
 @pytest.mark.parametrize("target", TARGETS)

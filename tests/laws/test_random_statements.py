@@ -280,9 +280,5 @@ def inputs_of(body: Expr) -> list[Tensor | Scalar]:
     known = {extent for symbol in found if isinstance(symbol, Tensor) for extent in symbol.shape}
     # A size that is no axis of an input is one that nobody tells the kernel.
     sizes = {*body.atoms(Dim), *(place.extent for place in body.atoms(Index))}
-    found.update(
-        symbol
-        for symbol in FLOATS
-        if len(symbol.shape) == 1 and symbol.shape[0] in sizes - known
-    )
+    found.update(symbol for symbol in FLOATS if len(symbol.shape) == 1 and symbol.shape[0] in sizes - known)
     return [symbol for symbol in (*FLOATS, *LOOK_UPS, *NUMBERS) if symbol in found]

@@ -18,6 +18,7 @@ TOP, X = Read("top", (n,)), Read("x", (n,))
     [
         (Map("sub", (X, TOP)), X),
         (Map("finite", (TOP,)), ZERO),
+        (Map("exp", (Map("neg", (TOP,)),)), Literal(1)),
         (Map("at_least", (TOP, ZERO)), ZERO),
         (Map("maximum", (TOP, TOP)), ZERO),
         (Map("sub", (X, Map("at_least", (TOP, ZERO)))), X),
