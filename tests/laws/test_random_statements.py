@@ -138,6 +138,7 @@ class Author:
 
     def with_every_index(self, body: Expr, over: Sequence[Index]) -> Expr:
         """The body, changed so that it has the indices of the result, and no other."""
+        body = body or sympy.S.One  # what cancels is no statement
         if n in free_indices(body) and n not in over:
             body = Sum(body, n)
         for place in over:
