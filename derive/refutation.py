@@ -18,8 +18,8 @@ import sympy
 from derive.errors import BudgetExceededError
 from derive.evaluation import Environment
 from derive.numeric.arithmetic import Arithmetic, UnsupportedError, reals
+from derive.numeric.counterexamples import Counterexample
 from derive.numeric.prime_field import PrimeField, prime_field
-from derive.numeric.reproduction import Counterexample
 from derive.numeric.sampling import (
     REGIMES,
     TIES,

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, overload
 
-from codegen.ir.nodes import Contract, Map, Node, Option, nodes_in
+from codegen.ir.nodes import Contract, Literal, Map, Node, Option, nodes_in
 from derive.language import Index
 
 
@@ -76,3 +76,16 @@ def sum_of_products(node: Node) -> tuple[Contract, ...]:
     turned = [Contract(term.right, term.left, term.over) if term.axes != first.axes else term for term in terms]
     fits = all((t.left_only, t.right_only) == (first.left_only, first.right_only) for t in turned)
     return tuple(turned) if fits else ()
+
+
+@overload
+def fused(node: Map) -> Map: ...
+@overload
+def fused(node: Node) -> Node: ...
+def fused(node: Node) -> Node:
+    """The reciprocal of a square root as one operation; any other node as it is."""
+    if isinstance(node, Map) and node.operation == "div" and node.operands[0] == Literal(1):
+        below = node.operands[1]
+        if isinstance(below, Map) and below.operation == "sqrt" and not below.is_host:
+            return Map("rsqrt", below.operands)
+    return node

@@ -28,11 +28,11 @@ from codegen.blocking.tiles import MERGE, Tiling, Top, tiled
 from codegen.errors import KernelError
 from codegen.ir.nodes import Axes, Contract, Literal, Map, Node, Read, Scatter, Select, View
 from codegen.ir.sharing import Statement, fresh_name
-from codegen.ir.trees import with_children
+from codegen.ir.trees import fused, with_children
 from codegen.printing.calls import Calls, Target
 from codegen.printing.companions import is_companion, with_companions_next
 from codegen.printing.lookups import scattered
-from codegen.printing.printer import Printer, fused
+from codegen.printing.printer import Printer
 from codegen.printing.spans import visited
 from codegen.printing.views import with_views
 from derive.language import Index

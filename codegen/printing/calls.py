@@ -21,10 +21,9 @@ from codegen.lowering.context import ZERO
 from codegen.printing.printer import Printer
 from codegen.printing.products import matrices
 from codegen.printing.spans import cut, diagonal, negated
+from codegen.printing.terms import Product, Term, factors_of, terms_of
 from codegen.printing.text import Text
 from derive.language import Index
-
-Term = tuple[int, Node]  # of a sum: its sign, and what it is
 
 
 @dataclass
@@ -43,24 +42,6 @@ class Target:
     def text(self) -> str:
         """The variable once it is bound, before that the memory."""
         return self.variable if self.is_bound and self.variable else self.memory
-
-
-@dataclass(frozen=True)
-class Product:
-    """A term of a sum: its sign, a number or none, and two arrays, the one that changes along a row first.
-
-    One array will do where there is a number. Its array may have to be `computed`, into the memory of the sum.
-    """
-
-    sign: int
-    hosts: tuple[Node, ...]
-    factors: tuple[Node, ...]
-    computed: bool = False
-
-    @property
-    def is_one_call(self) -> bool:
-        """Whether one call computes it."""
-        return len(self.hosts) + len(self.factors) == 2
 
 
 @dataclass
@@ -147,7 +128,7 @@ class Calls:
 
     def _sum(self, node: Map, axes: Axes, target: Target) -> bool:
         """Calls that add multiples of products, entry by entry; false if the node is no sum with such terms."""
-        terms = _terms(node, axes) if self.library.adds_multiples else []
+        terms = terms_of(node, axes) if self.library.adds_multiples else []
         products = {n: made for n, (sign, term) in enumerate(terms) if (made := self._product(sign, term, axes))}
         begun = self._beginning(terms, products, axes) if products else ()
         if not begun:
@@ -210,7 +191,7 @@ class Calls:
 
         Also one of a number and one array, which may have to be computed.
         """
-        hosts, factors = _factors(node)
+        hosts, factors = factors_of(node)
         if len(hosts) > 1 or self.setting.is_text(node) or set(node.axes) != set(axes):
             return None
         if [len(hosts), len(factors)] == [1, 1] and factors[0].axes == axes:
@@ -351,23 +332,3 @@ class Calls:
             self.line(f"{seen} = {where.within(POSTFIX)}{self.library.as_number}")
             self.line(self.library.in_place["mul"].format(seen, out=out))
         self.depth -= bool(guards)
-
-
-def _factors(node: Node) -> tuple[list[Node], list[Node]]:
-    """The factors of a product, entry by entry: the numbers of the host, and the others."""
-    if node.is_host:
-        return [node], []
-    if isinstance(node, Map) and node.operation == "square":
-        return [], [*node.operands, *node.operands]
-    if not isinstance(node, Map) or node.operation != "mul":
-        return [], [node]
-    sides = [_factors(operand) for operand in node.operands]
-    return [host for hosts, _ in sides for host in hosts], [factor for _, factors in sides for factor in factors]
-
-
-def _terms(node: Node, axes: Axes, sign: int = 1) -> list[Term]:
-    """The terms of a sum over these axes with their signs, in the order in which they are added up."""
-    if not isinstance(node, Map) or node.operation not in ("add", "sub") or set(node.axes) != set(axes):
-        return [(sign, node)]
-    left, right = node.operands
-    return [*_terms(left, axes, sign), *_terms(right, axes, sign if node.operation == "add" else -sign)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import overload
 
 from codegen.backends import Library
 from codegen.backends.spelling import ATOM, HOST, MUL, POSTFIX, TERNARY, UNARY
@@ -34,8 +33,7 @@ from codegen.ir.nodes import (
     View,
 )
 from codegen.ir.sharing import COMPARISONS, Statement
-from codegen.ir.trees import flagged, sum_of_products
-from codegen.lowering.context import ONE
+from codegen.ir.trees import flagged, fused, sum_of_products
 from codegen.planning.summed import PLAIN
 from codegen.printing.lookups import looked_up, scatter
 from codegen.printing.products import MATRIX, added_up, contraction, root_of_squares, sum_of_matrix_products
@@ -108,11 +106,8 @@ class Printer:
 
     def shape(self, axes: Axes) -> str:
         """The sizes of the axes, as what a shape is made from."""
-        return (
-            "".join(f"{self.extent(index)}, " for index in axes).strip()
-            if len(axes) == 1
-            else ", ".join(self.extent(index) for index in axes)
-        )
+        sizes = [self.extent(index) for index in axes]
+        return f"{sizes[0]}," if len(sizes) == 1 else ", ".join(sizes)
 
     # -- expressions -------------------------------------------------------------------------------------------------
 
@@ -353,16 +348,3 @@ def _given_axes(node: Node) -> frozenset[Index]:
 
 def _is_whole(node: Node) -> bool:
     return isinstance(node, Literal) and node.denominator == 1 and not node.constant
-
-
-@overload
-def fused(node: Map) -> Map: ...
-@overload
-def fused(node: Node) -> Node: ...
-def fused(node: Node) -> Node:
-    """The reciprocal of a square root as one operation; any other node as it is."""
-    if isinstance(node, Map) and node.operation == "div" and node.operands[0] == ONE:
-        below = node.operands[1]
-        if isinstance(below, Map) and below.operation == "sqrt" and not below.is_host:
-            return Map("rsqrt", below.operands)
-    return node

@@ -22,8 +22,9 @@ from derive.language import Index, Tensor
 from derive.numeric.arithmetic import Arithmetic, Rationals, reals
 from derive.numeric.compilation import ordered_indices
 from derive.numeric.conditions import conditions_on_values, met
+from derive.numeric.counterexamples import Counterexample
 from derive.numeric.error_bounds import bounded_reals
-from derive.numeric.reproduction import Counterexample, python_line
+from derive.numeric.reproduction import python_line
 from derive.numeric.sampling import Regime, Sample, draw, entries, is_positive, with_entry
 from derive.statements import Claim
 from derive.wellformed import is_equation
