@@ -12,7 +12,7 @@ from sympy import Eq, Or, Tuple, exp
 
 from derive.binders import free_indices
 from derive.functions import softmax
-from derive.language import Sum, dims, flag, indices, iverson, tensor, tensors
+from derive.language import Sum, delta, dims, flag, indices, iverson, tensor, tensors
 from derive.program import Program
 from derive.prove import PROVED, REFUTED, Verdict, prove
 
@@ -20,7 +20,7 @@ T, K, V = dims("T K V")
 i, j, k = indices("i j k", T)
 x, y = tensors("x y", T)
 token, other = tensor("token", T, into=V), tensor("other", T, into=V)
-E = tensor("E", V)
+E, D = tensor("E", V), tensor("D", V, V)
 causal = flag("causal")
 
 MASKS: dict[str, tuple[Any, bool]] = {
@@ -69,3 +69,64 @@ FALSE: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("name", FALSE)
 def test_what_are_no_shares_do_not_add_up_to_1(name: str) -> None:
     assert _verdict(*FALSE[name]).status == REFUTED
+
+
+SAME: dict[str, tuple[Any, Any]] = {
+    "a look-up": (delta(token[i], token[j]) * E[token[i]], delta(token[i], token[j]) * E[token[j]]),
+    "two tensors of tokens": (delta(token[i], other[j]) * E[other[j]], delta(token[i], other[j]) * E[token[i]]),
+    "a square": (delta(token[i], other[j]) * E[other[j]] ** 2, delta(token[i], other[j]) * E[token[i]] ** 2),
+    "one axis of two": (
+        delta(token[i], token[j]) * D[token[i], token[k]],
+        delta(token[i], token[j]) * D[token[j], token[k]],
+    ),
+    "both axes": (
+        delta(token[i], token[j]) * D[token[i], token[j]],
+        delta(token[i], token[j]) * D[token[j], token[i]],
+    ),
+    "in a sum": (
+        Sum(delta(token[i], token[j]) * E[token[j]] * x[j], j),
+        E[token[i]] * Sum(delta(token[i], token[j]) * x[j], j),
+    ),
+    "in a sum over both": (
+        Sum(delta(token[i], token[j]) * E[token[j]] * x[i], i, j),
+        Sum(delta(token[i], token[j]) * E[token[i]] * x[i], i, j),
+    ),
+    "three equal tokens": (
+        delta(token[i], token[j]) * delta(token[j], token[k]) * E[token[k]],
+        delta(token[i], token[j]) * delta(token[j], token[k]) * E[token[i]],
+    ),
+}
+NOT_THE_SAME: dict[str, tuple[Any, Any]] = {
+    "the entries at positions": (delta(token[i], token[j]) * x[i], delta(token[i], token[j]) * x[j]),
+    "without the delta": (E[token[i]], E[token[j]]),
+    "where tokens differ": (
+        (1 - delta(token[i], token[j])) * E[token[i]],
+        (1 - delta(token[i], token[j])) * E[token[j]],
+    ),
+    "another tensor of tokens": (
+        delta(token[i], token[j]) * E[other[i]],
+        delta(token[i], token[j]) * E[other[j]],
+    ),
+    "the axes exchanged": (
+        delta(token[i], token[j]) * D[token[i], token[k]],
+        delta(token[i], token[j]) * D[token[k], token[i]],
+    ),
+    "all tokens": (
+        Sum(delta(token[i], token[j]) * E[token[j]] * x[j], j),
+        E[token[i]] * Sum(x[j], j),
+    ),
+    "another weight in a sum": (
+        Sum(delta(token[i], token[j]) * E[token[j]] * x[j], j),
+        x[i] * Sum(delta(token[i], token[j]) * E[token[j]], j),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_look_ups_of_equal_tokens_are_equal(name: str) -> None:
+    assert _verdict(*SAME[name]).status == PROVED
+
+
+@pytest.mark.parametrize("name", NOT_THE_SAME)
+def test_what_is_not_read_at_an_equal_token_differs(name: str) -> None:
+    assert _verdict(*NOT_THE_SAME[name]).status == REFUTED
