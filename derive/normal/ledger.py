@@ -153,7 +153,7 @@ class Ledger:
         A condition that narrows asks for more than values on both sides; any may be about a factor that is `masked`
         there, one without a value that a bracket hides: 0/0 [T > 1] is 0 at T = 1.
         """
-        return self.narrows or (masked and bool(self.assumed))
+        return (self.narrows or masked) and bool(self.assumed)
 
     def _in_words(self, condition: Condition) -> str:
         text, form = condition.text, condition.form

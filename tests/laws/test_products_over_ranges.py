@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sympy import Abs, Max, Min, Tuple, sqrt
+from sympy import Abs, Max, Min, Ne, Tuple, sqrt
 
 from derive.binders import free_indices
 from derive.language import Product, Sum, delta, dims, index, indices, iverson, lengths, scalars, tensors, where
@@ -55,6 +55,8 @@ FALSE: dict[str, tuple[Any, Any]] = {
     "a product that begins at 1": (Product(i + 1, i), 0 * s),
     "a factor that is 0 at the second position": (Product(where(i < 1, 1, i - 1), i), 0 * s),
     "a sum that begins at 0": (Sum(i, i), 0 * s),
+    "the one that is 0 is left out": (Product(where(Ne(i, j), i, 1), i), 0 * s),
+    "another one is left out": (Product(where(Ne(i, j), x[i] - x[0], 1), i), 0 * s),
     "a factor that is 0 past the end": (Product(T - i, i), 0 * s),
     "a difference of two tensors": (Product(x[i] - y[0], i), 0 * s),
     "another first position": (Product(1 - iverson(j < i), j), delta(i, 1)),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sympy import Abs, Eq, Tuple, cos, erf, exp, log, sqrt
+from sympy import Abs, Eq, Ne, Tuple, cos, erf, exp, log, sqrt
 
 from derive.binders import free_indices
 from derive.functions import softmax
-from derive.language import Product, Sum, delta, dims, indices, iverson, scalars, tensor, tensors
+from derive.language import Product, Sum, delta, dims, indices, iverson, scalars, tensor, tensors, where
 from derive.program import Program
 from derive.prove import PROVED, REFUTED, prove
 
@@ -55,6 +55,25 @@ FALSE: dict[str, tuple[Any, Any, Any]] = {
 @pytest.mark.parametrize("name", FALSE)
 def test_it_is_refuted(name: str) -> None:
     left, right, equation = FALSE[name]
+    over = sorted(free_indices(Tuple(left, right)), key=str)
+    assert prove(Program("solving").claim("c", left, right, given=[equation], over=over)).status == REFUTED
+
+
+DIVIDED: dict[str, tuple[Any, Any, Any]] = {
+    "a product without the factor that is 0": (
+        Product(where(Ne(i, j), x[i], 1), i),
+        0 * s,
+        Eq(Product(x[i], i), 0),
+    ),
+    "a product without its first factor": (Product(where(Ne(i, 0), x[i], 1), i), 0 * s, Eq(Product(x[i], i), 0)),
+    "a ratio that is 1 or -1": (Sum(r**i, i), where(Eq(r, 1), 0, (1 - r**T) / (1 - r)), Eq(r**2, 1)),
+}
+
+
+@pytest.mark.parametrize("name", DIVIDED)
+def test_what_a_proof_divides_by_is_0_where_the_hypothesis_holds(name: str) -> None:
+    """A proof with the condition that it is not was contradicted by numbers, which was an alarm."""
+    left, right, equation = DIVIDED[name]
     over = sorted(free_indices(Tuple(left, right)), key=str)
     assert prove(Program("solving").claim("c", left, right, given=[equation], over=over)).status == REFUTED
 
