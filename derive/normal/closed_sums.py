@@ -201,7 +201,6 @@ def geometric(ledger: Ledger, variables: list[Var], factors: Factors) -> Polynom
         if spans is None:
             continue
         ledger.use("geometric sum: Sum q^i = (q^T - 1)/(q - 1)")
-        ledger.narrows = True
         parts = [
             products.product(ledger, [holds, _geometric(ledger, exponent, low, high, int(power))])
             for holds, low, high in spans

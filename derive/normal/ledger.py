@@ -143,6 +143,12 @@ class Ledger:
         return [form for form in dict.fromkeys(forms) if len(form.terms) > 2 or sum(map(_is_odd, form.terms.items()))]
 
     @property
+    def divided_by(self) -> list[Polynomial]:
+        """What the result assumes not to be 0, in whatever case."""
+        known = (one.form for one in self.assumed if one.text == "!= 0" and not one.branches)
+        return [form for form in known if form is not None]
+
+    @property
     def hypotheses(self) -> list[str]:
         """Everything that the result rests on."""
         return [*self.facts, *self.conditions]

@@ -143,7 +143,6 @@ def _without_one_factor(ledger: Ledger, bound: Var, body: Polynomial) -> Polynom
     whole = product_over(ledger, bound, elsewhere)
     if whole.is_zero:
         return None  # what is left may be anything where the factor left out is the one that is 0
-    ledger.narrows = True
     ledger.use("a product without one factor is the whole product divided by it")
     with ledger.everywhere():
         below = powers.power(ledger, renaming.renamed(ledger, elsewhere, {bound.name: kept}), -ONE)
