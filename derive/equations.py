@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from derive.normal.form import normal_form
+from derive.normal.injective import without_exponentials, without_functions
 from derive.normal.ledger import Ledger
 from derive.normal.positivity import note_positive
 from derive.normal.products import product
@@ -78,8 +79,13 @@ def _put_in_each_other(ledger: Ledger, rewrites: dict[Any, Rewrite]) -> None:
 
 
 def _solved(ledger: Ledger, left: Polynomial, right: Polynomial, text: str) -> Rewrite | None:
-    """The equation solved for an atom that stands alone, or else for one that is multiplied by something positive."""
-    rewrite = solved(left, right, text)
+    """The equation solved for an atom that stands alone, or else for one that is multiplied by something positive.
+
+    What functions with an inverse are of comes first, and what exponentials are of where nothing stands alone.
+    """
+    inside = without_functions(ledger, left - right)
+    rewrite = _solved(ledger, inside, ZERO, text) if inside is not None else None
+    rewrite = rewrite or solved(left, right, text)
     if rewrite is not None:
         return rewrite
     for cofactor in cofactors(ledger, left - right):
@@ -88,7 +94,8 @@ def _solved(ledger: Ledger, left: Polynomial, right: Polynomial, text: str) -> R
         if rewrite is not None:
             note_positive(ledger, cofactor)
             return rewrite
-    return None
+    inside = without_exponentials(ledger, left - right)
+    return _solved(ledger, inside, ZERO, text) if inside is not None else None
 
 
 def _sides(ledger: Ledger, equation: Any, rewrites: dict[Any, Rewrite]) -> tuple[Polynomial, Polynomial]:

@@ -10,6 +10,7 @@ evaluates at several small sizes. Disagreement is neither verdict: it raises Ala
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -23,6 +24,7 @@ from derive.errors import AlarmError, StatementError
 from derive.normal.existence import with_values
 from derive.normal.expressions import expression_of_form
 from derive.normal.ledger import Ledger
+from derive.normal.terms import Polynomial
 from derive.program import Program
 from derive.refutation import Counterexample, confirm, find_counterexample
 from derive.rules import Rule, RuleRefusedError
@@ -117,7 +119,9 @@ def _confirmed(
         seen = confirm(off_ties(whole), seed=seed)
         if seen.points == 0 and seen.disagreement is None and not vacuous:
             return _unproved(claim, find_counterexample(claim, seed=seed, budget_s=min(seconds, SEARCH)), NOWHERE)
-    if seen.disagreement is not None and ledger.may_leave_out(masked=seen.masked):
+    if seen.disagreement is not None and (
+        ledger.may_leave_out(masked=seen.masked) or _agrees_where_not_zero(whole, ledger, seed)
+    ):
         found = find_counterexample(claim, seed=seed, budget_s=min(seconds, SEARCH))
         return _unproved(claim, found, f"the normal form proves it only where {', '.join(ledger.conditions)}")
     if seen.disagreement is not None:
@@ -135,6 +139,17 @@ def _confirmed(
     return Verdict(claim, PROVED, hypotheses_of(claim, ledger), laws, conditions=conditions)
 
 
+def _agrees_where_not_zero(claim: Claim, ledger: Ledger, seed: int) -> bool:
+    """Whether numbers agree with a proof wherever what it divides by is not 0, as hypotheses may say that it is.
+
+    Points that meet hypotheses are rare, and none may be found; without any, agreement has to be seen.
+    """
+    apart = tuple(sympy.Ne(value, 0) for value in _written(claim, ledger.divided_by))
+    stated = tuple(condition for condition in apart if isinstance(condition, sympy.Ne))
+    seen = confirm(replace(claim, given=(*claim.given, *stated)), seed=seed) if stated else None
+    return seen is not None and seen.disagreement is None and (seen.points > 0 or bool(claim.given))
+
+
 def _false_where_left_out(claim: Claim, ledger: Ledger, seed: int) -> Counterexample | None:
     """A counterexample where the conditions of a proof do not hold, and both sides have a value all the same.
 
@@ -143,16 +158,21 @@ def _false_where_left_out(claim: Claim, ledger: Ledger, seed: int) -> Counterexa
     if not ledger.conditions:
         return None
     found = find_counterexample(claim, seed=seed, budget_s=LEAST, only_ties=True)
-    sides = sympy.Tuple(claim.left, claim.right)
-    names = {str(known.name): known for known in (*named_symbols(sides), *free_indices(sides))}
-    for form in ledger.not_zero[:MOST_LEFT_OUT] if found is None else ():
-        value = expression_of_form(form, names)
-        gone = sympy.Eq(value, 0) if value is not None else sympy.false
+    for value in _written(claim, ledger.not_zero) if found is None else ():
+        gone = sympy.Eq(value, 0)
         if isinstance(gone, sympy.Eq):
             found = find_counterexample(replace(claim, given=(*claim.given, gone)), seed=seed, budget_s=LEFT_OUT)
         if found is not None:
             break
     return found
+
+
+def _written(claim: Claim, forms: Sequence[Polynomial]) -> list[Any]:
+    """The first few of what a proof takes not to be 0, as far as they can be written down."""
+    sides = sympy.Tuple(claim.left, claim.right)
+    names = {str(known.name): known for known in (*named_symbols(sides), *free_indices(sides))}
+    values = [expression_of_form(form, names) for form in forms[:MOST_LEFT_OUT]]
+    return [value for value in values if value is not None]
 
 
 def _share(deadline: float) -> float:

@@ -98,6 +98,8 @@ def _facts_of(ledger: Ledger, bracket: Atom, *, holds: bool) -> tuple[Fact, ...]
     if isinstance(bracket, Delta) and holds:
         apart = value_of(bracket.left) - value_of(bracket.right)
         return Fact(apart, strict=False), Fact(apart.scaled(-ONE), strict=False)
+    if isinstance(bracket, Delta):
+        return _facts_apart(bracket)
     if not isinstance(bracket, Bracket):
         return ()
     if not holds:
@@ -105,6 +107,13 @@ def _facts_of(ledger: Ledger, bracket: Atom, *, holds: bool) -> tuple[Fact, ...]
         return (Fact(bracket.inside.scaled(-ONE), strict=strict),)
     whole = products.is_integer_valued(bracket.inside)
     return (Fact(bracket.inside - UNITY, strict=False) if whole else Fact(bracket.inside, strict=True),)
+
+
+def _facts_apart(delta: Delta) -> tuple[Fact, ...]:
+    """What is known where two positions differ of which one is never below the other: it is above it, by at least 1."""
+    apart = value_of(delta.left) - value_of(delta.right)
+    signed = (apart.scaled(sign) for sign in (ONE, -ONE))
+    return tuple(Fact(form - UNITY, strict=False) for form in signed if ranges.never_negative(form))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

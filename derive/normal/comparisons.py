@@ -59,7 +59,7 @@ def bracket(ledger: Ledger, argument: Polynomial) -> Polynomial:
             _note(ledger, argument)
             ledger.use("a sum of squares, exponentials and positive terms is positive")
             return sure
-    logs = _as_logs(ledger, argument)
+    logs = as_logs(ledger, argument)
     if logs is not None:
         ledger.use("log is strictly increasing")
         return bracket(ledger, logs)
@@ -180,7 +180,7 @@ def _ends(linear: Polynomial) -> tuple[Polynomial, Polynomial] | None:
     return Polynomial(dict(up)), Polynomial(dict(down))
 
 
-def _as_logs(ledger: Ledger, argument: Polynomial) -> Polynomial | None:
+def as_logs(ledger: Ledger, argument: Polynomial) -> Polynomial | None:
     """For a difference a - b of positive monomials, log a - log b; None otherwise."""
     if len(argument.terms) != 2:
         return None

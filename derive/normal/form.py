@@ -33,7 +33,9 @@ from derive.normal import (
     ranged_products,
     rewriting,
     selections,
+    shares,
     signs,
+    splitting,
     sums,
 )
 from derive.normal.ledger import Ledger
@@ -175,6 +177,11 @@ def _log(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
 
 
 def _sum(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
+    below = shares.divided_by(node)
+    if below is not None:
+        whole = _read_positive(ledger, below, scope)
+        if splitting.first_bracket(whole) is not None:  # an inverse would be split by cases
+            return shares.added(ledger, whole)
     inner, bound = _bound(ledger, node, scope)
     return sums.sum_over(ledger, bound, read(ledger, node.function, inner))
 

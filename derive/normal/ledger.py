@@ -143,6 +143,12 @@ class Ledger:
         return [form for form in dict.fromkeys(forms) if len(form.terms) > 2 or sum(map(_is_odd, form.terms.items()))]
 
     @property
+    def divided_by(self) -> list[Polynomial]:
+        """What the result assumes not to be 0, in whatever case."""
+        known = (one.form for one in self.assumed if one.text == "!= 0" and not one.branches)
+        return [form for form in known if form is not None]
+
+    @property
     def hypotheses(self) -> list[str]:
         """Everything that the result rests on."""
         return [*self.facts, *self.conditions]
@@ -153,7 +159,7 @@ class Ledger:
         A condition that narrows asks for more than values on both sides; any may be about a factor that is `masked`
         there, one without a value that a bracket hides: 0/0 [T > 1] is 0 at T = 1.
         """
-        return self.narrows or (masked and bool(self.assumed))
+        return (self.narrows or masked) and bool(self.assumed)
 
     def _in_words(self, condition: Condition) -> str:
         text, form = condition.text, condition.form

@@ -26,6 +26,7 @@ from derive.normal.terms import (
     Log,
     Monomial,
     Polynomial,
+    Prod,
     Rational,
     from_atom,
     is_idempotent,
@@ -257,10 +258,13 @@ def _is_square_root(power: Exponent, exponent: Exponent) -> bool:
 
 def magnitude_of(ledger: Ledger, atom: Atom, times: int) -> Polynomial:
     """|x|^times, which is x^times with the sign of x where that is odd."""
-    from derive.normal import comparisons
+    from derive.normal import comparisons, ranged_products
 
     if times < 0:
         positivity.assume(ledger, from_atom(atom), "!= 0")
+    if isinstance(atom, Prod) and times % 2:
+        size = ranged_products.magnitude_of_product(ledger, atom)
+        return products.product(ledger, [_atom_power(ledger, atom, times - 1), size])
     sign = comparisons.bracket(ledger, from_atom(atom)).scaled(2) - UNITY
     return products.product(ledger, [_atom_power(ledger, atom, times), sign if times % 2 else UNITY])
 

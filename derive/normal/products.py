@@ -23,7 +23,7 @@ from functools import lru_cache
 from itertools import combinations, permutations
 from typing import TypeGuard
 
-from derive.normal import deltas, ranges, renaming
+from derive.normal import deltas, look_ups, ranges, renaming
 from derive.normal.ledger import Ledger
 from derive.normal.terms import (
     ONE,
@@ -174,10 +174,13 @@ def _follow_delta(ledger: Ledger, monomial: Monomial) -> Polynomial | None:
     for place, (atom, power) in enumerate(monomial):
         if not isinstance(atom, Delta) or power <= 0:
             continue
+        rest = (*monomial[:place], *monomial[place + 1 :])
         gone, kept = deltas.delta_direction(atom)
         if gone is None:
+            looked_up = look_ups.followed(ledger, atom, rest)
+            if looked_up is not None:
+                return looked_up
             continue
-        rest = (*monomial[:place], *monomial[place + 1 :])
         if any(gone.name in other.free for other, _ in rest):
             ledger.use("delta contraction")
             moved = [renaming.renamed_power(ledger, other, power, {gone.name: kept}) for other, power in rest]

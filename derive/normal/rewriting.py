@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import combinations, permutations
 from itertools import product as assignments
 
 from derive.normal import positivity, products, ranges, renaming
@@ -41,7 +42,7 @@ from derive.normal.terms import (
     total,
 )
 
-PRIORITY = (Total, Prod, Apply, Log, Entry)  # what a hypothesis is solved for, first choice first
+PRIORITY = (Total, Entry)  # what a hypothesis is solved for, first choice first; nothing else is looked up
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,10 @@ def _occurrences(atom: Atom, polynomial: Polynomial) -> int:
 def cofactors(ledger: Ledger, difference: Polynomial) -> Iterator[Monomial]:
     """What is not 0 beside a lone atom of a term, so that the equation may be divided by it: 1/N of Sum(x)/N.
 
-    Entries and sums come before numbers with a name.
+    Entries and sums come before numbers with a name. Where a product is something positive, as s r = 1 says, or its
+    opposite, no factor of it is 0.
     """
+    whole = _never_zero(difference)
     for named in (False, True):
         for monomial, _ in difference.ordered():
             for atom, power in monomial:
@@ -133,8 +136,27 @@ def cofactors(ledger: Ledger, difference: Polynomial) -> Iterator[Monomial]:
                 is_number = isinstance(atom, Entry) and not atom.where
                 if not (rest and isinstance(atom, PRIORITY) and power == 1 and is_number is named):
                     continue
-                if positivity.monomial_is_positive(rest) or all(_is_not_zero(ledger, other) for other, _ in rest):
+                if (
+                    monomial == whole
+                    or positivity.monomial_is_positive(rest)
+                    or all(_is_not_zero(ledger, other) for other, _ in rest)
+                ):
                     yield rest
+
+
+def _never_zero(difference: Polynomial) -> Monomial | None:
+    """The term that is a multiple of something positive wherever the difference is 0; None where none is.
+
+    Of two entries of one tensor, x[i] x[j] = 1, neither is put in the other's place.
+    """
+    if len(difference.terms) != 2:
+        return None
+    for one, other in permutations(difference.terms):
+        atoms = [atom for atom, _ in one]
+        alike = any(_may_match(first, second) for first, second in combinations(atoms, 2))
+        if positivity.monomial_is_positive(other) and not alike and not any(map(is_idempotent, atoms)):
+            return one
+    return None
 
 
 def _is_not_zero(ledger: Ledger, atom: Atom) -> bool:

@@ -16,7 +16,7 @@ from sympy import Indexed
 from derive.errors import StatementError
 from derive.functions import unfold
 from derive.language import Flag, Index, extent_of
-from derive.normal import comparisons, deltas, form, products, signs
+from derive.normal import comparisons, deltas, form, products, ranged_products, signs
 from derive.normal.ledger import Ledger
 from derive.normal.terms import ONE, UNITY, ZERO, Entry, Polynomial, from_atom, ratio
 
@@ -37,6 +37,10 @@ def where(ledger: Ledger, node: Any, scope: form.Scope) -> Polynomial:
     gap, difference = yes - no, _difference(ledger, condition, scope)
     if difference is not None and _is_multiple(gap, difference):
         # The cases meet where the two sides are equal, so that it does not matter which way the comparison is written.
+        size = ranged_products.magnitude_of_factors(ledger, yes) if (yes + no).is_zero else None
+        if size is not None:  # where(p > 0, p, -p)
+            lead, c = products.leading_term(difference)
+            return size.scaled(ONE if yes.terms[lead] * c > 0 else -ONE)
         ledger.use("p [p > 0] = p - p [p < 0]")
         if products.leading_term(difference)[1] > 0:
             return no + products.product(ledger, [comparisons.bracket(ledger, difference), gap])

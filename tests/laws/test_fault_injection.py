@@ -19,10 +19,11 @@ from typing import Any
 import pytest
 import sympy
 from click.testing import CliRunner
-from sympy import Eq, Max, Min, Ne, cos, erf, exp, log, sign, sin, sqrt, tanh
+from sympy import Abs, Eq, Max, Min, Ne, Or, cos, erf, exp, log, sign, sin, sqrt, tanh
 
 import derive.equations
 from derive.errors import AlarmError
+from derive.functions import softmax
 from derive.language import Product, Sum, delta, dims, index, indices, iverson, scalar, scalars, tensor, where
 from derive.normal import (
     case_analysis,
@@ -39,6 +40,7 @@ from derive.normal import (
     products,
     ranged_products,
     selections,
+    shares,
     splitting,
     sums,
     symmetry,
@@ -364,7 +366,7 @@ FAULTS = [
         changed(lambda result: UNITY if has_delta(result) else result), iverson(i > 0), 1,
     ),
     Fault(
-        "log is strictly increasing", comparisons, "_as_logs", changed(lambda logs: ZERO - logs),
+        "log is strictly increasing", comparisons, "as_logs", changed(lambda logs: ZERO - logs),
         iverson(p > q), iverson(log(q) > log(p)),
     ),
     Fault(
@@ -514,6 +516,28 @@ FAULTS = [
         "hypothesis Eq(r**2 + s**2, 1)", derive.equations, "vanishing",
         lambda f: lambda difference, text: f(total((difference, number(1))), text),
         s**2 + r**2, 0, (Eq(s**2 + r**2, 1),),
+    ),
+    # products over a range, and shares
+    Fault(
+        "a product over a short range is the product of its factors", ranged_products, "range",
+        lambda _: lambda size: [*itertools.islice(itertools.count(), size - 1)],
+        Product(h[three], three), h[0] * h[1],
+    ),
+    Fault(
+        "a product with a factor 0 is 0", ranged_products, "_has_a_zero", lambda _: lambda *_arguments: True,
+        Product(x[i], i), 0,
+    ),
+    Fault(
+        "a condition holds at all positions where it fails at none", ranged_products, "_at_all_positions",
+        changed(lambda met: UNITY - met), Product(1 - iverson(k < i), k), 1 - delta(i, 0),
+    ),
+    Fault(
+        "the absolute value of a product is the product of absolute values", ranged_products, "magnitude_of_product",
+        changed(lambda size: size.scaled(TWO)), Abs(Product(x[i], i)), 2 * Product(Abs(x[i]), i),
+    ),
+    Fault(
+        "shares of a sum add up to 1", shares, "added", changed(lambda whole: whole.scaled(TWO)),
+        Sum(softmax(x[k], over=k, where=Or(k < i, Eq(k, 0))), k), 2,
     ),
 ]  # fmt: skip
 
