@@ -19,6 +19,7 @@ are equal over the reals may differ by an overflow in floating point. Each rule 
                               = 2 a Phi(sqrt(2) u)        where that argument is free of sqrt(2); Phi the normal cdf
     exp(-softplus(u))         = sigma(-u)                 sigma(u) = 1/(1 + exp(-u)), at last
     exp(u - softplus(u))      = sigma(u)
+    exp(x + v - softplus(A + v))  = exp(x - A) sigma(A + v)         A a logsumexp of x: a share, and a logistic function
 
 A scale that met nothing is put back where no term overflows, as in a weighted sum of logistic functions, or of bells.
 After the rules any other exponential is only ever taken of a difference such as S - logsumexp(S), which is at most 0.
@@ -59,7 +60,7 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression), by_name), by_name), by_name)
     rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
     rewritten = _unscaled(rewritten, by_name)
-    return near_one(scaled_cdf(at_polynomials(with_logistic(guarded(rewritten, in_full))), in_full))
+    return near_one(scaled_cdf(at_polynomials(with_logistic(guarded(rewritten, in_full), by_name)), in_full))
 
 
 def _with_stable_exponent(definition: Definition) -> Definition:

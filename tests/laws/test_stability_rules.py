@@ -62,6 +62,9 @@ BODIES = {
     "exponential that a sum does not move": Sum(exp(u) * x[i] * y[i], i),
     "exponential beside a sum of exponentials": exp(x[i]) / (exp(u) + Sum(exp(y[j]), j)),
     "log of a sum of exponentials and a number": log(1 + Sum(exp(y[j]), j)),
+    "share of one of two sums in a product": exp(x[i])
+    * Sum(exp(y[j]), j)
+    / (1 + Sum(exp(x[j]), j) * Sum(exp(y[j]), j)),
     "tangent by exponentials": (exp(x[i]) - exp(-x[i])) / (exp(x[i]) + exp(-x[i])),
     "sigmoid": sigmoid(u),
     "complement of a sigmoid": (2 - 2 * sigmoid(x[i])) * y[i],
