@@ -56,7 +56,7 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     `known` are definitions already computed: a logsumexp that one of them is defined as is read from it.
     """
     by_name = {definition.symbol: _with_stable_exponent(definition) for definition in known}
-    in_full = {definition.symbol: _spelled(definition) for definition in known}
+    in_full = {definition.symbol: spelled_stable(definition) for definition in known}
     plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression), by_name), by_name), by_name)
     rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
     rewritten = _unscaled(rewritten, by_name)
@@ -68,12 +68,12 @@ def _with_stable_exponent(definition: Definition) -> Definition:
     body = definition.body
     if not isinstance(body, sympy.exp) or not body.args[0].has(Defined, sympy.exp):
         return definition
-    spelled = _spelled(definition)
+    spelled = spelled_stable(definition)
     return spelled if isinstance(spelled.body, sympy.exp) else definition
 
 
 @lru_cache(maxsize=2_000)
-def _spelled(definition: Definition) -> Definition:
+def spelled_stable(definition: Definition) -> Definition:
     """The definition with a stable body in which nothing is read from others."""
     return Definition(definition.symbol, definition.indices, _rewrite(without_cosh(unfold(definition.body), {}), {}))
 

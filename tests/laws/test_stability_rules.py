@@ -28,12 +28,13 @@ from codegen.stability.functions import (
     Weight,
     Whole,
 )
-from codegen.stability.rules import stable
+from codegen.stability.rules import spelled_stable, stable
 from codegen.stability.tails import identities
+from codegen.stability.vanishing import selected
 from codegen.stability.weights import divided, totals
 from derive.binders import substitute, unshadowed
 from derive.functions import Defined, log_softmax, logsumexp, sigmoid, silu, softmax, softplus
-from derive.language import Sum, dims, index, indices, iverson, scalar, tensor
+from derive.language import Sum, Where, dims, index, indices, iverson, scalar, tensor
 from derive.library import load
 from derive.program import Program
 from derive.prove import PROVED, prove
@@ -337,3 +338,17 @@ def test_shares_of_a_sum_and_1_are_summed_as_they_are() -> None:
 def test_a_logistic_function_of_a_difference_stays_in_one_piece(body: Any) -> None:
     """Apart, exp(x[i]) and the sum of the rest may both be anything; their logarithms would be rounded."""
     assert not stable(body).has(Defined)
+
+
+def test_what_may_overflow_is_selected_where_its_factors_are_not_zero() -> None:
+    program = Program("vanishing")
+    ratio = program.define("r", [i], exp(x[i]))
+    share = program.define("s", [i], y[i] * softmax(z[i], over=i))
+    known = {symbol: spelled_stable(definition) for definition in program.definitions for symbol in [definition.symbol]}
+    held = -iverson(x[i] < 1) - iverson(y[i] < 0) * iverson(x[i] > 1)
+    for body in (held * ratio[i], held * exp(u) * y[i] * x[i], share[i] * ratio[i] ** 2 * y[i], share[i] * exp(x[i])):
+        after = selected(body, known, {})
+        assert after.has(Where)
+        assert prove(program.claim("selected", body, spelled(after), over=[i])).status == PROVED
+    for body in (y[i] * ratio[i], share[i] * y[i], held * exp(-(x[i] ** 2)), share[i] / ratio[i]):
+        assert selected(body, known, {}) == body
