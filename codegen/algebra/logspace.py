@@ -12,6 +12,7 @@ the factors of its reader, and `codegen.stability.rules` does the rest:
     p = Product(exp(x[j]) y[j], j)                p = exp(Sum(x[j], j)) Product(y[j], j)
     t = tanh(x)             L = -log(1 - t^2)     L = -log(1 - tanh(x)^2)      2 (x + softplus(-2x) - log(2))
     p = softmax(x)          L = -log(1 - p[k])    L = log(1 + exp(x[k]) / Sum([j != k] exp(x[j]), j))
+    p = sigmoid(x[k]) L = log(p[1] - p[0])        softplus(-x[1]), softplus(x[0]), log(1 - exp(x[0] - x[1]))
     p = where(c, exp(x), 0)                       p = [c] exp(x)               as under a masked sum
     p = where(c, exp(x), exp(y))                  p = exp(where(c, x, y))
     L = log(where(c, exp(x), y))                  L = where(c, log(exp(x)), log(y))    x where c holds
@@ -28,6 +29,7 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Mul, Pow, S
 
+from codegen.algebra.gaps import gaps, log_of_gap
 from codegen.algebra.networks import names_in
 from codegen.algebra.rewriting import Changes, Definitions, Rewrite, Setting, name_of, written_in
 from derive.binders import all_names, free_indices, fresh_index, map_children, scope_of, substitute, unshadowed
@@ -101,7 +103,7 @@ class Exponentials:
         """The expression with exponentials that are selected as exponentials, the condition a factor or inside."""
         if isinstance(node, sympy.log) and isinstance(node.args[0], Where):
             condition, *branches = node.args[0].args
-            if any(exponent_of(branch) is not None for branch in branches) and S.Zero not in branches:
+            if any(map(is_in_log_space, branches)) and S.Zero not in branches:
                 node = Where(condition, *map(sympy.log, branches))
         inner = map_children(node, self.with_conditions_apart)
         if not isinstance(inner, Where):
@@ -125,7 +127,7 @@ class Exponentials:
         if isinstance(node, Pow):
             node = self._rooted(self._divided(node))
         if isinstance(node, sympy.log):
-            node = sympy.log(without_own_term(self.opened(node.args[0], self.known)))
+            node = log_of_gap(without_own_term(self.opened(node.args[0], self.known)))
         if isinstance(node, Where):
             condition, yes, no = node.args
             return Where(condition, held(self.resolved(yes), condition), self.resolved(no))
@@ -169,7 +171,7 @@ def log_space_rewrites(definitions: Sequence[Definition], given: Sequence[Defini
         exponentials.met.clear()
         added = exponentials.with_conditions_apart(with_exponents_added(definition.body))
         body = exponentials.resolved(added)
-        if exponentials.met or added != definition.body:
+        if exponentials.met or body != definition.body:
             body = unshadowed(body)
             changes: Changes = tuple((known.left, known.body) for known in exponentials.met.values())
             rewrites.append(Rewrite(definition, body, changes))
@@ -208,6 +210,12 @@ def without_own_term(node: Any) -> Any:
 def exponent_of(node: Any) -> Any:
     """The exponent of what is an exponential and nothing else; None for any other expression."""
     return node.args[0] if isinstance(node, sympy.exp) else None
+
+
+def is_in_log_space(node: Any) -> bool:
+    """Whether the logarithm of an expression has a form of its own: of an exponential, or of a share of a bin."""
+    spelled = unfold(node)
+    return exponent_of(node) is not None or (isinstance(spelled, Add) and any(True for _ in gaps(spelled)))
 
 
 def with_exponents_added(node: Any) -> Any:

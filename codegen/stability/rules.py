@@ -15,6 +15,7 @@ are equal over the reals may differ by an overflow in floating point. Each rule 
     exp(u) exp(v)             = exp(u + v)
     log(exp(u))               = u
     log(x y)                  = log x + log y             where one factor is an exponential
+    sigma(a) - sigma(b)       = tanh((a - b)/2) (sigma(a) sigma(-b) + sigma(-a) sigma(b))
     a + a erf(u)              = a erfc(-u)                erfc(u) = 1 - erf(u), which keeps its digits where it is small
                               = 2 a Phi(sqrt(2) u)        where that argument is free of sqrt(2); Phi the normal cdf
     exp(-softplus(u))         = sigma(-u)                 sigma(u) = 1/(1 + exp(-u)), at last
@@ -40,6 +41,7 @@ from sympy import Add, Expr, Mul, S
 
 from codegen.stability.bounds import has_exponential, is_bounded, is_logistic, is_never_positive, is_share, may_overflow
 from codegen.stability.functions import MOST_TERMS, ErfComplement, ExpLess1, Largest, NormalCdf, Softplus
+from codegen.stability.gaps import without_gaps
 from codegen.stability.guards import Definitions, exponent_of, guarded
 from codegen.stability.named_tails import with_tails_of_names
 from codegen.stability.tails import at_polynomials, near_one, scaled_cdf, with_logistic, without_cosh, without_tanh
@@ -58,6 +60,7 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     by_name = {definition.symbol: _with_stable_exponent(definition) for definition in known}
     in_full = {definition.symbol: spelled_stable(definition) for definition in known}
     plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression), by_name), by_name), by_name)
+    plain = without_gaps(plain)
     rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
     rewritten = _unscaled(rewritten, by_name)
     return near_one(scaled_cdf(at_polynomials(with_logistic(guarded(rewritten, in_full), by_name)), in_full))

@@ -56,6 +56,12 @@ STATEMENTS = {
         p=lambda _: ([n, c], sigmoid(x[n, c])),
         L=lambda d: ([n, c], y[n, c] * log(d["p"][n, c]) + (1 - y[n, c]) * log(1 - d["p"][n, c])),
     ),
+    "the log of a difference of sigmoids": program(
+        p=lambda _: ([n, c], sigmoid(x[n, c])), L=lambda d: ([n, c], log(2 * d["p"][n, c] - 2 * sigmoid(y[n, c])))
+    ),
+    "the log of a difference of sigmoids without names": program(
+        L=lambda _: ([n, c], log(sigmoid(x[n, c] + 1) - sigmoid(x[n, c])))
+    ),
     "exponentials that have a name, and their sum": program(
         E=lambda _: ([n, c], exp(x[n, c])),
         Z=lambda d: ([n], Sum(d["E"][n, c], c)),

@@ -74,6 +74,7 @@ BODIES = {
     "log of a hyperbolic cosine": log(cosh(x[i])),
     "slope of the log of a hyperbolic cosine": sinh(x[i]) * y[i] / cosh(x[i]),
     "powers of hyperbolic functions": sinh(x[i]) / cosh(x[i]) ** 3,
+    "difference of two sigmoids": 2 * y[i] * (sigmoid(x[i]) - sigmoid(z[i])) - 3 * sigmoid(x[i]) + 3 * sigmoid(u) + w,
     "sigmoid of the negative": sigmoid(-u),
     "silu": silu(u),
     "softplus": softplus(u),
