@@ -9,6 +9,7 @@ the factors of its reader, and `codegen.stability.rules` does the rest:
     p = softmax(x)          L = -log(p[k])        L = -log(softmax(x)[k])                   logsumexp(x) - x[k]
     p = sigmoid(x)          L = -log(1 - p)       L = -log(1 - 1/(1 + exp(-x)))             softplus(x)
     p = softmax(x)          L = p[k]^(1/2)        L = softmax(x)[k]^(1/2)                   exp((x[k] - logsumexp(x))/2)
+    p = softmax(x)          L = p[k]^q            softmax(x)[k]^q                       exp(q (x[k] - logsumexp(x)))
     p = Product(exp(x[j]) y[j], j)                p = exp(Sum(x[j], j)) Product(y[j], j)
     t = tanh(x)             L = -log(1 - t^2)     L = -log(1 - tanh(x)^2)      2 (x + softplus(-2x) - log(2))
     p = softmax(x)          L = -log(1 - p[k])    L = log(1 + exp(x[k]) / Sum([j != k] exp(x[j]), j))
@@ -146,7 +147,20 @@ class Exponentials:
             factor if isinstance(factor, Add) else self.opened(factor, self.known)
             for factor in Mul.make_args(node.base)
         ]
-        return Mul(*factors) ** node.exp
+        return self._share_to_a_power(unfold(Mul(*factors)), node.exp) or Mul(*factors) ** node.exp
+
+    def _share_to_a_power(self, base: Expr, power: Expr) -> Expr | None:
+        """exp(p (x - log(Z))) for the power of a share exp(x)/Z; None for what is none, or raised to a number.
+
+        Its slope has the same x - log(Z), where that of the power has x and log(Z) in different sums.
+        """
+        exponents: list[Expr] = []
+        for factor in Mul.make_args(base):
+            raised = exponent_of(factor)
+            if raised is None and not (isinstance(factor, Pow) and self.is_exponential(factor.base)):
+                return None
+            exponents.append(raised if raised is not None else sympy.log(factor.base) * factor.exp)
+        return None if power.is_number or not self._is_share(base) else sympy.exp(power * Add(*exponents))
 
     def opened(self, node: Any, names: dict[str, Definition]) -> Any:
         """An expression with those of the names that are its terms and factors written in."""

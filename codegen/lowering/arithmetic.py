@@ -15,7 +15,7 @@ from sympy import Add, Expr, Mul, Pow, Rational, S
 from codegen.errors import KernelError
 from codegen.ir.nodes import Literal, Map, Node, Option, Select
 from codegen.ir.trees import walk
-from codegen.lowering.context import MINUS_INFINITY, ONE, ZERO, Context, lower, quotient
+from codegen.lowering.context import MINUS_INFINITY, ONE, ZERO, Context, lower, multiplied, quotient
 from codegen.lowering.exponentials import PAIR, exp_where, logsumexp_parts, parts_of, rows
 from codegen.lowering.leaves import in_digits, is_short
 from codegen.lowering.selections import finite_if_asked, lower_condition, tamed
@@ -49,16 +49,21 @@ def lower_add(node: Any, context: Context) -> Node:
         value = lower(-term if minus else term, context)
         signed.append((minus, Map("sub", (value, top))))
         late.append((not minus, logarithm))
+    tops: list[tuple[bool, Node]] = []
     for term in waiting:
         minus = _is_negative(term)
         value = -term if minus else term
-        parts = logsumexp_parts(value, context)
+        number, bare = value.as_coeff_Mul()
+        parts = logsumexp_parts(bare, context)
         if parts is None:
             signed.append((minus, lower(value, context)))
         else:
             # top + log(total) - x as (top - x) + log(total): at a large offset the logarithm would round away.
-            signed.append((minus, finite_if_asked(parts[0], context) if minus else parts[0]))
-            late.append((minus, parts[1]))
+            top = finite_if_asked(parts[0], context) if minus else parts[0]
+            scale = lower(number, context)
+            tops.append((minus, multiplied([scale, top])))
+            late.append((minus, multiplied([scale, parts[1]])))
+    signed += _differences(tops)
     # The largest arrays first, what is subtracted last: a bias is added to a product, not a product to a bias.
     signed.sort(key=lambda pair: (pair[0], -len(pair[1].axes)))
     (negative, result), *rest = signed
@@ -67,6 +72,13 @@ def lower_add(node: Any, context: Context) -> Node:
     for minus, operand in (*rest, *late):
         result = Map("sub" if minus else "add", (result, operand))
     return result
+
+
+def _differences(tops: Sequence[tuple[bool, Node]]) -> list[tuple[bool, Node]]:
+    """The maxima that are added and those that are subtracted, each with one of the others: they are of one size."""
+    added, taken = ([node for minus, node in tops if minus == sign] for sign in (False, True))
+    pairs = [(False, Map("sub", pair)) for pair in zip(added, taken, strict=False)]
+    return [*pairs, *((False, node) for node in added[len(pairs) :]), *((True, node) for node in taken[len(pairs) :])]
 
 
 def _multiples_of_rows(node: Any, context: Context) -> tuple[list[tuple[bool, Node]], list[Expr]]:
