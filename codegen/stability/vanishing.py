@@ -17,8 +17,8 @@ import sympy
 from sympy import Add, Expr, Mul, Ne, Pow, S
 from sympy.logic.boolalg import Boolean
 
-from codegen.stability.bounds import is_bounded, is_never_positive, meant
-from codegen.stability.functions import Weight
+from codegen.stability.bounds import is_bounded, is_never_positive, is_share, meant
+from codegen.stability.functions import Largest, Softplus, Weight
 from codegen.stability.guards import Definitions
 from derive.binders import free_indices, map_children
 from derive.language import Where, is_bracket
@@ -56,7 +56,9 @@ def _may_overflow(factor: Expr, known: Definitions) -> bool:
     base, power = factor.as_base_exp() if isinstance(factor, Pow) else (factor, S.One)
     exponents = [part.args[0] for part in _parts(base, known) if isinstance(part, sympy.exp) and not part.is_number]
     return bool(power.is_positive) and any(
-        not is_bounded(exponent, known) and not is_never_positive(exponent) for exponent in exponents
+        not (is_bounded(exponent, known) and (is_share(exponent, known) or exponent.has(Softplus, Largest)))
+        and not is_never_positive(exponent)
+        for exponent in exponents
     )
 
 

@@ -19,7 +19,7 @@ from codegen.checking.array_library import array_library
 from codegen.checking.checks import check_kernels
 from codegen.checking.kernel_files import opened
 from codegen.generate import render_all, write
-from derive.functions import logsumexp, relu, softmax, softplus
+from derive.functions import logsumexp, relu, sigmoid, softmax, softplus
 from derive.language import Sum, Tensor, dims, index, leading_index, scalar, tensor
 from derive.program import Program
 
@@ -66,6 +66,7 @@ CASES: dict[str, tuple[Expr, tuple[Tensor, ...], Callable[..., Any]]] = {
         lambda a, b, v: (1 - (torch.softmax(a, -1) ** TEMPERATURE).sum(-1)) / (TEMPERATURE - 1),
     ),
     "balance": (3 * A / 2 - 3 * B / 2 + v[n], (a, b, v), lambda a, b, v: 1.5 * (sums(a, b)[0] - sums(a, b)[1]) + v),
+    "odds": (sigmoid(A - B), (a, b), lambda a, b, v: torch.sigmoid(sums(a, b)[0] - sums(a, b)[1])),
     "tempered": (
         softplus(t * (A - B)) / t,
         (a, b),
