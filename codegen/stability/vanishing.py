@@ -35,13 +35,13 @@ def selected(body: Any, known: Definitions, adjoints: Definitions) -> Any:
         if isinstance(node, Boolean):
             return node
         inner = map_children(node, lambda part: visit(part, summed or isinstance(node, sympy.Sum)))
-        return _product(inner, known, both, summed) if isinstance(inner, Mul) else inner
+        return _product(inner, both, summed) if isinstance(inner, Mul) else inner
 
     return visit(body, False)
 
 
-def _product(product: Mul, known: Definitions, both: Definitions, summed: bool) -> Expr:
-    large = [factor for factor in product.args if _may_overflow(factor, known)]
+def _product(product: Mul, both: Definitions, summed: bool) -> Expr:
+    large = [factor for factor in product.args if _may_overflow(factor, both)]
     weights = [factor for factor in product.args if _may_be_zero(factor, both)]
     if summed:  # what has an index more would be no factor of a matrix product any longer
         weights = [factor for factor in weights if free_indices(factor) <= free_indices(Mul(*large))]
@@ -51,15 +51,20 @@ def _product(product: Mul, known: Definitions, both: Definitions, summed: bool) 
     return Mul(*others, Where(Ne(Weight(Mul(*weights)), 0), Mul(*large), S.Zero))
 
 
-def _may_overflow(factor: Expr, known: Definitions) -> bool:
-    """Whether a factor is an exponential that nothing is known of, or the name of a product with one."""
-    base, power = factor.as_base_exp() if isinstance(factor, Pow) else (factor, S.One)
-    exponents = [part.args[0] for part in _parts(base, known) if isinstance(part, sympy.exp) and not part.is_number]
-    return bool(power.is_positive) and any(
-        not (is_bounded(exponent, known) and (is_share(exponent, known) or exponent.has(Softplus, Largest)))
-        and not is_never_positive(exponent)
-        for exponent in exponents
-    )
+def _may_overflow(node: Any, known: Definitions) -> bool:
+    """Whether an expression has an exponential that nothing is known of among its terms and factors, or in a name."""
+    node = meant(node, known)
+    if isinstance(node, Mul) and any(map(is_bracket, node.args)):
+        return False  # the condition may say what is known, as in where(x > 0, x, exp(x) - 1)
+    if isinstance(node, (Add, Mul)):
+        return any(_may_overflow(part, known) for part in node.args)
+    if isinstance(node, Pow):
+        return bool(node.exp.is_positive) and _may_overflow(node.base, known)
+    if not isinstance(node, sympy.exp) or node.is_number:
+        return False
+    exponent = node.args[0]
+    has_own_scale = is_share(exponent, known) or exponent.has(Softplus, Largest)
+    return not (is_bounded(exponent, known) and has_own_scale) and not is_never_positive(exponent)
 
 
 def _may_be_zero(factor: Expr, known: Definitions) -> bool:

@@ -346,8 +346,15 @@ def test_what_may_overflow_is_selected_where_its_factors_are_not_zero() -> None:
     ratio = program.define("r", [i], exp(x[i]))
     share = program.define("s", [i], y[i] * softmax(z[i], over=i))
     known = {symbol: spelled_stable(definition) for definition in program.definitions for symbol in [definition.symbol]}
+    grown = share[i] * (y[i] * exp(x[i]) + u)
     held = -iverson(x[i] < 1) - iverson(y[i] < 0) * iverson(x[i] > 1)
-    for body in (held * ratio[i], held * exp(u) * y[i] * x[i], share[i] * ratio[i] ** 2 * y[i], share[i] * exp(x[i])):
+    for body in (
+        grown,
+        held * ratio[i],
+        held * exp(u) * y[i] * x[i],
+        share[i] * ratio[i] ** 2 * y[i],
+        share[i] * exp(x[i]),
+    ):
         after = selected(body, known, {})
         assert after.has(Where)
         assert prove(program.claim("selected", body, spelled(after), over=[i])).status == PROVED
