@@ -9,9 +9,11 @@ the factors of its reader, and `codegen.stability.rules` does the rest:
     p = softmax(x)          L = -log(p[k])        L = -log(softmax(x)[k])                   logsumexp(x) - x[k]
     p = sigmoid(x)          L = -log(1 - p)       L = -log(1 - 1/(1 + exp(-x)))             softplus(x)
     p = softmax(x)          L = p[k]^(1/2)        L = softmax(x)[k]^(1/2)                   exp((x[k] - logsumexp(x))/2)
+    p = softmax(x)          L = p[k]^q            softmax(x)[k]^q                       exp(q (x[k] - logsumexp(x)))
     p = Product(exp(x[j]) y[j], j)                p = exp(Sum(x[j], j)) Product(y[j], j)
     t = tanh(x)             L = -log(1 - t^2)     L = -log(1 - tanh(x)^2)      2 (x + softplus(-2x) - log(2))
     p = softmax(x)          L = -log(1 - p[k])    L = log(1 + exp(x[k]) / Sum([j != k] exp(x[j]), j))
+    p = sigmoid(x[k]) L = log(p[1] - p[0])        softplus(-x[1]), softplus(x[0]), log(1 - exp(x[0] - x[1]))
     p = where(c, exp(x), 0)                       p = [c] exp(x)               as under a masked sum
     p = where(c, exp(x), exp(y))                  p = exp(where(c, x, y))
     L = log(where(c, exp(x), y))                  L = where(c, log(exp(x)), log(y))    x where c holds
@@ -28,6 +30,7 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Mul, Pow, S
 
+from codegen.algebra.gaps import gaps, log_of_gap
 from codegen.algebra.networks import names_in
 from codegen.algebra.rewriting import Changes, Definitions, Rewrite, Setting, name_of, written_in
 from derive.binders import all_names, free_indices, fresh_index, map_children, scope_of, substitute, unshadowed
@@ -101,7 +104,7 @@ class Exponentials:
         """The expression with exponentials that are selected as exponentials, the condition a factor or inside."""
         if isinstance(node, sympy.log) and isinstance(node.args[0], Where):
             condition, *branches = node.args[0].args
-            if any(exponent_of(branch) is not None for branch in branches) and S.Zero not in branches:
+            if any(map(is_in_log_space, branches)) and S.Zero not in branches:
                 node = Where(condition, *map(sympy.log, branches))
         inner = map_children(node, self.with_conditions_apart)
         if not isinstance(inner, Where):
@@ -125,7 +128,7 @@ class Exponentials:
         if isinstance(node, Pow):
             node = self._rooted(self._divided(node))
         if isinstance(node, sympy.log):
-            node = sympy.log(without_own_term(self.opened(node.args[0], self.known)))
+            node = log_of_gap(without_own_term(self.opened(node.args[0], self.known)))
         if isinstance(node, Where):
             condition, yes, no = node.args
             return Where(condition, held(self.resolved(yes), condition), self.resolved(no))
@@ -144,7 +147,20 @@ class Exponentials:
             factor if isinstance(factor, Add) else self.opened(factor, self.known)
             for factor in Mul.make_args(node.base)
         ]
-        return Mul(*factors) ** node.exp
+        return self._share_to_a_power(unfold(Mul(*factors)), node.exp) or Mul(*factors) ** node.exp
+
+    def _share_to_a_power(self, base: Expr, power: Expr) -> Expr | None:
+        """exp(p (x - log(Z))) for the power of a share exp(x)/Z; None for what is none, or raised to a number.
+
+        Its slope has the same x - log(Z), where that of the power has x and log(Z) in different sums.
+        """
+        exponents: list[Expr] = []
+        for factor in Mul.make_args(base):
+            raised = exponent_of(factor)
+            if raised is None and not (isinstance(factor, Pow) and self.is_exponential(factor.base)):
+                return None
+            exponents.append(raised if raised is not None else sympy.log(factor.base) * factor.exp)
+        return None if power.is_number or not self._is_share(base) else sympy.exp(power * Add(*exponents))
 
     def opened(self, node: Any, names: dict[str, Definition]) -> Any:
         """An expression with those of the names that are its terms and factors written in."""
@@ -169,7 +185,7 @@ def log_space_rewrites(definitions: Sequence[Definition], given: Sequence[Defini
         exponentials.met.clear()
         added = exponentials.with_conditions_apart(with_exponents_added(definition.body))
         body = exponentials.resolved(added)
-        if exponentials.met or added != definition.body:
+        if exponentials.met or body != definition.body:
             body = unshadowed(body)
             changes: Changes = tuple((known.left, known.body) for known in exponentials.met.values())
             rewrites.append(Rewrite(definition, body, changes))
@@ -208,6 +224,12 @@ def without_own_term(node: Any) -> Any:
 def exponent_of(node: Any) -> Any:
     """The exponent of what is an exponential and nothing else; None for any other expression."""
     return node.args[0] if isinstance(node, sympy.exp) else None
+
+
+def is_in_log_space(node: Any) -> bool:
+    """Whether the logarithm of an expression has a form of its own: of an exponential, or of a share of a bin."""
+    spelled = unfold(node)
+    return exponent_of(node) is not None or (isinstance(spelled, Add) and any(True for _ in gaps(spelled)))
 
 
 def with_exponents_added(node: Any) -> Any:

@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 import sympy
-from sympy import Expr, Mul, Pow, Rational, S
+from sympy import Add, Expr, Mul, Pow, Rational, S
 
 from codegen.errors import KernelError
 from codegen.ir.nodes import Literal, Map, Node, Option, Select
 from codegen.ir.trees import walk
-from codegen.lowering.context import MINUS_INFINITY, ONE, ZERO, Context, lower, quotient
-from codegen.lowering.exponentials import exp_where, logsumexp_parts, parts_of, rows
+from codegen.lowering.context import MINUS_INFINITY, ONE, ZERO, Context, lower, multiplied, quotient
+from codegen.lowering.exponentials import PAIR, exp_where, logsumexp_parts, parts_of, rows
 from codegen.lowering.leaves import in_digits, is_short
 from codegen.lowering.selections import finite_if_asked, lower_condition, tamed
 from codegen.stability.functions import (
@@ -32,15 +32,15 @@ from codegen.stability.functions import (
     ScaledCdf,
     Softplus,
 )
-from derive.language import is_bracket
+from derive.language import Scalar, is_bracket
 from derive.normal.signs import reasons_positive
 
 
 def lower_add(node: Any, context: Context) -> Node:
     """The node for a sum of terms: the largest arrays first, the logarithm of a logsumexp last."""
-    signed: list[tuple[bool, Node]] = []
     late: list[tuple[bool, Node]] = []
-    found, waiting = rows(node.args)
+    signed, single = _multiples_of_rows(node, context)
+    found, waiting = rows(single)
     for term, scale in found:
         # x - (top + log(total)) as (x - top) - log(total), before anything else is added to x.
         minus = _is_negative(term)
@@ -49,16 +49,21 @@ def lower_add(node: Any, context: Context) -> Node:
         value = lower(-term if minus else term, context)
         signed.append((minus, Map("sub", (value, top))))
         late.append((not minus, logarithm))
+    tops: list[tuple[bool, Node]] = []
     for term in waiting:
         minus = _is_negative(term)
         value = -term if minus else term
-        parts = logsumexp_parts(value, context)
+        number, bare = value.as_coeff_Mul()
+        parts = logsumexp_parts(bare, context)
         if parts is None:
             signed.append((minus, lower(value, context)))
         else:
             # top + log(total) - x as (top - x) + log(total): at a large offset the logarithm would round away.
-            signed.append((minus, finite_if_asked(parts[0], context) if minus else parts[0]))
-            late.append((minus, parts[1]))
+            top = finite_if_asked(parts[0], context) if minus else parts[0]
+            scale = lower(number, context)
+            tops.append((minus, multiplied([scale, top])))
+            late.append((minus, multiplied([scale, parts[1]])))
+    signed += _differences(tops)
     # The largest arrays first, what is subtracted last: a bias is added to a product, not a product to a bias.
     signed.sort(key=lambda pair: (pair[0], -len(pair[1].axes)))
     (negative, result), *rest = signed
@@ -67,6 +72,45 @@ def lower_add(node: Any, context: Context) -> Node:
     for minus, operand in (*rest, *late):
         result = Map("sub" if minus else "add", (result, operand))
     return result
+
+
+def _differences(tops: Sequence[tuple[bool, Node]]) -> list[tuple[bool, Node]]:
+    """The maxima that are added and those that are subtracted, each with one of the others: they are of one size."""
+    added, taken = ([node for minus, node in tops if minus == sign] for sign in (False, True))
+    pairs = [(False, Map("sub", pair)) for pair in zip(added, taken, strict=False)]
+    return [*pairs, *((False, node) for node in added[len(pairs) :]), *((True, node) for node in taken[len(pairs) :])]
+
+
+def _multiples_of_rows(node: Any, context: Context) -> tuple[list[tuple[bool, Node]], list[Expr]]:
+    """The terms that are one multiple of a logsumexp and of others, added up and then multiplied, and what is left.
+
+    c x - c logsumexp(x) as c (x - logsumexp(x)): at a large offset both products round, each for itself.
+    """
+    split = [_multiple(term) for term in node.args]
+    scales = dict.fromkeys(_size(scale) for scale, value in split if logsumexp_parts(value, context) is not None)
+    made: list[tuple[bool, Node]] = []
+    left = list(node.args)
+    for scale in scales:
+        members = [n for n, (other, _) in enumerate(split) if scale in (other, -other)]
+        if scale == 1 or len(members) < PAIR:
+            continue
+        total = Add(*(split[n][1] * (split[n][0] / scale) for n in members))
+        made.append((False, Map("mul", (lower(scale, context), lower(total, context)))))
+        taken = [node.args[n] for n in members]
+        left = [term for term in left if term not in taken]
+    return made, left
+
+
+def _multiple(term: Expr) -> tuple[Expr, Expr]:
+    """(c, u) for a term c u, c the product of the numbers and the scalars in it."""
+    known = [factor for factor in Mul.make_args(term) if factor.is_number or isinstance(factor, Scalar)]
+    scale = Mul(*known)
+    return scale, term / scale
+
+
+def _size(scale: Expr) -> Expr:
+    """A factor without its sign."""
+    return -scale if scale.could_extract_minus_sign() else scale
 
 
 def _is_negative(term: Expr) -> bool:

@@ -191,10 +191,14 @@ def rows(terms: Sequence[Expr]) -> tuple[list[tuple[Expr, Expr]], list[Expr]]:
 
 
 def _one_by_one(term: Expr) -> list[Expr]:
-    """A multiple of a logsumexp as that many terms; any other term as it is."""
+    """A multiple of a logsumexp as that many terms, and what is left of the multiple; any other term as it is."""
     number, value = term.as_coeff_Mul()
     is_sum = isinstance(value, Defined) and value.name == "logsumexp"
-    return [sympy.sign(number) * value] * abs(int(number)) if is_sum and number.is_Integer else [term]
+    if not is_sum or not number.is_Rational or abs(number) < 1:
+        return [term]
+    whole = int(number)
+    rest = [(number - whole) * value] if number != whole else []
+    return [sympy.sign(number) * value] * abs(whole) + rest
 
 
 def _is_negative(term: Expr) -> bool:

@@ -5,8 +5,9 @@ logsumexp of a row under one name and takes it under another; in
 
     Sum(exp(z[n, c]), c)   and   Sum(exp(z[n, c_2]), c_2)
 
-nothing is different but a name that no one outside can see. The second is written as the first. What differs in a free
-index is another value, of another place. But what is summed may be an array that is there:
+nothing is different but a name that no one outside can see. The second is written as the first. So are products, sums
+and contractions whose operands are swapped: a derivative has them in the order in which it met them. What differs in a
+free index is another value, of another place. But what is summed may be an array that is there:
 
     x[n, c] - m[n]     beside     Sum((x[n, c_2] - m[n])^2, c_2)
 
@@ -24,6 +25,7 @@ from codegen.ir.sharing import Statement, hoisted, read_later, shrunk
 from codegen.ir.trees import indices_of, walk, with_children
 from derive.language import Index
 
+COMMUTATIVE = frozenset({"mul", "add"})
 OTHERS = (Identity, Scatter, View)  # nodes with indices that are not renamed
 
 
@@ -67,16 +69,20 @@ def with_arrays_at_hand(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def written_alike(statements: Sequence[Statement]) -> list[Statement]:
-    """The statements with sums that differ in the names of their summed indices alone written in the same way."""
+    """The statements with values that differ in names of summed indices, or in the order of two operands, as one."""
     first: dict[Node, Node] = {}
 
     def renamed(node: Node) -> Node:
         node = with_children(node, [renamed(child) for child in node.children])
+        if isinstance(node, Map) and node.operation in COMMUTATIVE:
+            return first.get(Map(node.operation, node.operands[::-1])) or first.setdefault(node, node)
         if not isinstance(node, (Reduce, Contract)) or any(isinstance(n, OTHERS) for n in walk(node)):
             return node
         names = {index: Index(f"summed_{place}", index.extent) for place, index in enumerate(node.over)}
         if set(names.values()) & set(node.axes):
             return node
-        return first.setdefault(with_indices(node, names), node)
+        known = with_indices(node, names)
+        swapped = Contract(known.right, known.left, known.over) if isinstance(known, Contract) else known
+        return first[swapped] if swapped in first else first.setdefault(known, node)
 
     return [replace(statement, node=renamed(statement.node)) for statement in statements]

@@ -44,9 +44,10 @@ from codegen.planning.variants import lean, rejoined
 from codegen.planning.vectors import without_vectors
 from codegen.stability.bounds import has_sum_below_another, has_sum_beside_others
 from codegen.stability.centring import centred, values_in
-from codegen.stability.rules import stable
+from codegen.stability.rules import spelled_stable, stable
 from codegen.stability.slopes import SLOPE_AT_ZERO, slopes
 from codegen.stability.tails import identities
+from codegen.stability.vanishing import selected
 from codegen.stability.weights import divided, totals
 from derive.binders import free_indices, substitute
 from derive.exceptional import NO_VALUE, masked_functions
@@ -245,7 +246,9 @@ def _lowered(
 
     `known` are the stated definitions, `parts` the names of the two parts of each that is a logsumexp.
     """
-    made = []
+    made: list[Statement] = []
+    adjoints: dict[Any, Definition] = {}
+    in_full = {other.symbol: spelled_stable(other) for other in known}
     names = [other.name for other in known]
     nonempty = frozenset(least_sizes(definitions, known))
     without_value, sums_of_weights = slopes(known, program), totals(known)
@@ -265,7 +268,8 @@ def _lowered(
         body, zeros = centred(body, named, None if is_stated else values)
         reasons += [f"{zero}, subtracted once more" for zero in zeros]
         if not is_stated:
-            body = without_value.settled(body)
+            body = selected(without_value.settled(body), in_full, adjoints)
+            adjoints[definition.symbol] = replace(definition, body=body)
         body = divided(body, sums_of_weights)
         context = Context(
             program.name, options, definition.indices, parts=parts, nonempty=nonempty, sizes=sizes,

@@ -15,10 +15,12 @@ are equal over the reals may differ by an overflow in floating point. Each rule 
     exp(u) exp(v)             = exp(u + v)
     log(exp(u))               = u
     log(x y)                  = log x + log y             where one factor is an exponential
+    sigma(a) - sigma(b)       = tanh((a - b)/2) (sigma(a) sigma(-b) + sigma(-a) sigma(b))
     a + a erf(u)              = a erfc(-u)                erfc(u) = 1 - erf(u), which keeps its digits where it is small
                               = 2 a Phi(sqrt(2) u)        where that argument is free of sqrt(2); Phi the normal cdf
     exp(-softplus(u))         = sigma(-u)                 sigma(u) = 1/(1 + exp(-u)), at last
     exp(u - softplus(u))      = sigma(u)
+    exp(x + v - softplus(A + v))  = exp(x - A) sigma(A + v)         A a logsumexp of x: a share, and a logistic function
 
 A scale that met nothing is put back where no term overflows, as in a weighted sum of logistic functions, or of bells.
 After the rules any other exponential is only ever taken of a difference such as S - logsumexp(S), which is at most 0.
@@ -39,6 +41,7 @@ from sympy import Add, Expr, Mul, S
 
 from codegen.stability.bounds import has_exponential, is_bounded, is_logistic, is_never_positive, is_share, may_overflow
 from codegen.stability.functions import MOST_TERMS, ErfComplement, ExpLess1, Largest, NormalCdf, Softplus
+from codegen.stability.gaps import without_gaps
 from codegen.stability.guards import Definitions, exponent_of, guarded
 from codegen.stability.named_tails import with_tails_of_names
 from codegen.stability.tails import at_polynomials, near_one, scaled_cdf, with_logistic, without_cosh, without_tanh
@@ -55,11 +58,12 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     `known` are definitions already computed: a logsumexp that one of them is defined as is read from it.
     """
     by_name = {definition.symbol: _with_stable_exponent(definition) for definition in known}
-    in_full = {definition.symbol: _spelled(definition) for definition in known}
+    in_full = {definition.symbol: spelled_stable(definition) for definition in known}
     plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression), by_name), by_name), by_name)
+    plain = without_gaps(plain)
     rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
     rewritten = _unscaled(rewritten, by_name)
-    return near_one(scaled_cdf(at_polynomials(with_logistic(guarded(rewritten, in_full))), in_full))
+    return near_one(scaled_cdf(at_polynomials(with_logistic(guarded(rewritten, in_full), by_name)), in_full))
 
 
 def _with_stable_exponent(definition: Definition) -> Definition:
@@ -67,12 +71,12 @@ def _with_stable_exponent(definition: Definition) -> Definition:
     body = definition.body
     if not isinstance(body, sympy.exp) or not body.args[0].has(Defined, sympy.exp):
         return definition
-    spelled = _spelled(definition)
+    spelled = spelled_stable(definition)
     return spelled if isinstance(spelled.body, sympy.exp) else definition
 
 
 @lru_cache(maxsize=2_000)
-def _spelled(definition: Definition) -> Definition:
+def spelled_stable(definition: Definition) -> Definition:
     """The definition with a stable body in which nothing is read from others."""
     return Definition(definition.symbol, definition.indices, _rewrite(without_cosh(unfold(definition.body), {}), {}))
 

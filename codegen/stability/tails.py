@@ -32,6 +32,7 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Indexed, Mul, Ne, Pow, S, exp
 
+from codegen.stability.bounds import is_share
 from codegen.stability.functions import (
     LEAST_DEGREE,
     MOST_DEGREE,
@@ -192,24 +193,36 @@ def _inside(bare: Expr, known: Definitions) -> Expr | None:
 # The logistic function, at last: until then exponentials are multiplied by adding exponents.
 
 
-def with_logistic(node: Any) -> Any:
-    """The expression with the exponentials that are products of logistic functions written as these."""
-    inner = map_children(node, with_logistic)
+def with_logistic(node: Any, known: Definitions) -> Any:
+    """The expression with the exponentials that are products of logistic functions written as these.
+
+    One that is left over may be a share: x + v - softplus(A + v) for A = logsumexp(x) is (x - A) - softplus(-A - v),
+    where the logarithm in A, that A + v rounds away at a large offset, meets x - A as it is.
+    """
+    inner = map_children(node, lambda part: with_logistic(part, known))
     if not isinstance(inner, sympy.exp):
         return inner
     rest = inner.args[0]
     factors: list[Expr] = []
+    is_whole = False  # whether nothing is left, or a share
     for scale in sorted(rest.atoms(Softplus), key=sympy.default_sort_key):
         count = -rest.coeff(scale)
         if not (count.is_Integer and 0 < count <= MOST_TERMS):
             return inner
         argument = scale.args[0]
         # Of the factors, those that take the argument out of the exponent are sigma(u), the others sigma(-u).
-        left = [sympy.expand(rest + count * scale - upper * argument) for upper in range(int(count) + 1)]
-        upper = min(range(len(left)), key=lambda place: (left[place] != 0, len(Add.make_args(left[place]))))
-        rest = left[upper]
+        left = [_shortest(rest + count * scale - upper * argument) for upper in range(int(count) + 1)]
+        shares = [isinstance(argument, (Add, Mul)) and is_share(part, known) for part in left]
+        upper = min(range(len(left)), key=lambda n: (left[n] != 0, not shares[n], len(Add.make_args(left[n]))))
+        rest, is_whole = left[upper], left[upper] == 0 or shares[upper]
         factors += [Logistic(argument) ** upper, Logistic(-argument) ** (count - upper)]
-    return Mul(*factors) if rest == 0 and factors else inner
+    return Mul(*factors, exp(rest)) if factors and is_whole else inner
+
+
+def _shortest(exponent: Expr) -> Expr:
+    """The exponent multiplied out, if it has fewer terms then."""
+    expanded: Expr = sympy.expand(exponent)
+    return expanded if len(Add.make_args(expanded)) < len(Add.make_args(exponent)) or expanded == 0 else exponent
 
 
 # ---------------------------------------------------------------------------------------------------------------------

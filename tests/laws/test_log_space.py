@@ -10,7 +10,7 @@ from sympy import exp, log, pi, sqrt, tanh
 from codegen.algebra.logspace import held, log_space_rewrites
 from codegen.algebra.trace import claims_of, traced
 from derive.functions import sigmoid, silu, softmax
-from derive.language import Product, Sum, dims, indices, iverson, leading_index, tensor, where
+from derive.language import Product, Sum, dims, indices, iverson, leading_index, scalar, tensor, where
 from derive.program import Program
 from derive.prove import PROVED, prove
 
@@ -19,12 +19,13 @@ n = leading_index("n", N)
 c, e = indices("c e", C)
 v = indices("v", V)[0]
 x, y = tensor("x", N, C), tensor("y", N, C)
+alpha = scalar("alpha", positive=True)
 w, k, q = tensor("w", N, C, V), tensor("k", N, into=C), tensor("q", N, C, positive=True)
 
 
 def program(**bodies: Any) -> Program:
     """A program of definitions over n and the indices that are free in them; the last is asked for."""
-    made = Program("named", "names of exponentials", [x, y, w, k, q])
+    made = Program("named", "names of exponentials", [x, y, w, k, q, alpha])
     known: dict[str, Any] = {}
     for name, body in bodies.items():
         over, stated = body(known)
@@ -55,6 +56,15 @@ STATEMENTS = {
     "the log of a sigmoid and of its complement": program(
         p=lambda _: ([n, c], sigmoid(x[n, c])),
         L=lambda d: ([n, c], y[n, c] * log(d["p"][n, c]) + (1 - y[n, c]) * log(1 - d["p"][n, c])),
+    ),
+    "the log of a difference of sigmoids": program(
+        p=lambda _: ([n, c], sigmoid(x[n, c])), L=lambda d: ([n, c], log(2 * d["p"][n, c] - 2 * sigmoid(y[n, c])))
+    ),
+    "the log of a difference of sigmoids without names": program(
+        L=lambda _: ([n, c], log(sigmoid(x[n, c] + 1) - sigmoid(x[n, c])))
+    ),
+    "a power of a share": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], Sum(d["p"][n, c] ** (1 + alpha), c))
     ),
     "exponentials that have a name, and their sum": program(
         E=lambda _: ([n, c], exp(x[n, c])),

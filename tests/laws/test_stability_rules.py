@@ -28,12 +28,13 @@ from codegen.stability.functions import (
     Weight,
     Whole,
 )
-from codegen.stability.rules import stable
+from codegen.stability.rules import spelled_stable, stable
 from codegen.stability.tails import identities
+from codegen.stability.vanishing import selected
 from codegen.stability.weights import divided, totals
 from derive.binders import substitute, unshadowed
 from derive.functions import Defined, log_softmax, logsumexp, sigmoid, silu, softmax, softplus
-from derive.language import Sum, dims, index, indices, iverson, scalar, tensor
+from derive.language import Sum, Where, dims, index, indices, iverson, scalar, tensor
 from derive.library import load
 from derive.program import Program
 from derive.prove import PROVED, prove
@@ -62,6 +63,9 @@ BODIES = {
     "exponential that a sum does not move": Sum(exp(u) * x[i] * y[i], i),
     "exponential beside a sum of exponentials": exp(x[i]) / (exp(u) + Sum(exp(y[j]), j)),
     "log of a sum of exponentials and a number": log(1 + Sum(exp(y[j]), j)),
+    "share of one of two sums in a product": exp(x[i])
+    * Sum(exp(y[j]), j)
+    / (1 + Sum(exp(x[j]), j) * Sum(exp(y[j]), j)),
     "tangent by exponentials": (exp(x[i]) - exp(-x[i])) / (exp(x[i]) + exp(-x[i])),
     "sigmoid": sigmoid(u),
     "complement of a sigmoid": (2 - 2 * sigmoid(x[i])) * y[i],
@@ -70,6 +74,7 @@ BODIES = {
     "log of a hyperbolic cosine": log(cosh(x[i])),
     "slope of the log of a hyperbolic cosine": sinh(x[i]) * y[i] / cosh(x[i]),
     "powers of hyperbolic functions": sinh(x[i]) / cosh(x[i]) ** 3,
+    "difference of two sigmoids": 2 * y[i] * (sigmoid(x[i]) - sigmoid(z[i])) - 3 * sigmoid(x[i]) + 3 * sigmoid(u) + w,
     "sigmoid of the negative": sigmoid(-u),
     "silu": silu(u),
     "softplus": softplus(u),
@@ -334,3 +339,24 @@ def test_shares_of_a_sum_and_1_are_summed_as_they_are() -> None:
 def test_a_logistic_function_of_a_difference_stays_in_one_piece(body: Any) -> None:
     """Apart, exp(x[i]) and the sum of the rest may both be anything; their logarithms would be rounded."""
     assert not stable(body).has(Defined)
+
+
+def test_what_may_overflow_is_selected_where_its_factors_are_not_zero() -> None:
+    program = Program("vanishing")
+    ratio = program.define("r", [i], exp(x[i]))
+    share = program.define("s", [i], y[i] * softmax(z[i], over=i))
+    known = {symbol: spelled_stable(definition) for definition in program.definitions for symbol in [definition.symbol]}
+    grown = share[i] * (y[i] * exp(x[i]) + u)
+    held = -iverson(x[i] < 1) - iverson(y[i] < 0) * iverson(x[i] > 1)
+    for body in (
+        grown,
+        held * ratio[i],
+        held * exp(u) * y[i] * x[i],
+        share[i] * ratio[i] ** 2 * y[i],
+        share[i] * exp(x[i]),
+    ):
+        after = selected(body, known, {})
+        assert after.has(Where)
+        assert prove(program.claim("selected", body, spelled(after), over=[i])).status == PROVED
+    for body in (y[i] * ratio[i], share[i] * y[i], held * exp(-(x[i] ** 2)), share[i] / ratio[i]):
+        assert selected(body, known, {}) == body

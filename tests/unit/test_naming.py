@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from codegen.generate import render_all
-from codegen.ir.nodes import Contract, Identity, Map, Node, Read, Reduce
+from pathlib import Path
+
+import pytest
+
+from codegen.checking.checks import check_kernels
+from codegen.generate import render_all, write
+from codegen.ir.nodes import Contract, Gather, Identity, Map, Node, Read, Reduce
 from codegen.ir.sharing import Statement
 from codegen.planning.naming import with_arrays_at_hand, written_alike
-from derive.functions import log_softmax, softmax
-from derive.language import Index, Sum, dims, indices, leading_index, tensor
+from derive.functions import log_softmax, silu, softmax
+from derive.language import Index, Sum, dims, index, indices, leading_index, tensor
 from derive.program import Program
 
 N, C = dims("N C")
@@ -29,6 +34,20 @@ def test_the_name_of_a_summed_index_makes_no_difference() -> None:
     assert first == second == row_sum(c)
     left, right = named(*(Contract(Read("x", (n, i)), Read("y", (i,)), (i,)) for i in (e, c)))
     assert left == right
+
+
+def test_the_order_of_two_operands_makes_no_difference() -> None:
+    x, y = Read("x", (n, c)), Read("y", (c,))
+    first, second = named(Contract(x, y, (c,)), Contract(Read("y", (e,)), Read("x", (n, e)), (e,)))
+    assert first == second
+    looked_up = Gather("W", (Read("k", (n,)), Read("c", (c,))))
+    for left, right in ((x, y), (looked_up, y)):
+        for operation in ("mul", "add"):
+            first, second = named(Map(operation, (left, right)), Map(operation, (right, left)))
+            assert first == second
+    for operation in ("sub", "div"):
+        first, second = named(Map(operation, (x, y)), Map(operation, (y, x)))
+        assert first != second
 
 
 def test_a_free_index_does() -> None:
@@ -54,6 +73,28 @@ def test_one_maximum_for_each_row() -> None:
     text = render_all([program], ["numpy"])["numpy/divergence.py"]
     forward, backward = text.split("def divergence_backward")
     assert forward.count(".max(") == backward.split("\ndef ")[0].count(".max(") == len((x, y))
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_an_expert_that_is_looked_up_is_multiplied_once(target: str, tmp_path: Path) -> None:
+    """The value has Sum(u V[k]), the slope of the share Sum(V[k] u); the slope of u has another index of W[k]."""
+    D, H, rows = dims("D H M")
+    m, d, to, h = index("m", rows), *indices("d to", D), index("h", H)
+    x, W, V = tensor("x", rows, D), tensor("W", C, D, H), tensor("V", C, H, D)
+    g, k = tensor("g", D, C), tensor("k", rows, into=C)
+    program = Program("expert", "a mixture of experts, one for each row", [x, g, W, V, k])
+    share = program.define("p", [m, c], softmax(Sum(x[m, d] * g[d, c], d), over=c))
+    inner = program.define("u", [m, h], silu(Sum(x[m, d] * W[k[m], d, h], d)))
+    y = program.define("y", [m, to], share[m, k[m]] * Sum(inner[m, h] * V[k[m], h, to], h))
+    program.kernel(program.define("L", [], Sum(y[m, to] ** 2, m, to)), wrt=[x, g, W, V])
+    files = render_all([program], [target])
+    if target == "numpy":
+        together = files["numpy/expert.py"].split("def expert_value_and_gradient")[1]
+        assert together.count(", V[k") == together.count(", W[k") == 1
+    write(files, tmp_path, [target])
+    results = list(check_kernels([program], target=target, folder=tmp_path))
+    assert results
+    assert all(result.ok for result in results), [result for result in results if not result.ok]
 
 
 def test_a_sum_is_taken_over_the_array_that_is_there() -> None:
