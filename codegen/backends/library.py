@@ -68,6 +68,7 @@ class Library:
     fill: str
     fill_where: str
     empty: str
+    falsehoods: str  # truth values, none of which holds
     holding: str  # a decorator of kernels whose blocks share the cores, where other operations would take these
     lowest: str  # a number that is no larger than any
     products: Mapping[int, str]  # by number of axes, a call that computes a product and nothing else

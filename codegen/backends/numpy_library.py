@@ -97,6 +97,7 @@ NUMPY = Library(
     copy="np.copyto({out}, {0})",
     fill="{out}.fill({value})",
     fill_where="np.copyto({out}, {value}, where={where})",
+    falsehoods="np.zeros(({shape}), bool)",
     holding="",
     empty="workspace.empty(({shape}), dtype)",
     lowest="np.full((), -math.inf, dtype)",

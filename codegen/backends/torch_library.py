@@ -112,6 +112,7 @@ TORCH = Library(
     fill="{out}.fill_({value})",
     fill_where="{out}.masked_fill_({where}, {value})",
     empty="workspace.empty(({shape}), dtype, device)",
+    falsehoods="torch.zeros(({shape}), dtype=torch.bool, device=device)",
     holding="@holding_cores",
     lowest="torch.full((), -math.inf, dtype=dtype, device=device)",
     products={2: "torch.mm({0}, {1}, out={out})", 3: "torch.bmm({0}, {1}, out={out})"},

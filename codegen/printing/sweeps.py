@@ -19,6 +19,7 @@ from codegen.blocking.bases import in_base_two
 from codegen.blocking.loops import Loop, looped
 from codegen.blocking.scales import scaled_names, unshifted
 from codegen.blocking.supports import End, Supports, ranges, supports_of
+from codegen.ir.insides import is_truth
 from codegen.ir.nodes import Axes, Map, Node, Option
 from codegen.ir.sharing import Statement, fresh_name, reads
 from codegen.ir.trees import indices_of, walk, with_children
@@ -297,9 +298,11 @@ def _whole_arrays(sweep: Sweep, library: Library, accumulated: Mapping[str, Axes
         matrices += ", cut=True" if is_tiled and sweep.restricted else ""
         size = f"stretch({row}, {kind})" if loop.is_flat else f"rows({row}, {sweep.width}{matrices})"
         lines.append(f"{sweep.rows} = workspace.{size}")
+    truths = {statement.name for statement in loop.body if is_truth(statement.node)}
     for name, axes in loop.stored.items():
         is_full = name in sweep.partial or not set(axes) & set(sweep.restricted)
-        lines.append(f"{name} = {(library.empty if is_full else library.zeros).format(shape=_shape(axes))}")
+        made = library.falsehoods if name in truths else library.empty if is_full else library.zeros
+        lines.append(f"{name} = {made.format(shape=_shape(axes))}")
     if accumulated:
         called = [str(row), sweep.rows, *_named_sizes(own=loop.own, shared=loop.shared)]
         lines.append(f"{sweep.parts} = workspace.parts({', '.join(called)})")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sympy import Expr, Min, Rational, exp, log, tanh
+from sympy import Expr, Max, Min, Rational, exp, log, tanh
 
 from codegen.checking.checks import check_kernels
 from codegen.generate import render_all, write
@@ -57,7 +57,11 @@ kept_shares = softmax(tanh(2 * e + R[n, i, i]), over=i, where=keep[n, i] > 0)
 logs = logsumexp(tanh((share + R[n, i, i]) * w[j]), over=j)
 chosen_by_mask = where(keep[n, i] > 0, x[n, i], s * R[n, i, i])
 mixed = Sum(softmax(tanh(x[n, j]), over=j) * y[j], j)
+W, tok = tensor("W", T, T), tensor("tok", N, T, into=T)
+scores = exp(tanh(W[tok[n, i], j] * y[i]))
+of_a_few = Sum(scores * W[tok[n, i], j], j) / (Sum(scores * iverson(j <= i), j) + 1)
 PROGRAMS = [
+    stating("kept_truth", Max(0, of_a_few), [y, W, tok], [n, i], [y, W]),
     stating("exponential_of_a_mean", exp(-(mixed**2)), [x, y], [n], [x, y]),
     stating("exponential_of_a_choice", exp(where(s > 0, mixed, s)), [x, y, s], [n], [x, y]),
     stating("own_share", exp(x[n, i]) / Sum(iverson(j <= i) * exp(x[n, j]), j), [x], [n, i], [x]),
