@@ -16,7 +16,7 @@ from codegen.errors import KernelError
 from codegen.ir.nodes import Literal, Map, Node, Option, Select
 from codegen.ir.trees import walk
 from codegen.lowering.context import MINUS_INFINITY, ONE, ZERO, Context, lower, multiplied, quotient
-from codegen.lowering.exponentials import PAIR, exp_where, logsumexp_parts, parts_of, rows
+from codegen.lowering.exponentials import PAIR, exp_where, is_negative, logsumexp_parts, parts_of, rows
 from codegen.lowering.leaves import in_digits, is_short
 from codegen.lowering.selections import finite_if_asked, lower_condition, tamed
 from codegen.stability.functions import (
@@ -43,7 +43,7 @@ def lower_add(node: Any, context: Context) -> Node:
     found, waiting = rows(single)
     for term, scale in found:
         # x - (top + log(total)) as (x - top) - log(total), before anything else is added to x.
-        minus = _is_negative(term)
+        minus = is_negative(term)
         top, logarithm = parts_of(-scale if not minus else scale, context)
         top = finite_if_asked(top, context)
         value = lower(-term if minus else term, context)
@@ -51,7 +51,7 @@ def lower_add(node: Any, context: Context) -> Node:
         late.append((not minus, logarithm))
     tops: list[tuple[bool, Node]] = []
     for term in waiting:
-        minus = _is_negative(term)
+        minus = is_negative(term)
         value = -term if minus else term
         number, bare = value.as_coeff_Mul()
         parts = logsumexp_parts(bare, context)
@@ -111,10 +111,6 @@ def _multiple(term: Expr) -> tuple[Expr, Expr]:
 def _size(scale: Expr) -> Expr:
     """A factor without its sign."""
     return -scale if scale.could_extract_minus_sign() else scale
-
-
-def _is_negative(term: Expr) -> bool:
-    return bool(term.as_coeff_Mul()[0].is_negative)
 
 
 def lower_mul(node: Any, context: Context) -> Node:

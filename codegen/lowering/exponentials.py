@@ -176,12 +176,12 @@ def rows(terms: Sequence[Expr]) -> tuple[list[tuple[Expr, Expr]], list[Expr]]:
     if len(left) <= PAIR:
         return found, list(terms)
     for scale in list(left):
-        bare = -scale if _is_negative(scale) else scale
+        bare = -scale if is_negative(scale) else scale
         if scale not in left or not (isinstance(bare, Defined) and bare.name == "logsumexp"):
             continue
         for term in left:
-            value = -term if _is_negative(term) else term
-            opposite = _is_negative(term) != _is_negative(scale)
+            value = -term if is_negative(term) else term
+            opposite = is_negative(term) != is_negative(scale)
             if opposite and next(unify(bare.args[1], value, {}), None) is not None:
                 left.remove(term)
                 left.remove(scale)
@@ -201,7 +201,8 @@ def _one_by_one(term: Expr) -> list[Expr]:
     return [sympy.sign(number) * value] * abs(whole) + rest
 
 
-def _is_negative(term: Expr) -> bool:
+def is_negative(term: Expr) -> bool:
+    """Whether a term is subtracted: the number in it is below 0."""
     return bool(term.as_coeff_Mul()[0].is_negative)
 
 
