@@ -21,22 +21,14 @@ _SIGNALS = signal.SIGINT, signal.SIGTERM
 def interruptions() -> Iterator[Callable[[], int | None]]:
     """A function that returns the signal that asked the run to end, or nothing."""
     noted: list[int] = []
-    if threading.current_thread() is not threading.main_thread():  # where Python lets nobody handle signals
-        yield lambda: None
-        return
     before = {number: signal.getsignal(number) for number in _SIGNALS}
 
     def note(number: int, _frame: FrameType | None) -> None:
         noted.append(number)
         signal.signal(number, before[signal.Signals(number)])
 
-    for number in before:
-        signal.signal(number, note)
-    try:
+    with _handled_by(note):
         yield lambda: noted[0] if noted else None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
@@ -45,12 +37,19 @@ def ending_at_once() -> Iterator[None]:
 
     For where nothing is there yet to be saved.
     """
+    with _handled_by(signal.SIG_DFL):
+        yield
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> Iterator[None]:
+    """Both signals are handled so until the end of the block; nothing changes where Python lets nobody handle them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in _SIGNALS}
+    before = {number: signal.signal(number, handler) for number in _SIGNALS}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, found in before.items():
+            signal.signal(number, found)
