@@ -15,6 +15,7 @@ from typing import Any
 from codegen.algebra.costs import Cost, Sizes, typical_sizes
 from codegen.algebra.logspace import log_space_rewrites
 from codegen.algebra.networks import names_in
+from codegen.algebra.parts import with_parts_named
 from codegen.algebra.passes import Stage, backward_stages, forward_stages
 from codegen.algebra.rewriting import Rewrite
 from derive.gradient import Gradient, depends_on
@@ -27,7 +28,8 @@ from derive.writing import written, written_definition
 class Trace:
     """The stages of a program's routines; without a gradient there is no backward one.
 
-    `stated` is the program that is differentiated, its definitions in log space (`codegen.algebra.logspace`).
+    `program` has names for the parts of what is stated in one piece (`codegen.algebra.parts`); `stated` is the program
+    that is differentiated, its definitions in log space besides (`codegen.algebra.logspace`).
     """
 
     program: Program
@@ -65,7 +67,8 @@ def traced(program: Program) -> Trace:
 @lru_cache(maxsize=500)
 def _traced(asked: Asked) -> Trace:
     """The trace of what is asked for: the definitions that it needs, through all algebraic passes."""
-    program, request = asked.program, asked.program.request
+    program = with_parts_named(asked.program)
+    request = program.request
     outputs = request.outputs if request is not None else ()
     names = needed(program, [str(output.name) for output in outputs])
     forward = [definition for definition in program.definitions if definition.name in names]

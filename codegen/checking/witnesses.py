@@ -74,6 +74,8 @@ def autograd_gradients(
     arrays: dict[str, Any] = {
         name: value if isinstance(value, bool) else library.array(np.array(value)) for name, value in inputs.items()
     }
+    # A number may be given as an integer; what is differentiated is real.
+    arrays |= {str(symbol.name): arrays[str(symbol.name)].double() for symbol in request.wrt}
     variables = [arrays[str(symbol.name)].requires_grad_() for symbol in request.wrt]
     (output,) = statement_values(program, request, arrays, shape, library)
     found = torch.autograd.grad((output * library.array(upstream)).sum(), variables, allow_unused=True)

@@ -39,7 +39,7 @@ def with_arrays_at_hand(statements: Sequence[Statement]) -> list[Statement]:
     outside: set[Node] = set()
 
     def look(node: Node, bound: frozenset[Index]) -> None:
-        if isinstance(node, Map) and len(node.axes) > 1 and bound.isdisjoint(node.axes):
+        if isinstance(node, (Map, Contract)) and len(node.axes) > 1 and bound.isdisjoint(node.axes):
             outside.add(node)
         inside = bound.union(node.over) if isinstance(node, (Reduce, Contract)) else bound
         for child in node.children:

@@ -56,10 +56,12 @@ class Routine:
 class Kernel:
     """A program's functions; `backward` is None for one that is not differentiated, and `saved` is then empty.
 
-    `needs` says how small the sizes may be that cannot be 0, and why. `variants` are other schedules of the same.
+    `definitions` are those of the program with names for their parts (`codegen.algebra.parts`). `needs` says how small
+    the sizes may be that cannot be 0, and why. `variants` are other schedules of the same.
     """
 
     program: Program
+    definitions: tuple[Definition, ...]
     forward: Routine
     backward: Routine | None
     saved: tuple[str, ...]

@@ -85,7 +85,8 @@ class Stated:
     """What a program states, and what is known of it before its functions are put together.
 
     Attributes:
-        program: The program, its definitions in log space.
+        asked: The program that asks for kernels.
+        program: The same with names for its parts, its definitions in log space.
         trace: Its definitions and adjoints after each pass.
         inputs: What it takes.
         options: The names of the numbers and flags among them.
@@ -95,6 +96,7 @@ class Stated:
         statements: The definitions, lowered.
     """
 
+    asked: Program
     program: Program
     trace: Trace
     inputs: tuple[Any, ...]
@@ -109,6 +111,11 @@ class Stated:
         """The names of the inputs."""
         return frozenset(map(name_of, self.inputs))
 
+    @property
+    def named(self) -> tuple[Definition, ...]:
+        """What the program defines, its parts under names."""
+        return tuple(self.trace.program.definitions)
+
     def lowered(self, program: Program, stages: Sequence[Stage], changed: Sequence[Definition] = ()) -> list[Statement]:
         """The definitions that are left after all passes, lowered, or others in their place.
 
@@ -118,14 +125,14 @@ class Stated:
         return _lowered(program, definitions, tuple(self.program.definitions), self.options, self.parts, told(stages))
 
 
-def _stated(program: Program) -> Stated:
-    trace = traced(program)
-    inputs, program = tuple(program.all_inputs()), trace.stated
+def _stated(asked: Program) -> Stated:
+    trace = traced(asked)
+    inputs, program = tuple(asked.all_inputs()), trace.stated
     outputs = tuple(name_of(output) for output in program.request.outputs) if program.request is not None else ()
     names = needed(program, outputs)
     options = frozenset(name_of(symbol) for symbol in inputs if isinstance(symbol, (Scalar, Flag)))
     forward = tuple(definition for definition in program.definitions if definition.name in names)
-    bare = Stated(program, trace, inputs, options, outputs, forward, _parts(program), ())
+    bare = Stated(asked, program, trace, inputs, options, outputs, forward, _parts(program), ())
     return replace(bare, statements=tuple(bare.lowered(program, trace.forward)))
 
 
@@ -139,7 +146,7 @@ def _forward_only(stated: Stated) -> Kernel:
     made = routine(program.name, program, statements, given, returned, stated.inputs)
     needs = _needs(stated, stated.forward, made)
     hypotheses = _hypotheses(program.assumptions, stated.forward)
-    return Kernel(stated.trace.program, made, None, (), _defaults(program), hypotheses, needs)
+    return Kernel(stated.asked, stated.named, made, None, (), _defaults(program), hypotheses, needs)
 
 
 def _needs(stated: Stated, definitions: Sequence[Definition], *routines: Routine) -> Needs:
@@ -177,7 +184,7 @@ def _differentiated(stated: Stated) -> Kernel:
         )
         hypotheses = _hypotheses([*program.assumptions, *gradient.assumptions], stated.forward)
         needs = _needs(stated, both, *made)
-        return Kernel(trace.program, *made, tuple(kept), _defaults(program), hypotheses, needs)
+        return Kernel(stated.asked, stated.named, *made, tuple(kept), _defaults(program), hypotheses, needs)
 
     plain, variants = pair(program.name, forward, backward, saved), []
     boundary = [each.sizes for each in (*given, output, *gradients)]

@@ -215,7 +215,7 @@ def _formulas(kernel: Kernel) -> list[str]:
     said = [statement.formula for statement in kernel.forward.statements if statement.formula]
     words = {word for formula in said for word in re.findall(r"\w+", formula)}
     computed = {statement.name for statement in kernel.forward.statements}
-    read = [d for d in kernel.program.definitions if d.name in words and d.name not in computed]
+    read = [d for d in kernel.definitions if d.name in words and d.name not in computed]
     needed = [written_definition(definition.left, definition.body) for definition in read]
     # What is computed in parts is no statement by itself; the formula of its parts begins with its definition.
     return [*(text for text in needed if not any(formula.startswith(text) for formula in said)), *said]

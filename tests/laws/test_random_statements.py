@@ -19,10 +19,12 @@ import pytest
 import sympy
 from sympy import Add, And, Expr, Mul, Ne, Rational, exp, log, tanh
 
+from codegen.algebra.forms import Forms
+from codegen.algebra.parts import with_parts_named
 from codegen.checking.checks import check_kernels
 from codegen.generate import render_all, write
 from derive.binders import free_indices
-from derive.gradient import depends_on
+from derive.gradient import depends_on, inline
 from derive.language import Dim, Index, Scalar, Tensor
 from gradproof import (
     Program,
@@ -93,6 +95,16 @@ def test_kernels_of_a_random_statement_agree_with_it(number: int, tmp_path: Path
     for target in TARGETS:
         wrong = [result for result in check_kernels([program], target=target, folder=tmp_path) if not result.ok]
         assert not wrong, (str(program), wrong)
+
+
+def test_parts_of_a_random_statement_written_out_again_are_the_statement(number: int) -> None:
+    program, forms = statement(number), Forms()
+    named = with_parts_named(program)
+    stated = frozenset(definition.symbol for definition in program.definitions)
+    found = {definition.symbol: definition for definition in named.definitions}
+    for definition in program.definitions:
+        written = inline(found[definition.symbol].body, named, stated)
+        assert forms.of(written).number == forms.of(definition.body).number, (definition, written)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

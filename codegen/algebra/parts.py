@@ -1,0 +1,150 @@
+"""Names for the parts of a statement that was written in one piece: what a reader would have given a name.
+
+The first pass of the compiler, before the program is differentiated (`codegen.algebra.trace`). A statement may nest
+sums in sums in sums:
+
+    O[i, c] = Sum(softmax(Sum(Q[i, a]*K[j, a], a)/sqrt(d), over=j)*V[j, c], j)
+
+Its derivative, taken through one expression, repeats the inner sums at every place where the outer ones are met, and
+what is quadratic becomes cubic. Under names it is a chain: the adjoint of the softmax, then that of its argument. So a
+statement with sums within sums gets names for
+
+- what stands at several places, its indices apart (`codegen.algebra.forms`);
+- the argument of a function over a row of exponentials, and the function, where it stands in a sum;
+- a sum that another function is taken of, or that has sums of its own. One that is but a factor of the sum around it
+  is contracted with it, and is left there.
+
+Nothing means another thing for that: with every name written out again, the statement is the one that was given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sympy import Add, Expr, Indexed, Mul, Piecewise, exp, true
+from sympy.functions.elementary.piecewise import ExprCondPair
+
+from codegen.algebra.forms import Forms
+from codegen.ir.sharing import fresh_name
+from derive.binders import all_names, map_children, scope_of
+from derive.functions import DEFINITIONS, Defined
+from derive.language import Index, Scalar, Tensor, axis_sizes, entry
+from derive.program import Program
+from derive.statements import Definition, Name
+
+DEEP = 2  # sums within sums
+LINEAR = (Add, Mul, Piecewise, ExprCondPair)  # of one of their operands, the others given
+
+
+def with_parts_named(program: Program) -> Program:
+    """The program with names for the parts of its nested statements; itself where there are none."""
+    forms = Forms()
+    deep = {definition.name for definition in program.definitions if forms.of(definition.body).depth >= DEEP}
+    if not deep:
+        return program
+    naming = Naming(forms, _taken(program))
+    definitions: list[Definition] = []
+    for definition in program.definitions:
+        if definition.name in deep:
+            definition, parts = naming.applied(definition)
+            definitions += parts
+        definitions.append(definition)
+    return replace(program, definitions=definitions)
+
+
+def _taken(program: Program) -> set[str]:
+    names = {*program.names(), *(str(symbol.name) for symbol in program.all_inputs())}
+    return names.union(*(all_names(d.body) | {index.name for index in d.indices} for d in program.definitions))
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where a part of a statement stands: the indices in scope, and what is around it.
+
+    `within` says that a sum is, `bent` that what is around it, up to the next sum, is not linear in it.
+    """
+
+    indices: tuple[Index, ...]
+    within: bool = False
+    bent: bool = False
+
+    def below(self, expression: Any) -> Surroundings:
+        """Those of the parts of an expression that stands here."""
+        scope = scope_of(expression)
+        if scope is None:
+            return replace(self, bent=self.bent or not isinstance(expression, LINEAR))
+        return Surroundings((*self.indices, *scope.bound), True, isinstance(expression, Defined))
+
+
+@dataclass
+class Naming:
+    """The parts that have names so far: by the number of a form, its name, and where in its form each index stands."""
+
+    forms: Forms
+    taken: set[str]
+    named: dict[int, tuple[Name, tuple[int, ...]]] = field(default_factory=dict)
+
+    def applied(self, definition: Definition) -> tuple[Definition, list[Definition]]:
+        """The definition with names for its parts, and before it the definitions of these."""
+        made: list[Definition] = []
+
+        def descended(expression: Any, around: Surroundings) -> Any:
+            """The expression with its parts under names."""
+            argument = expression.args[1] if _has_exponentials(expression) else None
+            inner = around.below(expression)
+            return map_children(expression, lambda child: under_name(child, inner, child is argument))
+
+        def under_name(expression: Any, around: Surroundings, is_argument: bool) -> Any:
+            form = self.forms.of(expression)
+            if not form.depth:
+                return expression
+            worth = is_argument or self.forms.uses[form.number] > 1 or self._is_sum_of_its_own(expression, around)
+            if not (worth and form.plain and isinstance(expression, Expr)) or isinstance(expression, Indexed):
+                return descended(expression, around)
+            if form.number not in self.named:
+                over = _laid_out(expression, form.free, around.indices)
+                part = descended(expression, Surroundings(around.indices))
+                name = fresh_name(f"{definition.name}_{_role(expression, is_argument)}", self.taken)
+                symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
+                made.append(Definition(symbol, over, part))
+                self.named[form.number] = symbol, tuple(form.free.index(index) for index in over)
+            symbol, places = self.named[form.number]
+            return entry(symbol, [form.free[place] for place in places])
+
+        return replace(definition, body=descended(definition.body, Surroundings(definition.indices))), made
+
+    def _is_sum_of_its_own(self, expression: Any, around: Surroundings) -> bool:
+        """Whether it is a sum, or a function over a row, that an adjoint reads, or that has sums inside."""
+        if scope_of(expression) is None:
+            return False
+        has_sums = isinstance(expression, Defined) or self.forms.of(expression).depth > 1
+        return around.bent or (around.within and has_sums)
+
+
+def _has_exponentials(expression: Any) -> bool:
+    """Whether it is a function over a row of exponentials; a mean reads its argument once, and needs no array of it."""
+    if not isinstance(expression, Defined):
+        return False
+    bound = expression.args[2]
+    return bool(DEFINITIONS[expression.name].meaning(bound, bound, true).has(exp))
+
+
+def _laid_out(part: Any, free: tuple[Index, ...], around: tuple[Index, ...]) -> tuple[Index, ...]:
+    """The indices of a part as axes: leading ones, those that stand beside one of these in an array, then the others.
+
+    So are rows of examples stored one after the other, whatever is summed around them; among equals, outer ones first.
+    """
+    arrays = [read.indices for read in part.atoms(Indexed)]
+    beside = {index for places in arrays if any(map(_is_leading, places)) for index in places}
+    return tuple(sorted(free, key=lambda index: (not index.leading, index not in beside, around.index(index))))
+
+
+def _is_leading(place: Any) -> bool:
+    return isinstance(place, Index) and place.leading
+
+
+def _role(expression: Any, is_argument: bool) -> str:
+    if isinstance(expression, Defined):
+        return expression.name
+    return "argument" if is_argument else "sum" if scope_of(expression) is not None else "part"
