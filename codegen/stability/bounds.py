@@ -13,6 +13,7 @@ from sympy import Add, Expr, Indexed, Mul
 
 from codegen.stability.functions import Largest, Softplus
 from codegen.stability.guards import Definitions, exponent_of
+from derive.binders import map_children, substitute
 from derive.folding import unify
 from derive.functions import Defined
 from derive.normal.signs import reasons_nonnegative
@@ -48,9 +49,18 @@ def is_bounded(exponent: Expr, known: Definitions) -> bool:
     return False
 
 
-def is_never_positive(exponent: Expr) -> bool:
-    """Whether the structure of an exponent shows that it is at most 0, as that of -x^2 does."""
-    return reasons_nonnegative(-exponent) is not None
+def is_never_positive(exponent: Expr, known: Definitions) -> bool:
+    """Whether the structure of an exponent shows that it is at most 0, as that of -x^2 does, by itself or by name."""
+    return any(reasons_nonnegative(-each) is not None for each in (exponent, _written_out(exponent, known)))
+
+
+def _written_out(value: Any, known: Definitions) -> Any:
+    """The value with what its names are defined as, and not what the names in that are."""
+    definition = known.get(value.base if isinstance(value, Indexed) else value)
+    if definition is None:
+        return map_children(value, lambda part: _written_out(part, known))
+    places = value.indices if isinstance(value, Indexed) else ()
+    return substitute(definition.body, dict(zip(definition.indices, places, strict=True)))
 
 
 def may_overflow(product: Expr, known: Definitions) -> bool:

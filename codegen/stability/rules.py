@@ -332,4 +332,4 @@ def _as_sum(node: Any, known: Definitions) -> Any:
 
 
 def _cannot_overflow(exponent: Expr, known: Definitions) -> bool:
-    return is_bounded(exponent, known) or is_never_positive(exponent)
+    return is_bounded(exponent, known) or is_never_positive(exponent, known)

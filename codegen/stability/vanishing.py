@@ -64,7 +64,7 @@ def _may_overflow(node: Any, known: Definitions) -> bool:
         return False
     exponent = node.args[0]
     has_own_scale = is_share(exponent, known) or exponent.has(Softplus, Largest)
-    return not (is_bounded(exponent, known) and has_own_scale) and not is_never_positive(exponent)
+    return not (is_bounded(exponent, known) and has_own_scale) and not is_never_positive(exponent, known)
 
 
 def _may_be_zero(factor: Expr, known: Definitions) -> bool:
