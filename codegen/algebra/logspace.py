@@ -172,7 +172,7 @@ class Exponentials:
         if name not in names:
             return node
         self.met[name] = names[name]
-        return written_in(node, names[name])
+        return self.opened(written_in(node, names[name]), names)
 
 
 def log_space_rewrites(definitions: Sequence[Definition], given: Sequence[Definition] = ()) -> tuple[Rewrite, ...]:

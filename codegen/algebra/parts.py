@@ -22,19 +22,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sympy import Add, Expr, Indexed, Mul, Piecewise, exp, true
-from sympy.functions.elementary.piecewise import ExprCondPair
+from sympy import Add, Expr, Indexed, Mul, exp, true
 
 from codegen.algebra.forms import Forms
 from codegen.ir.sharing import fresh_name
 from derive.binders import all_names, map_children, scope_of
 from derive.functions import DEFINITIONS, Defined
-from derive.language import Index, Scalar, Tensor, axis_sizes, entry
+from derive.language import Index, Scalar, Tensor, Where, axis_sizes, entry
 from derive.program import Program
 from derive.statements import Definition, Name
 
 DEEP = 2  # sums within sums
-LINEAR = (Add, Mul, Piecewise, ExprCondPair)  # of one of their operands, the others given
+LINEAR = (Add, Mul, Where)  # of one of their operands, the others given
 
 
 def with_parts_named(program: Program) -> Program:

@@ -18,6 +18,7 @@ from codegen.algebra.networks import names_in
 from codegen.algebra.parts import with_parts_named
 from codegen.algebra.passes import Stage, backward_stages, forward_stages
 from codegen.algebra.rewriting import Rewrite
+from codegen.algebra.sifting import with_entries_read
 from derive.gradient import Gradient, depends_on
 from derive.program import Program
 from derive.statements import Claim, Definition
@@ -28,8 +29,9 @@ from derive.writing import written, written_definition
 class Trace:
     """The stages of a program's routines; without a gradient there is no backward one.
 
-    `program` has names for the parts of what is stated in one piece (`codegen.algebra.parts`); `stated` is the program
-    that is differentiated, its definitions in log space besides (`codegen.algebra.logspace`).
+    `program` has look-ups for sums that pick an entry (`codegen.algebra.sifting`), and names for the parts of what is
+    stated in one piece (`codegen.algebra.parts`); `stated` is the program that is differentiated, its definitions in
+    log space besides (`codegen.algebra.logspace`).
     """
 
     program: Program
@@ -67,7 +69,7 @@ def traced(program: Program) -> Trace:
 @lru_cache(maxsize=500)
 def _traced(asked: Asked) -> Trace:
     """The trace of what is asked for: the definitions that it needs, through all algebraic passes."""
-    program = with_parts_named(asked.program)
+    program = with_parts_named(with_entries_read(asked.program))
     request = program.request
     outputs = request.outputs if request is not None else ()
     names = needed(program, [str(output.name) for output in outputs])

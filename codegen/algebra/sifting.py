@@ -1,0 +1,51 @@
+"""Sums that pick one entry are written as that entry: one-hot targets as look-ups.
+
+The first pass on a statement, before its parts get names (`codegen.algebra.trace`):
+
+    Sum(delta(v, target[n])*p[n, v], v)      p[n, target[n]]
+    Sum(where(Eq(v, k), p[v], 0), v)         p[k]
+
+The logarithm of the entry is that of a share, and so in log space; of the sum, of which all terms but one are 0, it
+would be that of what is left of the share in a float. Each is an identity of index sets, which the prover decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import sympy
+from sympy import Eq, Expr, KroneckerDelta, Mul
+
+from derive.binders import map_children, scope_of, unshadowed
+from derive.differentiation import contracted_sum
+from derive.language import Index, Where
+from derive.program import Program
+
+
+def with_entries_read(program: Program) -> Program:
+    """The program with sums that pick an entry written as the entry; itself where there are none."""
+    changed = [replace(definition, body=sifted(definition.body)) for definition in program.definitions]
+    return program if changed == program.definitions else replace(program, definitions=changed)
+
+
+def sifted(expression: Any) -> Any:
+    """The expression with each sum that has a delta of an index it is over as a factor contracted."""
+    inner = map_children(expression, sifted)
+    if not isinstance(inner, sympy.Sum):
+        return inner
+    scope = scope_of(inner)
+    bound = scope.bound if scope is not None else ()
+    body = Mul(*(_as_delta(factor, bound) for factor in Mul.make_args(inner.function)))
+    if not any(isinstance(factor, KroneckerDelta) for factor in Mul.make_args(body)):
+        return inner
+    contracted = contracted_sum(body, bound)
+    return inner if contracted.has(KroneckerDelta) else unshadowed(contracted)
+
+
+def _as_delta(factor: Expr, bound: tuple[Index, ...]) -> Expr:
+    """A value where an index is one place, and 0 elsewhere, as a delta times the value; anything else as it is."""
+    if not isinstance(factor, Where) or factor.args[2] != 0 or not isinstance(factor.args[0], Eq):
+        return factor
+    condition, value, _ = factor.args
+    return KroneckerDelta(*condition.args) * value if set(condition.args) & set(bound) else factor
