@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from sympy import Add, Indexed, Integer, Mul
@@ -27,13 +28,11 @@ from derive.language import Dim, Index, Tensor
 class Form:
     """The number of an expression's form, and its free indices in the order in which the form has them.
 
-    `depth` counts the sums, and functions over a row, that lie within each other; `plain` says that every entry is
-    read at indices, or where a look-up says, and every index runs over a size.
+    `plain` says that every entry is read at indices, or where a look-up says, and every index runs over a size.
     """
 
     number: int
     free: tuple[Index, ...]
-    depth: int
     plain: bool
 
     def at(self, slots: Mapping[Index, int]) -> tuple[int, ...]:
@@ -58,9 +57,9 @@ class Forms:
     def _met(self, expression: Any) -> Form:
         if isinstance(expression, Index):
             kind = "index", expression.extent, expression.leading
-            return Form(self._number(kind), (expression,), 0, _is_over_a_size(expression))
+            return Form(self._number(kind), (expression,), _is_over_a_size(expression))
         if isinstance(expression, Tensor) or not expression.args:
-            return Form(self._number(("leaf", expression)), (), 0, True)
+            return Form(self._number(("leaf", expression)), (), True)
         scope = scope_of(expression)
         bound = scope.bound if scope is not None else ()
         inside = [self.of(child) for child in (scope.inside if scope is not None else expression.args)]
@@ -77,12 +76,21 @@ class Forms:
         parts = (*inside, *outside)
         if key not in self.numbers:
             self.uses.update(form.number for form in parts)
-        depth = max(form.depth for form in parts) + (scope is not None)
         plain = all(map(_is_over_a_size, bound)) and all(map(_is_plain, _places(expression)))
-        return Form(self._number(key), free, depth, plain and all(form.plain for form in parts))
+        return Form(self._number(key), free, plain and all(form.plain for form in parts))
 
     def _number(self, key: Any) -> int:
         return self.numbers.setdefault(key, len(self.numbers))
+
+
+@lru_cache(maxsize=50_000)
+def nesting(expression: Any) -> int:
+    """How many sums, and functions over a row, lie within each other in an expression."""
+    if isinstance(expression, (Index, Tensor)) or not expression.args:
+        return 0
+    scope = scope_of(expression)
+    parts = (*scope.inside, *scope.outside) if scope is not None else expression.args
+    return max(map(nesting, parts)) + (scope is not None)
 
 
 def _is_over_a_size(index: Index) -> bool:

@@ -11,8 +11,8 @@ statement with sums within sums gets names for
 
 - what stands at several places, its indices apart (`codegen.algebra.forms`);
 - the argument of a function over a row of exponentials, and the function, where it stands in a sum;
-- a sum that another function is taken of, or that has sums of its own. One that is but a factor of the sum around it
-  is contracted with it, and is left there.
+- a sum that another function is taken of, or that stands beside other sums in a product. One that is but a factor of
+  the sum around it is contracted with it, in the order that costs least, and is left there.
 
 Nothing means another thing for that: with every name written out again, the statement is the one that was given.
 """
@@ -24,7 +24,7 @@ from typing import Any
 
 from sympy import Add, Expr, Indexed, Mul, exp, true
 
-from codegen.algebra.forms import Forms
+from codegen.algebra.forms import Forms, nesting
 from codegen.ir.sharing import fresh_name
 from derive.binders import all_names, map_children, scope_of
 from derive.functions import DEFINITIONS, Defined
@@ -38,10 +38,12 @@ LINEAR = (Add, Mul, Where)  # of one of their operands, the others given
 
 def with_parts_named(program: Program) -> Program:
     """The program with names for the parts of its nested statements; itself where there are none."""
-    forms = Forms()
-    deep = {definition.name for definition in program.definitions if forms.of(definition.body).depth >= DEEP}
+    deep = {definition.name for definition in program.definitions if nesting(definition.body) >= DEEP}
     if not deep:
         return program
+    forms = Forms()
+    for definition in program.definitions:
+        forms.of(definition.body)  # how often each part is used
     naming = Naming(forms, _taken(program))
     definitions: list[Definition] = []
     for definition in program.definitions:
@@ -61,19 +63,23 @@ def _taken(program: Program) -> set[str]:
 class Surroundings:
     """Where a part of a statement stands: the indices in scope, and what is around it.
 
-    `within` says that a sum is, `bent` that what is around it, up to the next sum, is not linear in it.
+    `within` says that a sum is, `bent` that what is around it, up to the next sum, is not linear in it, and `beside`
+    that another factor of the same product has sums.
     """
 
     indices: tuple[Index, ...]
     within: bool = False
     bent: bool = False
+    beside: bool = False
 
     def below(self, expression: Any) -> Surroundings:
         """Those of the parts of an expression that stands here."""
         scope = scope_of(expression)
-        if scope is None:
-            return replace(self, bent=self.bent or not isinstance(expression, LINEAR))
-        return Surroundings((*self.indices, *scope.bound), True, isinstance(expression, Defined))
+        if scope is not None:
+            is_function = isinstance(expression, Defined)
+            return Surroundings((*self.indices, *scope.bound), True, is_function, self.beside and not is_function)
+        beside = self.beside or (isinstance(expression, Mul) and sum(map(bool, map(nesting, expression.args))) > 1)
+        return replace(self, bent=self.bent or not isinstance(expression, LINEAR), beside=beside)
 
 
 @dataclass
@@ -95,15 +101,16 @@ class Naming:
             return map_children(expression, lambda child: under_name(child, inner, child is argument))
 
         def under_name(expression: Any, around: Surroundings, is_argument: bool) -> Any:
-            form = self.forms.of(expression)
-            if not form.depth:
+            if not nesting(expression):
                 return expression
-            worth = is_argument or self.forms.uses[form.number] > 1 or self._is_sum_of_its_own(expression, around)
-            if not (worth and form.plain and isinstance(expression, Expr)) or isinstance(expression, Indexed):
-                return descended(expression, around)
+            form = self.forms.of(expression)
             if form.number not in self.named:
-                over = _laid_out(expression, form.free, around.indices)
-                part = descended(expression, Surroundings(around.indices))
+                is_own = is_argument or self.forms.uses[form.number] > 1
+                part = descended(expression, Surroundings(around.indices) if is_own else around)
+                is_value = isinstance(expression, Expr) and not isinstance(expression, Indexed)
+                if not (is_own or _is_read_by_adjoints(expression, part, around)) or not is_value or not form.plain:
+                    return part
+                over = _laid_out(part, form.free, around.indices)
                 name = fresh_name(f"{definition.name}_{_role(expression, is_argument)}", self.taken)
                 symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
                 made.append(Definition(symbol, over, part))
@@ -113,12 +120,27 @@ class Naming:
 
         return replace(definition, body=descended(definition.body, Surroundings(definition.indices))), made
 
-    def _is_sum_of_its_own(self, expression: Any, around: Surroundings) -> bool:
-        """Whether it is a sum, or a function over a row, that an adjoint reads, or that has sums inside."""
-        if scope_of(expression) is None:
-            return False
-        has_sums = isinstance(expression, Defined) or self.forms.of(expression).depth > 1
-        return around.bent or (around.within and has_sums)
+
+def _is_read_by_adjoints(expression: Any, part: Any, around: Surroundings) -> bool:
+    """Whether it is a sum that is not just contracted with the one around it; `part` is what it is with names in it.
+
+    That is a function over a row, a mean with weights over a row, or a projection beside other sums. Other products of
+    what is in three sums are left whole: in which order they are taken is a question of cost.
+    """
+    scope = scope_of(expression)
+    if scope is None:
+        return False
+    factors = () if isinstance(expression, Defined) else Mul.make_args(scope.inside[0])
+    is_whole = not factors or any(isinstance(factor, Defined) for factor in factors)
+    is_projection = (
+        around.beside and nesting(part) == 1 and (nesting(expression) == 1 or _has_one_set_of_examples(part))
+    )
+    return around.bent or (around.within and (is_whole or is_projection))
+
+
+def _has_one_set_of_examples(part: Any) -> bool:
+    """Whether one array in it has a leading index, and the others are the same for all examples."""
+    return len({read for read in part.atoms(Indexed) if any(map(_is_leading, read.indices))}) == 1
 
 
 def _has_exponentials(expression: Any) -> bool:
@@ -130,13 +152,18 @@ def _has_exponentials(expression: Any) -> bool:
 
 
 def _laid_out(part: Any, free: tuple[Index, ...], around: tuple[Index, ...]) -> tuple[Index, ...]:
-    """The indices of a part as axes: leading ones, those that stand beside one of these in an array, then the others.
+    """The indices of a part as axes, in the order of an array that has them all, if the part reads one.
 
-    So are rows of examples stored one after the other, whatever is summed around them; among equals, outer ones first.
+    Otherwise leading ones come first, then those that every array has, as a product of stacks of matrices, then those
+    beside a leading one: rows of examples, whatever is summed around them. Among equals outer ones come first.
     """
-    arrays = [read.indices for read in part.atoms(Indexed)]
+    arrays = sorted((read.indices for read in part.atoms(Indexed)), key=str)
+    whole = next((places for places in arrays if set(free) <= set(places)), None)
+    if whole is not None:
+        return tuple(sorted(free, key=lambda index: (not index.leading, whole.index(index))))
     beside = {index for places in arrays if any(map(_is_leading, places)) for index in places}
-    return tuple(sorted(free, key=lambda index: (not index.leading, index not in beside, around.index(index))))
+    shared = set(free).intersection(*arrays)
+    return tuple(sorted(free, key=lambda i: (not i.leading, i not in shared, i not in beside, around.index(i))))
 
 
 def _is_leading(place: Any) -> bool:

@@ -177,11 +177,12 @@ def ends(condition: Node, row: Index) -> list[End]:
 
 
 def ranges(
-    body: Sequence[Statement], row: Index, stored: Mapping[str, Axes], known: Supports
+    body: Sequence[Statement], row: Index, stored: Mapping[str, Axes], known: Supports, outer: Axes = ()
 ) -> dict[Index, tuple[End, ...]]:
     """For each index whose range a block of rows can restrict, the ends that may be put to it.
 
-    Every value that is summed over the index, and every stored one that has it, must vanish outside.
+    Every value that is summed over the index, and every stored one that has it, must vanish outside. The outer indices
+    of a loop have one value in a block, and no range.
     """
     supports = supports_of(body, known)
     barred: set[Index] = set()
@@ -213,6 +214,6 @@ def ranges(
     for index, conditions in common.items():
         known_ends = [end for part in sorted(conditions or NONE, key=repr) for end in ends(part, row)]
         usable = tuple(end for end in known_ends if end.index == index)
-        if usable and index not in barred and index != row:
+        if usable and index not in (*barred, *outer, row):
             found[index] = usable
     return found

@@ -136,8 +136,9 @@ def _sweeps(
         if isinstance(step, Statement):
             found.append(step)
             continue
-        restricted, light = ranges(step.body, step.row, step.stored, known), unshifted(step, scaled)
-        same = light is not None and ranges(light[0].body, step.row, step.stored, known) == restricted
+        restricted = ranges(step.body, step.row, step.stored, known, step.outer)
+        light = unshifted(step, scaled)
+        same = light is not None and ranges(light[0].body, step.row, step.stored, known, step.outer) == restricted
         tile = _long(step, sizes)
         found.append(Sweep(step, restricted, rows, parts, light=light if same else None, tile=tile))
     return found

@@ -126,5 +126,4 @@ def test_a_loss_in_one_piece_far_from_zero(name: str, target: str, compiled: Any
         noise = 1e-16 * size**3 if name == "mixture" else 1e-14 * size
         for slope, other in zip(found, slopes, strict=True):
             assert np.isfinite(np.asarray(slope)).all(), (name, scale, offset)
-            # Saturated shares leave an eps of what their factors are of size.
             np.testing.assert_allclose(np.asarray(slope), other.numpy(), rtol=1e-9, atol=noise)
