@@ -534,8 +534,9 @@ def test_ctrl_c_saves_and_the_run_goes_on() -> None:
 
 def test_ctrl_c_that_also_ends_the_reader_of_a_pipe_saves() -> None:
     """As with `gradproof train 2>&1 | tee log`: each step is told, and nobody is there any more to be told."""
-    words = [sys.executable, "-m", "gradproof.training", *NANO, *ALONE, "--width", "128", "--batch", "1024", "-o", "here"]
-    with subprocess.Popen([*words, "--steps", "10"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
+    slow = ("--width", "128", "--batch", "1024", "--steps", "10")
+    words = [sys.executable, "-m", "gradproof.training", *NANO, *ALONE, *slow, "-o", "here"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
         assert running.stdout is not None
         assert running.stdout.readline().startswith(b"train: 1 of 10")
         time.sleep(0.05)  # so that the next step has begun, which takes longer
