@@ -471,6 +471,18 @@ def test_metrics_after_a_checkpoint_are_dropped_with_the_line_that_was_cut_off(t
     assert (tmp_path / METRICS).read_bytes() == b"".join(content.splitlines(keepends=True)[:4])
 
 
+@pytest.mark.parametrize(("kept", "lacking"), [(0, "1 to 5"), (3, "4 to 5"), (5, "")])
+def test_metrics_that_end_before_the_checkpoint_are_told(kept: int, lacking: str, tmp_path: Path) -> None:
+    with MetricsFile(tmp_path, 0) as metrics:
+        for step in range(1, kept + 1):
+            metrics.add({"step": step, "loss": step / 3})
+    if kept == 0:
+        (tmp_path / METRICS).unlink()
+    with MetricsFile(tmp_path, 5) as metrics:
+        note = metrics.note
+    assert note == (f"{tmp_path / METRICS}: lacks the lines of the steps from {lacking}" if lacking else "")
+
+
 def test_a_damaged_line_loses_itself_alone_and_the_file_is_kept(tmp_path: Path) -> None:
     with MetricsFile(tmp_path, 0) as metrics:
         assert metrics.note == ""
