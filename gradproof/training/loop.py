@@ -77,8 +77,7 @@ def train(
         clock: Seconds from any fixed moment.
         folder: Where metrics and checkpoints go, made if need be, and kept to this process meanwhile; without one
             nothing is written, and nothing but steps is told, and their end. A function that gives it is called when
-            the run is certain to begin: the model and all kernels are there. Such a folder is whoever's who gives it
-            to keep.
+            the run is certain to begin: the model and all kernels are there; it also keeps the folder to this process.
         resume: The state to go on from.
         stop: Called after every step, and between the parts of the final evaluation; a signal number ends the run,
             saved.
@@ -86,8 +85,8 @@ def train(
 
     Raises:
         DataError: The text is too short for the context.
-        CheckpointError: The state to go on from is of another text or another model; or the folder holds another run,
-            or files that are no run's, or another process is at work in it.
+        CheckpointError: The state to go on from is of another text or another model, or beyond the last step; or the
+            folder holds another run, or files that are no run's, or another process is at work in it.
         KernelMissingError: The kernels have not been generated.
         DivergenceError: The loss stopped being finite.
         Interrupted: A signal ended the run.
@@ -302,6 +301,11 @@ class _Run:
                 f"{state.name}: the text is not the one that the run began with: expected the SHA-256 "
                 f"{state.fingerprint[:16]}..., found {self.source.fingerprint[:16]}...; give the same text, or "
                 "begin anew"
+            )
+        if state.step > self.config.steps:
+            raise CheckpointError(
+                f"{state.name}: the run has done {state.step} steps, more than the {self.config.steps} of the "
+                "settings; name more"
             )
         if state.vocabulary != self.corpus.vocabulary:
             raise CheckpointError(f"{state.name}: expected the alphabet of the text, found another; begin anew")

@@ -306,6 +306,12 @@ def test_another_text(trained: Path) -> None:
         train(NANO, TEXT + "more", folder=trained, resume=load(trained))
 
 
+def test_fewer_steps_than_are_done(trained: Path) -> None:
+    with pytest.raises(CheckpointError, match="the run has done 3 steps, more than the 2 of the settings; name more"):
+        train(replace(NANO, steps=2), TEXT, folder=trained, resume=load(trained))
+    assert load(trained).config.steps == 3
+
+
 def test_another_alphabet(trained: Path) -> None:
     state = load(trained)
     turned = replace(state, vocabulary=Vocabulary("".join(chr(300 + n) for n in range(state.vocabulary.size))))
