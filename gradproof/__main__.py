@@ -1,5 +1,5 @@
 """`python -m gradproof`: the command line, under the same name as the console script."""
 
-from gradproof.cli.main import main
+from gradproof.cli.entrance import enter
 
-main(prog_name="gradproof")
+enter()

@@ -42,6 +42,13 @@ class Commands(click.Group):
         """The commands in the order of the work."""
         return list(self.commands)
 
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Read the words and run what they ask for; help, or a complaint about a word, may not be writable."""
+        try:
+            return super().main(*arguments, **options)
+        except OSError as error:
+            sys.exit(report(error))
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the chosen command."""
         try:

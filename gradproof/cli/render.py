@@ -182,6 +182,12 @@ def seconds(value: float) -> str:
     return f"{minutes} min {rest:02d} s"
 
 
+def milliseconds(value: float) -> str:
+    """A duration of few seconds, as short as those of kernels: 0.021 ms, 5.03 ms, 1,234 ms."""
+    number = 1000 * value
+    return f"{number:.3f} ms" if number < 0.9995 else f"{number:.2f} ms" if number < 99.995 else f"{number:,.0f} ms"
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun: 1 claim, 2 claims."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"

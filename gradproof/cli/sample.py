@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,6 +76,7 @@ def sample(
     from gradproof.training.checkpoint import load
     from gradproof.training.sampling import Sampling, conditionals_of, generate, log_probability, restored_model
 
+    prompt = read(prompt)
     sampling = Sampling(temperature, top_k, top_p)
     state = load(checkpoint)
     vocabulary, model = state.vocabulary, restored_model(state)
@@ -107,6 +109,13 @@ def sample(
             err=True,
         )
         ctx.exit(0 if apart <= ROUNDING * length else 1)
+
+
+def read(prompt: str) -> str:
+    """The prompt as it was typed: bytes that the locale has no characters for are UTF-8, as everywhere here."""
+    if not any("\udc80" <= symbol <= "\udcff" for symbol in prompt):
+        return prompt
+    return os.fsencode(prompt).decode("utf-8", "surrogateescape")
 
 
 def write(text: str) -> None:

@@ -151,7 +151,7 @@ def show_profile(config: TrainingConfig, source: Source) -> None:
             row.kernel,
             row.direction,
             str(row.calls),
-            render.seconds(row.seconds),
+            render.milliseconds(row.seconds),
             f"{row.share:.1%}",
             f"{row.gemm_share:.0%}",
         ]
@@ -159,6 +159,6 @@ def show_profile(config: TrainingConfig, source: Source) -> None:
     ]
     render.show_table(PROFILE_COLUMNS, rows, title="time of the kernels in one step, on one thread")
     render.show_line(
-        f"all kernels {render.seconds(found.seconds)}; their matrix products alone would take "
-        f"{render.seconds(found.gemm_seconds)} at the {found.gemm_rate / 1e9:,.0f} Gflop/s of one large product"
+        f"all kernels {render.milliseconds(found.seconds)}; their matrix products alone would take "
+        f"{render.milliseconds(found.gemm_seconds)} at the {found.gemm_rate / 1e9:,.0f} Gflop/s of one large product"
     )

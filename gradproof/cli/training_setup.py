@@ -143,7 +143,7 @@ def chosen_config(
         ConfigurationError: A setting is unknown or out of range.
     """
     from gradproof.training import CheckpointError, TrainingConfig
-    from gradproof.training.config import SECTIONS, read_config
+    from gradproof.training.config import SECTIONS, check_settings, read_config
     from gradproof.training.config import preset as preset_named
 
     if preset is not None and file is not None:
@@ -158,7 +158,9 @@ def chosen_config(
     # All at once, since one setting may only be possible together with another.
     tables: dict[str, dict[str, Any]] = {}
     for assignment in assignments:
-        for table, values in table_of(assignment).items():
+        assigned = table_of(assignment)
+        check_settings(assigned)  # also what a later one, or an option, says otherwise
+        for table, values in assigned.items():
             tables.setdefault(table, {}).update(values)
     for table, names in SECTIONS.items():
         tables.setdefault(table, {}).update({name: named[name] for name in names if name in named})

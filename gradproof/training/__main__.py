@@ -5,7 +5,7 @@ torchrun --nproc-per-node 2 -m gradproof.training --engine torch --steps 1000
 
 import sys
 
-from gradproof.cli.main import main
+from gradproof.cli.entrance import enter
 
 if __name__ == "__main__":
-    main(["train", *sys.argv[1:]], prog_name="gradproof")
+    enter(["train", *sys.argv[1:]])

@@ -116,12 +116,13 @@ def tidy(folder: Path, step: int) -> None:
             file.unlink(missing_ok=True)
 
 
-def load(path: Path) -> Checkpoint:
+def load(path: Path | str) -> Checkpoint:
     """The checkpoint of a folder, or of its `checkpoint.json`.
 
     Raises:
         CheckpointError: There is none, it is damaged, or another version of the format.
     """
+    path = Path(path)
     path = path / CHECKPOINT if path.is_dir() else path
     if not path.exists():
         raise CheckpointError(
@@ -136,10 +137,8 @@ def load(path: Path) -> Checkpoint:
         if newer == document:
             raise
         document, tensors = newer, _tensors(path, newer)
-    try:
-        config = TrainingConfig.from_dict(_replaced(_field(path, document, "config", dict), "inf", math.inf))
-    except ConfigurationError as error:
-        raise CheckpointError(f"{path}: its settings cannot be used: {error}") from error
+    config = _config(path, document)
+    _check_tensors(path, document, tensors, config)
     return Checkpoint(
         step=document["step"],
         config=config,
@@ -212,7 +211,7 @@ def _document(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: expected the JSON of a checkpoint, found something else; check the path")
     if document["format"] != _FORMAT:
         raise CheckpointError(
-            f"{path}: expected format {_FORMAT}, found {document['format']!r}; use the gradproof that wrote it"
+            f"{path}: expected format {_FORMAT}, found {document['format']!r:.80}; use the gradproof that wrote it"
         )
     if found != expected_digest:
         raise CheckpointError(f"{path}: is damaged or was changed by hand: its checksum does not fit its content")
@@ -242,7 +241,34 @@ def _tensors(path: Path, document: Mapping[str, Any]) -> dict[str, NDArray[Any]]
         tensors: dict[str, NDArray[Any]] = load_tensors(content)
     except SafetensorError as error:
         raise CheckpointError(f"{file}: expected a safetensors file, found something else: {error}") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # as the library takes types that NumPy lacks
+        raise CheckpointError(f"{file}: expected tensors of types that NumPy has, found others: {error}") from error
     return tensors
+
+
+def _config(path: Path, document: Mapping[str, Any]) -> TrainingConfig:
+    """The settings, all of which were written down."""
+    try:
+        config = TrainingConfig.from_dict(_replaced(_field(path, document, "config", dict), "inf", math.inf))
+    except ConfigurationError as error:
+        raise CheckpointError(f"{path}: its settings cannot be used: {error}") from error
+    for section, names in config.as_dict().items():
+        for name in names:
+            if name not in document["config"].get(section, {}):
+                raise CheckpointError(f"{path}: expected the setting {name} in [{section}], found none")
+    return config
+
+
+def _check_tensors(
+    path: Path, document: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], config: TrainingConfig
+) -> None:
+    """See to it that every tensor is one of the model or the optimiser, in the type that weights have."""
+    file = path.with_name(document["tensors"]["file"])
+    for name, values in tensors.items():
+        if not name.startswith((_WEIGHTS, _OPTIMISER)):
+            raise CheckpointError(f"{file}: expected weights and what the optimiser keeps, found {name!r:.80}")
+        if values.dtype.name != config.weight_dtype:
+            raise CheckpointError(f"{file}: {name}: expected numbers of {config.weight_dtype}, found {values.dtype}")
 
 
 def _named(tensors: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
@@ -252,7 +278,7 @@ def _named(tensors: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArra
 def _field(path: Path, document: Mapping[str, Any], name: str, kind: type[Kind]) -> Kind:
     value = document.get(name)
     if not isinstance(value, kind):
-        raise CheckpointError(f"{path}: expected {name} to be of type {kind.__name__}, found {value!r}")
+        raise CheckpointError(f"{path}: expected {name} to be of type {kind.__name__}, found {value!r:.80}")
     return value
 
 

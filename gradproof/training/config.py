@@ -11,12 +11,13 @@ import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from gradproof.training.errors import ConfigurationError
 
-__all__ = ["PRESETS", "SECTIONS", "TrainingConfig", "preset", "read_config"]
+__all__ = ["PRESETS", "SECTIONS", "TrainingConfig", "check_settings", "preset", "read_config"]
 
 PRESETS = ("nano", "tiny", "small")
 """The configurations that come with the package: files of `presets/`."""
@@ -103,18 +104,8 @@ class TrainingConfig:
     device: Literal["cpu", "cuda"] = "cpu"
 
     def __post_init__(self) -> None:
-        """Refuse settings no run can have.
-
-        Raises:
-            ConfigurationError: A setting is of another type, out of range, or contradicts another.
-        """
-        for field in fields(self):
-            _check_type(field.name, getattr(self, field.name))
-        for names, holds, expected in _RANGES:
-            for name in names.split():
-                value = getattr(self, name)
-                if not holds(value):
-                    raise ConfigurationError(f"{name} must be {expected}, found {_shown(value)}; change {name}")
+        """Refuse settings no run can have: of another type, out of range, or contradicting each other."""
+        check_settings(self.as_dict())
         self._check_divides("heads", "width")
         self._check_divides("groups", "heads", "key_value_heads")
         self._check_divides("parts", "batch", "micro_batches")
@@ -202,16 +193,7 @@ class TrainingConfig:
         Raises:
             ConfigurationError: A table or a setting is unknown, or no run can have the settings.
         """
-        chosen: dict[str, Any] = {}
-        for section, table in tables.items():
-            if section not in SECTIONS or not isinstance(table, Mapping):
-                expected = ", ".join(f"[{name}]" for name in SECTIONS)
-                raise ConfigurationError(f"expected the tables {expected}, found {section}; rename or remove it")
-            for name, value in table.items():
-                if name not in SECTIONS[section]:
-                    raise ConfigurationError(_unknown(section, name))
-                chosen[name] = _as_float(value) if _is_whole(value) and _KINDS.get(name) is float else value
-        return replace(base or cls(), **chosen)
+        return replace(base or cls(), **_settings_in(tables))
 
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
@@ -301,8 +283,8 @@ def read_config(path: Path) -> TrainingConfig:
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        found = f"{path}: expected a readable TOML file, found: {error.strerror}"
-        raise ConfigurationError(f"{found}; check the path") from error
+        found = f"expected a readable TOML file, found: {error.strerror}; check the path"
+        raise ConfigurationError(f"{path}: {found}") from error
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or a number of more digits than Python reads
         raise ConfigurationError(f"{path}: expected a TOML file, found: {error}; correct it") from error
     try:
@@ -311,12 +293,29 @@ def read_config(path: Path) -> TrainingConfig:
         raise ConfigurationError(f"{path}: {error}") from error
 
 
-def _check_type(name: str, value: Any) -> None:
-    kind = _KINDS[name]
-    fits = type(value) is kind or (kind is float and _is_whole(value) and isinstance(_as_float(value), float))
-    if not fits:
+def check_settings(tables: Mapping[str, Any]) -> None:
+    """Refuse a setting that is unknown, and a value that it has in no run."""
+    for name, value in _settings_in(tables).items():
+        kind = _KINDS[name]
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "a word in quotes"}[kind]
-        raise ConfigurationError(f"{name} must be {words}, found {_shown(value)}; change {name}")
+        of_range = ((holds(value), expected) for names, holds, expected in _RANGES if name in names.split())
+        for is_met, expected in chain([(type(value) is kind, words)], of_range):  # a range is for values of the type
+            if not is_met:
+                raise ConfigurationError(f"{name} must be {expected}, found {_shown(value)}; change {name}")
+
+
+def _settings_in(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings in the tables by name; a whole number is a float where a number is expected."""
+    chosen: dict[str, Any] = {}
+    for section, table in tables.items():
+        if section not in SECTIONS or not isinstance(table, Mapping):
+            expected = ", ".join(f"[{name}]" for name in SECTIONS)
+            raise ConfigurationError(f"expected the tables {expected}, found {section}; rename or remove it")
+        for name, value in table.items():
+            if name not in SECTIONS[section]:
+                raise ConfigurationError(_unknown(section, name))
+            chosen[name] = _as_float(value) if _is_whole(value) and _KINDS[name] is float else value
+    return chosen
 
 
 def _as_float(value: int) -> float | int:

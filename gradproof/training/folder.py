@@ -28,7 +28,7 @@ except ImportError:  # not on Windows, where two processes in one folder go unno
 __all__ = [
     "CHECKPOINT", "METRICS", "PLOT", "REPORT",
     "check_free", "content_of_file", "damaged_metrics", "is_own", "left_by_run", "locked", "newest_run", "next_run",
-    "resumption", "tensor_file", "write_whole", "writing",
+    "resumption", "taken", "tensor_file", "write_whole", "writing",
 ]  # fmt: skip
 
 CHECKPOINT = "checkpoint.json"
@@ -168,6 +168,23 @@ def locked(folder: Path) -> Iterator[None]:
                     f"{folder}: another process is training in this folder; wait for it, or choose another folder"
                 ) from error
         yield
+
+
+@contextmanager
+def taken(folder: Path, *, anew: bool) -> Iterator[Path]:
+    """The folder, made if need be, and kept to this process; a run that begins `anew` replaces no other.
+
+    Raises:
+        CheckpointError: It holds another run, or files of the names that a run writes, or another process is at work.
+    """
+    check_free(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        if anew and (folder / CHECKPOINT).exists():
+            raise CheckpointError(
+                f"{folder}: holds a run already; go on with it, resume=load(folder), or choose another folder"
+            )
+        yield folder
 
 
 def _check_no_pipe(path: Path) -> None:

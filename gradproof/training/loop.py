@@ -27,7 +27,7 @@ from gradproof.training.diagnosis import affected_weight, first_affected
 from gradproof.training.distributed import Group, process_group
 from gradproof.training.errors import CheckpointError, DivergenceError, Interrupted, LaneError
 from gradproof.training.floor import floor_of, loss_parts
-from gradproof.training.folder import check_free, resumption
+from gradproof.training.folder import check_free, resumption, taken
 from gradproof.training.metrics import MetricsFile
 from gradproof.training.model import create_model
 from gradproof.training.optimiser import AdamW
@@ -60,7 +60,7 @@ def train(
     *,
     tell: Callable[[Event], None] = lambda event: None,
     clock: Callable[[], float] = time.perf_counter,
-    folder: Path | Callable[[], Path] | None = None,
+    folder: Path | str | Callable[[], Path] | None = None,
     resume: Checkpoint | None = None,
     stop: Callable[[], int | None] = lambda: None,
     group: Group | None = None,
@@ -73,11 +73,11 @@ def train(
     Args:
         config: The settings.
         source: What to learn from.
-        tell: Called with every event.
+        tell: Called with every event. What it raises ends the run after the step that it is in, saved.
         clock: Seconds from any fixed moment.
-        folder: Where metrics and checkpoints go, made if need be; without one nothing is written, and nothing but steps
-            is told, and their end. A function that gives it is called when the run is certain to begin: the model and
-            all kernels are there.
+        folder: Where metrics and checkpoints go, made if need be, and kept to this process meanwhile; without one
+            nothing is written, and nothing but steps is told, and their end. A function that gives it is called when
+            the run is certain to begin: the model and all kernels are there; it also keeps the folder to this process.
         resume: The state to go on from.
         stop: Called after every step, and between the parts of the final evaluation; a signal number ends the run,
             saved.
@@ -85,8 +85,8 @@ def train(
 
     Raises:
         DataError: The text is too short for the context.
-        CheckpointError: The state to go on from is of another text or another model, or the folder holds files that are
-            no run's.
+        CheckpointError: The state to go on from is of another text or another model, or beyond the last step; or the
+            folder holds another run, or files that are no run's, or another process is at work in it.
         KernelMissingError: The kernels have not been generated.
         DivergenceError: The loss stopped being finite.
         Interrupted: A signal ended the run.
@@ -105,9 +105,11 @@ def train(
             check_kernels(config, process=source.process is not None)
             run = _Run(config, source, corpus, group, tell, resume, stop)
             if folder is not None and group.is_first:
-                folder = folder if isinstance(folder, Path) else folder()
-                check_free(folder)
-                folder.mkdir(parents=True, exist_ok=True)
+                if callable(folder):
+                    folder = folder()
+                    check_free(folder)
+                else:
+                    folder = stack.enter_context(taken(Path(folder), anew=resume is None))
                 run.keep_in(folder, stack.enter_context(MetricsFile(folder, run.progress.step)), resume)
         group.wrap(run.model)
         run.take_steps(clock)
@@ -132,6 +134,7 @@ class _Run:
         self.folder: Path | None = None
         self.metrics: MetricsFile | None = None
         self.saved_step: int | None = None
+        self.unheard: Exception | None = None
         weights_seed = np.random.SeedSequence(config.seed, spawn_key=(0,))
         self.model = create_model(config, corpus.vocabulary.size, weights_seed)
         self.optimiser = AdamW(self.model)
@@ -156,7 +159,7 @@ class _Run:
         try:
             for report in steps:
                 self.progress.note(report)
-                self.tell(report)
+                self._tell(report)
                 if self.metrics is not None:
                     self._record(report, self.metrics)
                 self._end_if_asked()
@@ -198,11 +201,11 @@ class _Run:
         if _due(step, self.config.evaluate_every):
             loss = self._held_out(min(_GLANCE, self.config.evaluation_windows))
             metrics.add({"step": step, "heldout_loss": loss})
-            self.tell(HeldOutReport(step, loss))
+            self._tell(HeldOutReport(step, loss))
         if _due(step, self.config.sample_every):
             text = self._sample(step)
             metrics.add({"step": step, "sample": text})
-            self.tell(SampleReport(step, text))
+            self._tell(SampleReport(step, text))
         if _due(step, self.config.checkpoint_every):
             self._save()
 
@@ -221,12 +224,24 @@ class _Run:
             )
         return loss
 
+    def _tell(self, event: Event) -> None:
+        """Tell what a step has brought. What the listener raises has to wait until the step is recorded and saved.
+
+        Ctrl-C also ends the program that shows what is told: a pipe that nobody reads must not cost any steps.
+        """
+        try:
+            self.tell(event)
+        except Exception as error:
+            self.unheard = self.unheard or error
+
     def _end_if_asked(self) -> None:
-        """End the run, saved, if a signal asked any of the processes for it."""
+        """End the run, saved, if a signal asked any of the processes for it, or the listener failed."""
         signal_number = self.stop()
-        if not self.group.mean(0.0 if signal_number is None else 1.0):
+        if not self.group.mean(0.0 if signal_number is None and self.unheard is None else 1.0):
             return
         self._save()
+        if signal_number is None and self.unheard is not None:
+            raise self.unheard
         message = f"interrupted after step {self.progress.step} of {self.config.steps}; {self._left()}"
         raise Interrupted(message, signal_number or SIGTERM)
 
@@ -286,6 +301,11 @@ class _Run:
                 f"{state.name}: the text is not the one that the run began with: expected the SHA-256 "
                 f"{state.fingerprint[:16]}..., found {self.source.fingerprint[:16]}...; give the same text, or "
                 "begin anew"
+            )
+        if state.step > self.config.steps:
+            raise CheckpointError(
+                f"{state.name}: the run has done {state.step} steps, more than the {self.config.steps} of the "
+                "settings; name more"
             )
         if state.vocabulary != self.corpus.vocabulary:
             raise CheckpointError(f"{state.name}: expected the alphabet of the text, found another; begin anew")

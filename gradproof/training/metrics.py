@@ -36,11 +36,13 @@ class MetricsFile:
         self._path = folder / METRICS
         self.note = ""
         content = content_of_file(self._path) if step > 0 and self._path.exists() else b""
-        kept, damaged = _lines_up_to(step, content)
+        kept, damaged, reached = _lines_up_to(step, content)
         if damaged:
             beside = _keep_beside(self._path, content)
             numbers = ", ".join(map(str, damaged))
             self.note = f"{self._path}: damaged in line {numbers}, which is left out; as it was, the file is {beside}"
+        elif reached < step:
+            self.note = f"{self._path}: lacks the lines of the steps from {reached + 1} to {step}"
         write_whole(self._path, b"".join(line + b"\n" for line in kept))
         self._file = self._path.open("a", encoding="utf-8")
 
@@ -78,8 +80,8 @@ def read_metrics(folder: Path) -> Iterator[dict[str, Any]]:
             yield measured
 
 
-def _lines_up_to(step: int, content: bytes) -> tuple[list[bytes], list[int]]:
-    """The whole lines up to that step, and the numbers of those that are damaged and may belong to them.
+def _lines_up_to(step: int, content: bytes) -> tuple[list[bytes], list[int], int]:
+    """The whole lines up to that step, the numbers of those that are damaged and may belong to them, the last step.
 
     A line after one of a later step does not, nor one at the end that was cut off.
     """
@@ -96,7 +98,7 @@ def _lines_up_to(step: int, content: bytes) -> tuple[list[bytes], list[int]]:
             beyond = True
         elif line and not beyond and not (number == len(lines) and reached == step):
             damaged.append(number)
-    return kept, damaged
+    return kept, damaged, reached
 
 
 def _measured(line: bytes) -> dict[str, Any] | None:

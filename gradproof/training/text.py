@@ -67,7 +67,7 @@ def source_of(text: str) -> Source:
     return Source(text, _distinct(text))
 
 
-def open_source(path: Path | None = None, process: str | None = None, unit: Unit = "characters") -> Source:
+def open_source(path: Path | str | None = None, process: str | None = None, unit: Unit = "characters") -> Source:
     """The text of a file or a folder, or drawn from a process; by default, Python's reference topics.
 
     Raises:
@@ -83,6 +83,7 @@ def open_source(path: Path | None = None, process: str | None = None, unit: Unit
         return Source(drawn_from.draw(), drawn_from.symbols, "characters", origin, drawn_from)
     if path is None:
         return _source(default_text().encode(), unit, {"kind": "default"}, "the default text")
+    path = Path(path)
     origin = {"kind": "path", "path": str(path.absolute())}
     if path.is_dir():
         content, note = _read_folder(path)
@@ -118,13 +119,13 @@ def default_text() -> str:
     return "\n".join(topics[name] for name in sorted(topics))
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path | str) -> str:
     """The text of a UTF-8 file, as it stands; a byte-order mark is dropped.
 
     Raises:
         DataError: The file is missing, unreadable, empty, or not UTF-8.
     """
-    return _source(_read(path), "characters", {}, str(path)).text
+    return _source(_read(Path(path)), "characters", {}, str(path)).text
 
 
 def _source(content: bytes, unit: Unit, origin: Mapping[str, str], name: str, note: str = "") -> Source:

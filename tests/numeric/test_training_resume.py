@@ -82,7 +82,7 @@ def test_what_a_run_leaves_does_not_change_it(whole: tuple[Path, TrainingResult]
 def test_the_same_seed_leaves_the_same_bytes(whole: tuple[Path, TrainingResult], tmp_path: Path) -> None:
     train(NANO, TEXT, folder=tmp_path)
     names = [{path.name for path in folder.iterdir()} for folder in (whole[0], tmp_path)]
-    assert names[0] == names[1] == {CHECKPOINT, METRICS, "step-00000040.safetensors"}
+    assert names[0] == names[1] == {".lock", CHECKPOINT, METRICS, "step-00000040.safetensors"}
     tensors = [(folder / "step-00000040.safetensors").read_bytes() for folder in (whole[0], tmp_path)]
     assert tensors[0] == tensors[1]
     assert metrics_in(whole[0]) == metrics_in(tmp_path)
@@ -144,6 +144,29 @@ def test_signal_saves_and_ends(
     begin_or_resume(tmp_path)
     assert weights_in(tmp_path) == weights_in(whole[0])
     assert metrics_in(tmp_path) == metrics_in(whole[0])
+
+
+@pytest.mark.parametrize("kind", ["StepReport", "HeldOutReport", "SampleReport"])
+@pytest.mark.parametrize("asked", [None, signal.SIGINT])
+def test_a_listener_that_fails_ends_the_run_saved(
+    kind: str, asked: int | None, whole: tuple[Path, TrainingResult], tmp_path: Path
+) -> None:
+    """Ctrl-C also ends whoever reads what is told through a pipe; it must not cost the steps since the checkpoint."""
+
+    def tell(event: Event) -> None:
+        if type(event).__name__ == kind and getattr(event, "step", 0) == 30:
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError if asked is None else Interrupted):
+        train(NANO, TEXT, folder=tmp_path, tell=tell, stop=lambda: asked if in_metrics(tmp_path, 30) else None)
+    assert load(tmp_path).step == 30
+    begin_or_resume(tmp_path)
+    assert weights_in(tmp_path) == weights_in(whole[0])
+    assert metrics_in(tmp_path) == metrics_in(whole[0])
+
+
+def in_metrics(folder: Path, step: int) -> bool:
+    return any(line["step"] == step for line in read_metrics(folder))
 
 
 @pytest.mark.parametrize("moment", ["FinalReport", "floor_of", "generate"])

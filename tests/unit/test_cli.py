@@ -217,6 +217,16 @@ def test_unknown_command_is_bad_input() -> None:
     assert said("porve").exit_code == 2
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that takes nothing")
+@pytest.mark.parametrize(
+    "words", [("--help",), ("prove", "--help"), ("--unknown",), ("prove", "--unknown"), ("porve",)]
+)
+def test_help_and_complaints_that_cannot_be_written_are_no_crash(words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "gradproof", *words]
+        assert subprocess.run(command, stdout=full, stderr=full, check=False).returncode == 2
+
+
 def test_crash_is_never_taken_for_a_verdict(stage: Stage) -> None:
     stage.verdicts["S1"] = raising(ZeroDivisionError("division by zero"))
     outcome = said("prove")
@@ -741,3 +751,10 @@ def test_json_has_no_word_for_infinity() -> None:
         "loss": None,
         "parts": [1.0, None, {"steps": [2, None, True]}],
     }
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(2.1e-5, "0.021 ms"), (0.00503, "5.03 ms"), (0.0274, "27.40 ms"), (1.234, "1,234 ms")]
+)
+def test_milliseconds(value: float, shown: str) -> None:
+    assert render.milliseconds(value) == shown

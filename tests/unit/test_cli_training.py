@@ -340,6 +340,8 @@ def test_resume_begins_a_run_where_there_is_none_yet() -> None:
         (("--preset", "nano", "--config", "some.toml"), "--preset and --config both"),
         (("--config", "none.toml"), "none.toml"),
         (("--set", "model.depth=3"), "[model] has no setting depth"),
+        (("--set", "run.steps=many", "--steps", "3"), "steps must be a whole number, found 'many'"),
+        (("--set", "model.width=0", "--set", "model.width=8"), "width must be at least 1, found 0"),
         (("--set", "layers=3"), "expected TABLE.NAME=VALUE"),
         (("--set", "model.layers=2\nmodel.heads=3"), "expected one value"),
         (("--set", f"optimiser.eps={'9' * 400}"), "eps must be a number, found 9999"),
@@ -530,6 +532,22 @@ def test_ctrl_c_saves_and_the_run_goes_on() -> None:
     assert said("train", "--resume", "here", "--steps", str(step + 2)).exit_code == 0
 
 
+def test_ctrl_c_that_also_ends_the_reader_of_a_pipe_saves() -> None:
+    """As with `gradproof train 2>&1 | tee log`: each step is told, and nobody is there any more to be told."""
+    slow = ("--width", "128", "--batch", "1024", "--steps", "10")
+    words = [sys.executable, "-m", "gradproof.training", *NANO, *ALONE, *slow, "-o", "here"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline().startswith(b"train: 1 of 10")
+        time.sleep(0.05)  # so that the next step has begun, which takes longer
+        running.stdout.close()
+        running.send_signal(signal.SIGINT)
+    assert running.returncode == 130
+    step = load(Path("here")).step
+    assert step > 0
+    assert [line["step"] for line in read_metrics(Path("here")) if "loss" in line] == list(range(1, step + 1))
+
+
 def on_terminal(columns: int, *words: str) -> str:
     """What the command shows on a terminal of the operating system's own making."""
     reader, terminal = pty.openpty()
@@ -592,6 +610,16 @@ def test_a_sample_as_json_and_its_probability_in_two_ways(model: str) -> None:
     assert as_json.exit_code == 0
     sums = [float(found) for found in re.findall(r"(-\d+\.\d+) (?:as|computed)", as_json.stderr)]
     assert sums == pytest.approx([report["log_probability"]] * 2, abs=1e-3)
+
+
+def test_a_prompt_is_utf_8_where_the_locale_is_not() -> None:
+    Path("text.txt").write_text(TEXT.replace("o", "é"), encoding="utf-8")
+    trained("--steps", "2", "-o", "model")
+    plain = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = [sys.executable, "-m", "gradproof", "sample", "model", "--prompt", "é", "--length", "3", "--json"]
+    outcome = subprocess.run(words, env=plain, capture_output=True, text=True, check=False)
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    assert json.loads(outcome.stdout)["prompt"] == "é"
 
 
 def test_check_fails_if_the_two_ways_disagree(model: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
 
 from gradproof.training import CheckpointError, Interrupted, TrainingConfig, train
 from gradproof.training import checkpoint as checkpoints
@@ -31,6 +33,7 @@ from gradproof.training.folder import (
     write_whole,
 )
 from gradproof.training.metrics import MetricsFile, read_metrics
+from gradproof.training.reports import Event
 from gradproof.training.sampling import restored_model
 
 TEXT = "the quick brown fox jumps over the lazy dog\n" * 12
@@ -46,7 +49,7 @@ STATE = Checkpoint(
     first_loss=4.0 / 3,
     losses=(1.0 / 3, 2.0 / 3),
     trained_s=1.5,
-    weights={"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b.c": np.array([np.pi])},
+    weights={"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b.c": np.array([np.pi], dtype=np.float32)},
     optimiser={"a": np.full((2, 3), -0.0, dtype=np.float32)},
 )
 
@@ -154,6 +157,9 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
         (lambda it: it["tensors"].update(file="a\0b"), "expected the tensor file .* beside it"),
         (lambda it: it["config"]["model"].update(heads=3), "its settings cannot be used: heads must divide width"),
         (lambda it: it["config"]["model"].update(depth=3), "its settings cannot be used: .*no setting depth"),
+        (lambda it: it["config"]["model"].pop("width"), r"expected the setting width in \[model\], found none"),
+        (lambda it: it["config"].pop("run"), r"expected the setting batch in \[run\], found none"),
+        (lambda it: it.update(format="x" * 10_000), "expected format 1, found 'x{79}; use"),
         (lambda it: it["config"].update(more=3), "its settings cannot be used: expected the tables"),
         (lambda it: it.update(config=[]), "expected config to be of type dict"),
     ],
@@ -164,6 +170,42 @@ def test_json_that_says_what_cannot_be(
     save(tmp_path, STATE)
     rewritten(tmp_path, change)
     refused(tmp_path / CHECKPOINT, message)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("weights.a", np.zeros((2, 3), np.float64), "weights.a: expected numbers of float32, found float64"),
+        ("weights.a", np.zeros((2, 3), np.int64), "weights.a: expected numbers of float32, found int64"),
+        ("optimiser.a", np.zeros((2, 3), np.float16), "optimiser.a: expected numbers of float32, found float16"),
+        ("surplus", np.zeros(3, np.float32), "expected weights and what the optimiser keeps, found 'surplus'"),
+    ],
+)
+def test_tensors_that_are_no_models(name: str, values: np.ndarray[Any, Any], message: str, tmp_path: Path) -> None:
+    save(tmp_path, STATE)
+    file = tmp_path / tensor_file(7)
+    with_other_tensors(tmp_path, save_tensors({**load_tensors(file.read_bytes()), name: values}))
+    refused(tmp_path, message, named=file)
+
+
+def test_tensors_of_a_type_that_numpy_lacks(tmp_path: Path) -> None:
+    save(tmp_path, STATE)
+    file = tmp_path / tensor_file(7)
+    content = file.read_bytes()
+    assert content.count(b'"dtype":"F32"') == 3
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    header["weights.a"].update(dtype="BF16", shape=[4, 3])
+    written = json.dumps(header).encode()
+    body = content[8 + int.from_bytes(content[:8], "little") :]
+    with_other_tensors(tmp_path, len(written).to_bytes(8, "little") + written + body)
+    refused(tmp_path, "expected tensors of types that NumPy has, found others: 'BF16'", named=file)
+
+
+def with_other_tensors(folder: Path, content: bytes) -> None:
+    """Other tensors, and the checksums that then fit."""
+    (folder / tensor_file(7)).write_bytes(content)
+    digest = checkpoints._digest(content)
+    rewritten(folder, lambda it: it["tensors"].update(bytes=len(content), sha256=digest))
 
 
 @pytest.mark.parametrize(
@@ -264,6 +306,12 @@ def test_another_text(trained: Path) -> None:
         train(NANO, TEXT + "more", folder=trained, resume=load(trained))
 
 
+def test_fewer_steps_than_are_done(trained: Path) -> None:
+    with pytest.raises(CheckpointError, match="the run has done 3 steps, more than the 2 of the settings; name more"):
+        train(replace(NANO, steps=2), TEXT, folder=trained, resume=load(trained))
+    assert load(trained).config.steps == 3
+
+
 def test_another_alphabet(trained: Path) -> None:
     state = load(trained)
     turned = replace(state, vocabulary=Vocabulary("".join(chr(300 + n) for n in range(state.vocabulary.size))))
@@ -339,6 +387,23 @@ def test_a_folder_is_for_one_process(tmp_path: Path) -> None:
         pass
 
 
+def test_a_run_keeps_its_folder_to_itself_and_replaces_no_other(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    with locked(tmp_path), pytest.raises(CheckpointError, match="another process is training in this folder"):
+        train(NANO, TEXT, folder=tmp_path)
+
+    def tell(event: Event) -> None:
+        with pytest.raises(CheckpointError, match="another process is training in this folder"), locked(tmp_path):
+            pass
+
+    train(NANO, TEXT, folder=str(tmp_path), tell=tell)
+    before = (tmp_path / CHECKPOINT).read_bytes()
+    with pytest.raises(CheckpointError, match=r"holds a run already; go on with it, resume=load\(folder\)"):
+        train(NANO, TEXT, folder=tmp_path)
+    assert (tmp_path / CHECKPOINT).read_bytes() == before
+    train(NANO, TEXT, folder=tmp_path, resume=load(str(tmp_path)))
+
+
 def test_only_what_a_run_has_written_is_removed(tmp_path: Path) -> None:
     mine = ["movie.mkv.part", "step-my.safetensors", "step-1.safetensors", "step-00000003.safetensors.bak", "x.part"]
     for name in [*mine, "step-00000003.safetensors", "step-00000007.safetensors.part", "metrics.jsonl.part"]:
@@ -410,6 +475,18 @@ def test_metrics_after_a_checkpoint_are_dropped_with_the_line_that_was_cut_off(t
     with MetricsFile(tmp_path, 3) as metrics:
         metrics.add({"step": 4, "loss": 4 / 3})
     assert (tmp_path / METRICS).read_bytes() == b"".join(content.splitlines(keepends=True)[:4])
+
+
+@pytest.mark.parametrize(("kept", "lacking"), [(0, "1 to 5"), (3, "4 to 5"), (5, "")])
+def test_metrics_that_end_before_the_checkpoint_are_told(kept: int, lacking: str, tmp_path: Path) -> None:
+    with MetricsFile(tmp_path, 0) as metrics:
+        for step in range(1, kept + 1):
+            metrics.add({"step": step, "loss": step / 3})
+    if kept == 0:
+        (tmp_path / METRICS).unlink()
+    with MetricsFile(tmp_path, 5) as metrics:
+        note = metrics.note
+    assert note == (f"{tmp_path / METRICS}: lacks the lines of the steps from {lacking}" if lacking else "")
 
 
 def test_a_damaged_line_loses_itself_alone_and_the_file_is_kept(tmp_path: Path) -> None:

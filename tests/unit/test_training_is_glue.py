@@ -509,6 +509,8 @@ ALLOWED = {
         ),
         names=frozenset(
             {
+                "Exception",
+                "callable",
                 "round",
             }
         ),
