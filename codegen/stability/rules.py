@@ -22,12 +22,12 @@ are equal over the reals may differ by an overflow in floating point. Each rule 
     exp(u - softplus(u))      = sigma(u)
     exp(x + v - softplus(A + v))  = exp(x - A) sigma(A + v)         A a logsumexp of x: a share, and a logistic function
 
-A scale that met nothing is put back where no term overflows, as in a weighted sum of logistic functions, or of bells.
-After the rules any other exponential is only ever taken of a difference such as S - logsumexp(S), which is at most 0.
-The kernel for logsumexp subtracts the row's maximum; softplus is the elementwise case. Nothing is recognised by name: a
-statement that spells out exp(s)/Sum(exp(s)) gets what `softmax` gets. What a definition already holds is read from it,
-exp(y) for y = s - logsumexp(s). At last `codegen.stability.guards` sees to it that 0 log 0 is 0, and
-`codegen.stability.tails` to what is small.
+A scale that met nothing is put back, as in a weighted sum of decays, of logistic functions, or of bells: a term of such
+a sum overflows only where the scale does. After the rules any other exponential is only ever taken of a difference such
+as S - logsumexp(S), which is at most 0. The kernel for logsumexp subtracts the row's maximum; softplus is the
+elementwise case. Nothing is recognised by name: a statement that spells out exp(s)/Sum(exp(s)) gets what `softmax`
+gets. What a definition already holds is read from it, exp(y) for y = s - logsumexp(s). At last
+`codegen.stability.guards` sees to it that 0 log 0 is 0, and `codegen.stability.tails` to what is small.
 """
 
 from __future__ import annotations
@@ -298,24 +298,21 @@ RULES: tuple[tuple[type, Callable[[Any, Definitions], Expr | None]], ...] = (
 
 
 def _unscaled(node: Any, known: Definitions) -> Any:
-    """The expression with sums as they were where their scale met nothing, and no term of theirs overflows."""
+    """The expression with sums as they were where their scale met nothing: it is 0 or infinite only where they are."""
     if not isinstance(node, Mul):
         return _as_sum(map_children(node, lambda part: _unscaled(part, known)), known)
     inner = node.func(*(map_children(factor, lambda part: _unscaled(part, known)) for factor in node.args))
-    scales: list[Any] = []
     for factor in inner.args if isinstance(inner, Mul) else ():
         scale = factor.args[0] if isinstance(factor, sympy.exp) else None
         sums = [other for other in inner.args if isinstance(other, sympy.Sum)] if isinstance(scale, Defined) else []
-        scales += [factor for total in sums if total.has(scale)]
         for total in sums:
             exponent, brackets, others = _exponential_parts(total.function, {})
             # The scale may be that of a sum inside, which goes back as well.
             function = _unscaled(Mul(*brackets, *others, sympy.exp(_cancelled(exponent + scale))), known)
-            left = _exponential_parts(function, {})[0]
-            if is_logistic(left) or (not left.has(Defined) and _cannot_overflow(left, known)):
+            if total.has(scale) and not function.has(scale):
                 plain = sympy.Sum(function, *total.limits)
                 return Mul(*(part for part in inner.args if part not in (factor, total)), plain)
-    return Mul(*(factor if factor in scales else _as_sum(factor, known) for factor in Mul.make_args(inner)))
+    return Mul(*(_as_sum(factor, known) for factor in Mul.make_args(inner)))
 
 
 def _as_sum(node: Any, known: Definitions) -> Any:

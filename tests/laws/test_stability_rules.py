@@ -53,12 +53,12 @@ BODIES = {
     "log softmax": log_softmax(x[i], over=i),
     "log of softmax": log(softmax(x[i], over=i)),
     "masked softmax": softmax(x[i], over=i, where=i <= j),
-    "scaled sum": Sum(exp(x[j]) * y[j], j),
+    "scaled sum": exp(u) * Sum(exp(x[j]) * y[j], j),
     "scaled sum with a fixed part": Sum(exp(x[j] + u) * y[j] * y[i], j),
     "scaled sum under a condition on numbers": Sum(iverson(u > 0) * exp(x[j]) * y[j], j),
-    "masked scaled sum": Sum(iverson(j <= i) * exp(x[j]) * y[j], j),
+    "masked scaled sum": exp(u) * Sum(iverson(j <= i) * exp(x[j]) * y[j], j),
     "quotient of scaled sums": Sum(exp(x[j]) * y[j], j) / Sum(exp(x[j]), j),
-    "scaled sum over two indices": Sum(exp(x[i] * y[j]) * z[i], i, j),
+    "scaled sum over two indices": exp(u) * Sum(exp(x[i] * y[j]) * z[i], i, j),
     "sum of exponentials over two indices": 1 / Sum(exp(x[i] * y[j]), i, j),
     "exponential that a sum does not move": Sum(exp(u) * x[i] * y[i], i),
     "exponential beside a sum of exponentials": exp(x[i]) / (exp(u) + Sum(exp(y[j]), j)),
@@ -321,8 +321,16 @@ def test_scales_of_sums_in_sums_go_back() -> None:
         assert not after.has(Defined)
 
 
+@pytest.mark.parametrize("held", [sympy.true, j <= i], ids=["whole", "masked"])
+def test_a_scale_that_meets_nothing_goes_back(held: Any) -> None:
+    """A sum with decays as weights, as in gated linear attention, overflows only where its largest term does."""
+    body = Sum(iverson(held) * exp(x[i] * x[j]) * y[j], j) * z[i]
+    assert not stable(body).has(Defined)
+    assert stable(body / exp(u)).has(Defined)
+
+
 def test_a_condition_on_numbers_is_no_index_set() -> None:
-    after = stable(Sum(iverson(u > 0) * iverson(i <= j) * exp(x[j]) * y[j], j))
+    after = stable(exp(u) * Sum(iverson(u > 0) * iverson(i <= j) * exp(x[j]) * y[j], j))
     (scale,) = after.atoms(Defined)
     assert scale.args[4] == (i <= scale.args[2])
     assert iverson(u > 0) in after.args
