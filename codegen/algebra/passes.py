@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from codegen.algebra.arguments import with_arguments_named
 from codegen.algebra.costs import Cost, typical_sizes
 from codegen.algebra.elimination import eliminated
 from codegen.algebra.estimates import routine_cost
@@ -30,6 +31,7 @@ REPEATED: tuple[tuple[str, Pass], ...] = (
     ("read what is at hand", reused),
     ("write in what costs more with a name", eliminated),
 )
+STATED: tuple[tuple[str, Pass], ...] = (("name what functions are of", with_arguments_named),)
 FIRST: tuple[tuple[str, Pass], ...] = (("divide, and take logarithms, in log space", in_log_space),)
 LAST: tuple[tuple[str, Pass], ...] = (("scale the smaller operand", scaled),)
 
@@ -48,7 +50,7 @@ def forward_stages(program: Program, forward: Sequence[Definition]) -> tuple[Sta
     """The definitions of the forward routine as they are stated, and after each pass that changes something."""
     outputs = program.request.outputs if program.request is not None else ()
     wanted = frozenset(str(symbol.name) for symbol in outputs)
-    return _stages(tuple(forward), _setting(program, program, (), wanted), FIRST, (), LAST, "as stated")
+    return _stages(tuple(forward), _setting(program, program, (), wanted), (*STATED, *FIRST), (), LAST, "as stated")
 
 
 def backward_stages(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from codegen.algebra.arguments import named
 from codegen.algebra.costs import Cost, Sizes, typical_sizes
 from codegen.algebra.logspace import log_space_rewrites
 from codegen.algebra.networks import names_in
@@ -27,10 +28,12 @@ from derive.writing import written, written_definition
 class Trace:
     """The stages of a program's routines; without a gradient there is no backward one.
 
-    `stated` is the program that is differentiated, its definitions in log space (`codegen.algebra.logspace`).
+    `named` has names for what functions are of (`codegen.algebra.arguments`), and is what rewrites are claims about;
+    `stated` is what is differentiated, its definitions in log space (`codegen.algebra.logspace`).
     """
 
     program: Program
+    named: Program
     stated: Program
     gradient: Gradient | None
     wanted: tuple[str, ...]
@@ -70,17 +73,23 @@ def _traced(asked: Asked) -> Trace:
     names = needed(program, [str(output.name) for output in outputs])
     forward = [definition for definition in program.definitions if definition.name in names]
     first = forward_stages(program, forward)
-    stated = _in_log_space(program)
+    whole = _named(program, forward)
+    stated = _in_log_space(whole)
     sizes = typical_sizes(program)
     if request is None or not request.wrt or len(outputs) != 1:
-        return Trace(program, stated, None, (), first, (), sizes)
+        return Trace(program, whole, stated, None, (), first, (), sizes)
     gradient = stated.gradient(outputs[0], request.wrt)
     wanted = [str(gradient.adjoint(symbol).name) for symbol in request.wrt]
     known, read = set(stated.names()), needed(gradient, wanted)
     adjoints = [d for d in gradient.definitions if d.name in read and d.name not in known]
     forward = list(stated.definitions)
     second = backward_stages(gradient, adjoints, forward, wanted)
-    return Trace(program, stated, gradient, tuple(wanted), first, second, sizes)
+    return Trace(program, whole, stated, gradient, tuple(wanted), first, second, sizes)
+
+
+def _named(program: Program, definitions: Sequence[Definition]) -> Program:
+    """The program of these definitions alone, with names for what functions are of."""
+    return replace(program, definitions=list(named(definitions, program)[0]))
 
 
 def _in_log_space(program: Program) -> Program:

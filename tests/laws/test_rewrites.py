@@ -33,7 +33,7 @@ def trace_of(name: str) -> Trace:
 
 
 def rewrites_of(trace: Trace) -> Iterator[tuple[Rewrite, Program]]:
-    for stages, program in ((trace.forward, trace.program), (trace.backward, trace.gradient)):
+    for stages, program in ((trace.forward, trace.named), (trace.backward, trace.gradient)):
         for stage in stages:
             for rewrite in stage.rewrites:
                 assert program is not None
