@@ -208,7 +208,7 @@ def _scale(body: Expr, over: Sequence[Index], condition: Any, known: Definitions
 
 
 def _add(node: Any, _known: Definitions) -> Expr | None:
-    """1 + exp(u) is exp(softplus(u)), and 1 + erf(u) is erfc(-u)."""
+    """1 + exp(u) is exp(softplus(u)), and 1 + erf(u) is erfc(-u), also beside other terms."""
     tail = _tail(node)
     if tail is not None:
         return tail
@@ -220,12 +220,20 @@ def _add(node: Any, _known: Definitions) -> Expr | None:
 
 
 def _tail(node: Expr) -> Expr | None:
-    """A sum a + a erf(u), or a - a sigma(u), which may cancel, as a multiple of a function of the tail."""
+    """A sum with a + a erf(u), or a - a sigma(u), which may cancel, with a multiple of a function of the tail."""
     number, rest = node.as_coeff_Add()
-    weight, function = rest.as_coeff_Mul()
-    if isinstance(function, sympy.exp) and isinstance(-function.args[0], Softplus) and weight == -number != 0:
+    for term in Add.make_args(rest) if number != 0 else ():
+        tail = _tail_of(number, *term.as_coeff_Mul())
+        if tail is not None:
+            return tail + (rest - term)
+    return None
+
+
+def _tail_of(number: Expr, weight: Expr, function: Expr) -> Expr | None:
+    """The number plus the weight times the function as a multiple of a tail; None where they do not cancel."""
+    if isinstance(function, sympy.exp) and isinstance(-function.args[0], Softplus) and weight == -number:
         return number * sympy.exp(-Softplus(-(-function.args[0]).args[0]))
-    if not isinstance(function, sympy.erf) or number == 0 or abs(weight) != abs(number):
+    if not isinstance(function, sympy.erf) or abs(weight) != abs(number):
         return None
     argument = function.args[0] if weight == number else -function.args[0]
     wide = sympy.sqrt(2) * argument

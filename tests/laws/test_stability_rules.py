@@ -53,6 +53,8 @@ BODIES = {
     "log softmax": log_softmax(x[i], over=i),
     "log of softmax": log(softmax(x[i], over=i)),
     "masked softmax": softmax(x[i], over=i, where=i <= j),
+    "tail beside another term": 1 + erf(u) + u,
+    "tail of a logistic function beside another term": 1 - sigmoid(u) + u * x[i],
     "scaled sum": exp(u) * Sum(exp(x[j]) * y[j], j),
     "scaled sum with a fixed part": Sum(exp(x[j] + u) * y[j] * y[i], j),
     "scaled sum under a condition on numbers": Sum(iverson(u > 0) * exp(x[j]) * y[j], j),
