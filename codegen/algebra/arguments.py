@@ -7,6 +7,8 @@ leaves. A statement may say in one formula what others say in two:
                                                                 A[i,j] = softmax(A_argument[i,j], over=j)
     h[n,f] = Max(Sum_c(x[n,c]*W[c,f]), 0)^2                     h_product[n,f] = Sum_c(x[n,c]*W[c,f])
                                                                 h[n,f] = Max(h_product[n,f], 0)^2
+    g[n,f] = sigma(Sum_c(x[n,c]*W[c,f]) + b[f])                 g_argument[n,f] = Sum_c(x[n,c]*W[c,f]) + b[f]
+                                                                g[n,f] = sigma(g_argument[n,f])
 
 Without a name the adjoint of Q is that of A multiplied out, Sum_j(A dA K) - Sum_j(A dA) Sum_j(A K): two products of
 matrices in place of one, and a difference of large terms. With one it reads the adjoint of the name, as every other
@@ -18,7 +20,7 @@ logarithm in the branch of a selection is none of that. `codegen.algebra.elimina
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,7 +38,7 @@ from derive.statements import Definition, Name
 from derive.symbols import axis_sizes
 
 BOUNDED = (sympy.tanh, sympy.sin, sympy.cos)  # functions with a value of at most 1, wherever they are taken
-FEWEST = 2  # arrays in a product, and variables in an exponent that is worth a name
+FEWEST = 2  # kinds of arrays in a product, and variables in an exponent that is worth a name
 
 
 def with_arguments_named(definitions: Definitions, setting: Setting) -> tuple[Definitions, tuple[Rewrite, ...]]:
@@ -86,13 +88,14 @@ class Arguments:
         """What gets a name in a definition, each with its name, and the body with the names in it."""
         found: dict[Expr, Expr] = {}
         for argument, around, kind in _arguments(definition.body, definition.indices, bent=False):
-            if argument not in found and self._is_worth(argument, kind):
+            is_read = any(argument == part or _multiple(part, argument) is not None for part in found)
+            if not is_read and self._is_worth(argument, kind):
                 found[argument] = self._name_of(argument, around, f"{definition.name}_{kind}")
         return tuple(found.items()), _with(definition.body, found)
 
     def _is_worth(self, argument: Expr, kind: str) -> bool:
         variables = leaves_of(argument) & set(self.active)
-        if not variables or not _has_value(argument):
+        if not variables:
             return False
         if kind == PRODUCT or any(map(_is_product, argument.atoms(sympy.Sum))):
             return True
@@ -123,29 +126,43 @@ PRODUCT, ARGUMENT = "product", "argument"  # what a name ends in
 
 def _arguments(node: Any, around: tuple[Index, ...], bent: bool) -> Iterator[tuple[Expr, tuple[Index, ...], str]]:
     """What may get a name, with the indices in whose scope it stands; `bent` says that a function is around it."""
-    if isinstance(node, Defined) and node.name != "mean":  # which is as straight as a sum
-        _, body, bound, _, _ = node.args
-        if not isinstance(body, Indexed):
-            yield body, (*around, *([] if bound in around else [bound])), ARGUMENT
-        return
-    if bent and isinstance(node, sympy.Sum) and _is_product(node):
-        yield node, around, PRODUCT
-        return
     if isinstance(node, (Indexed, Index)):
         return
     scope = scope_of(node)
     inner = (*around, *(index for index in scope.bound if index not in around)) if scope is not None else around
+    is_function = isinstance(node, Defined) and node.name != "mean"  # which is as straight as a sum
+    if is_function and not isinstance(node.args[1], Indexed) and _has_value(node.args[1]):
+        yield node.args[1], inner, ARGUMENT
+        return
+    if bent and isinstance(node, (sympy.Sum, Add)) and _has_value(node) and any(map(_has_product, Add.make_args(node))):
+        others = [term for term in Add.make_args(node) if not _has_product(term)]
+        deeper = [found for term in others for found in _arguments(term, around, bent)]
+        # In u + u^3 it is u that gets the name; what is left is looked at again.
+        yield from deeper or [(_primitive(node), around, PRODUCT if isinstance(node, sympy.Sum) else ARGUMENT)]
+        return
     is_divisor = isinstance(node, Pow) and node.exp.is_negative
-    is_straight = isinstance(node, (Add, Mul, sympy.Sum, Defined)) or is_divisor
+    is_mean = isinstance(node, Defined) and not is_function
+    is_straight = isinstance(node, (Add, Mul, sympy.Sum)) or is_divisor or is_mean
     for part in scope.inside if scope is not None else node.args:
         yield from _arguments(part, inner, (bent or not is_straight) and not is_divisor)
 
 
+def _primitive(node: Expr) -> Expr:
+    """The expression without a number that all of its terms have: a sum, its opposite and its double share a name."""
+    _, primitive = node.as_content_primitive()
+    return -primitive if primitive.could_extract_minus_sign() else primitive
+
+
+def _has_product(term: Expr) -> bool:
+    """Whether a term is a sum of products, or a multiple of one."""
+    return any(isinstance(factor, sympy.Sum) and _is_product(factor) for factor in Mul.make_args(term))
+
+
 def _is_product(node: Any) -> bool:
-    """Whether entries of different arrays are multiplied, or subtracted, and summed."""
+    """Whether entries of arrays with other indices each are multiplied, or subtracted, and summed."""
     bound = {limit[0] for limit in node.limits}
-    arrays = {read.base for read in node.function.atoms(Indexed) if free_indices(read) & bound}
-    return len(arrays) >= FEWEST
+    reads = [read for read in node.function.atoms(Indexed) if free_indices(read) & bound]
+    return len({free_indices(read) - bound for read in reads}) >= FEWEST
 
 
 def _has_value(node: Any) -> bool:
@@ -160,8 +177,23 @@ def _has_value(node: Any) -> bool:
     return isinstance(node, (Add, Mul, *BOUNDED)) and all(map(_has_value, node.args))
 
 
-def _with(node: Any, found: dict[Expr, Expr]) -> Any:
-    """The expression with the names that were found for its parts, wherever they stand."""
+def _with(node: Any, found: Mapping[Expr, Expr]) -> Any:
+    """The expression with the names that were found for its parts, or for multiples of these, wherever they stand."""
     if node in found:
         return found[node]
-    return map_children(node, lambda part: _with(part, found))
+    for part, name in found.items() if isinstance(node, Add) else ():
+        number = _multiple(part, node)
+        if number is not None:
+            return number * name + _with(node - Add(*(number * term for term in Add.make_args(part))), found)
+    return map_children(node, lambda inner: _with(inner, found))
+
+
+def _multiple(part: Expr, whole: Expr) -> Expr | None:
+    """The number c for which all terms of c times a sum are terms of another one."""
+    if not isinstance(part, Add) or not isinstance(whole, Add):
+        return None
+    own, value = part.args[0].as_coeff_Mul()
+    for number in (term.as_coeff_Mul()[0] / own for term in whole.args if term.as_coeff_Mul()[1] == value):
+        if {number * term for term in part.args} <= set(whole.args):
+            return number
+    return None

@@ -15,7 +15,7 @@ from codegen.algebra.trace import claims_of, traced
 from codegen.checking.checks import check_kernels
 from codegen.generate import render_all, write
 from codegen.printing.emission import kernel_file
-from derive.functions import gelu, relu, softmax
+from derive.functions import gelu, gelu_tanh, relu, softmax
 from derive.language import Sum, Tensor, dims, index, indices, iverson, leading_index, scalar, tensor, where
 from derive.program import Program
 from derive.prove import PROVED, prove
@@ -27,7 +27,7 @@ a, b = indices("a b", d)
 f = index("f", F)
 Q, K, V = (tensor(letter, N, T, d) for letter in "QKV")
 x, W, U = tensor("x", N, d), tensor("W", d, F), tensor("U", F, d)
-tau = scalar("tau", positive=True)
+bias, tau = tensor("bias", F), scalar("tau", positive=True)
 scores = Sum(Q[n, i, a] * K[n, j, a], a) / sqrt(d)
 
 
@@ -88,13 +88,16 @@ def names_of(body: Any, *wrt: Tensor, other: Any = 0) -> list[str]:
 
 
 product = Sum(x[n, a] * W[a, f], a)
+shifted = product + bias[f]
 
 
 def test_what_gets_a_name() -> None:
     assert names_of(relu(product) ** 2, x) == ["y_product", "y"]
     assert names_of(relu(product), x, other=relu(Sum(x[n, b] * W[b, f], b))) == ["y_product", "y", "z"]
+    assert names_of(gelu_tanh(shifted), x) == ["y_argument", "y"]
+    assert names_of(Max(shifted, -shifted / 10) - 2 * shifted, x) == ["y_argument", "y"]  # and multiples of it
     assert names_of(product + x[n, 0] * iverson(f >= 1), x) == ["y"]  # no function is of it
-    assert names_of(Max(Sum(x[n, a] ** 2, a), x[n, 0]) + iverson(f >= 1), x) == ["y"]  # no product of two arrays
+    assert names_of(Max(Sum(x[n, a] ** 2, a), x[n, 0]) + iverson(f >= 1), x) == ["y"]  # no product of two
     assert names_of(where(x[n, 0] > 0, relu(Sum(log(x[n, a]) * W[a, f], a)), 0), W) == ["y"]  # no value everywhere
 
 
