@@ -10,6 +10,7 @@ from sympy import Max, cosh, erf, exp, log, sinh, sqrt, tanh
 
 from codegen.algebra.rewriting import Rewrite
 from codegen.algebra.trace import claims_of
+from codegen.lowering.exponentials import rows
 from codegen.stability.centring import centred
 from codegen.stability.functions import (
     ErfComplement,
@@ -55,6 +56,8 @@ BODIES = {
     "masked softmax": softmax(x[i], over=i, where=i <= j),
     "tail beside another term": 1 + erf(u) + u,
     "tail of a logistic function beside another term": 1 - sigmoid(u) + u * x[i],
+    "share of a sum beside a factor": Sum(exp(x[i] * u - y[i] * u + y[i]) * z[i], i) / Sum(exp(x[j] * u - y[j] * u), j),
+    "difference of two shares": exp(x[i]) * (exp(y[i]) / Sum(exp(x[j] + y[j]), j) - 1 / Sum(exp(x[j]), j)),
     "scaled sum": exp(u) * Sum(exp(x[j]) * y[j], j),
     "scaled sum with a fixed part": Sum(exp(x[j] + u) * y[j] * y[i], j),
     "scaled sum under a condition on numbers": Sum(iverson(u > 0) * exp(x[j]) * y[j], j),
@@ -321,6 +324,15 @@ def test_scales_of_sums_in_sums_go_back() -> None:
         after = stable(body)
         assert after.has(Logistic)
         assert not after.has(Defined)
+
+
+def test_shares_but_for_a_factor_are_less_the_logsumexp_of_their_row() -> None:
+    total = Sum(exp(x[j] * u - y[j] * u), j)
+    after = stable(Sum(exp(x[i] * u - y[i] * u + y[i]) * z[i], i) / total)
+    assert isinstance(after, sympy.Sum)
+    (share,) = (factor for factor in after.function.args if isinstance(factor, sympy.exp))
+    ((row, scale),), others = rows(share.args[0].args)
+    assert (row - x[i] * u + y[i] * u, -scale, others) == (0, logsumexp(x[j] * u - y[j] * u, over=j), [y[i]])
 
 
 @pytest.mark.parametrize("held", [sympy.true, j <= i], ids=["whole", "masked"])
