@@ -19,7 +19,7 @@ units, everything elementwise passes over memory or cache, and what is stored be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -189,20 +189,27 @@ class Meeting:
 
 
 def _meeting(exponent: Expr, index: Index, bodies: Mapping[Any, Any]) -> Meeting:
-    """The indices of the product of two arrays that makes an exponent over `index`."""
+    """The indices of the product of two arrays that makes an exponent over `index`, which may have a name or not."""
+    for node in sorted(exponent.atoms(sympy.Sum), key=sympy.default_sort_key):
+        if index in free_indices(node):
+            reads = sorted(node.function.atoms(Indexed), key=sympy.default_sort_key)
+            return _met(node, index, tuple(dict.fromkeys(place for read in reads for place in read.indices)))
     for read in sorted(exponent.atoms(Indexed), key=sympy.default_sort_key):
         definition = bodies.get(read.base)
         if definition is None or index not in read.indices:
             continue
         sums = sorted(definition.body.atoms(sympy.Sum), key=sympy.default_sort_key)
         own = definition.indices[read.indices.index(index)]
-        if not sums:
-            return _meeting(definition.body, own, bodies)
-        sides = [free_indices(factor) for factor in sympy.Mul.make_args(sums[0].function) if free_indices(factor)]
-        summed = frozenset(limit[0] for limit in sums[0].limits)
-        common = frozenset.intersection(*sides) - summed
-        outer = {i for i in frozenset().union(*sides) - common - summed if i in definition.indices and not i.leading}
-        # A row has one long index, its last; the others tell rows of several kinds apart.
-        across = [i for i in definition.indices if i in outer and i != own]
-        return Meeting(frozenset(across[-1:]), summed, frozenset(across[:-1]) | common)
+        return _met(sums[0], own, definition.indices) if sums else _meeting(definition.body, own, bodies)
     return Meeting()
+
+
+def _met(product: Expr, own: Index, layout: Sequence[Any]) -> Meeting:
+    """How the indices of a sum of products meet, in the order of the layout; `own` is what an exponent is over."""
+    sides = [free_indices(factor) for factor in sympy.Mul.make_args(product.function) if free_indices(factor)]
+    summed = frozenset(limit[0] for limit in product.limits)
+    common = frozenset.intersection(*sides) - summed
+    outer = {i for i in frozenset().union(*sides) - common - summed if i in layout and not i.leading}
+    # A row has one long index, its last; the others tell rows of several kinds apart.
+    across = [i for i in layout if i in outer and i != own]
+    return Meeting(frozenset(across[-1:]), summed, frozenset(across[:-1]) | common)

@@ -105,7 +105,9 @@ class Naming:
                 return expression
             form = self.forms.of(expression)
             if form.number not in self.named:
-                is_own = is_argument or self.forms.uses[form.number] > 1
+                is_own = (
+                    is_argument or self.forms.uses[form.number] > 1 or (around.bent and _is_shifted_sum(expression))
+                )
                 part = descended(expression, Surroundings(around.indices) if is_own else around)
                 is_value = isinstance(expression, Expr) and not isinstance(expression, Indexed)
                 if not (is_own or _is_read_by_adjoints(expression, part, around)) or not is_value or not form.plain:
@@ -136,6 +138,13 @@ def _is_read_by_adjoints(expression: Any, part: Any, around: Surroundings) -> bo
         around.beside and nesting(part) == 1 and (nesting(expression) == 1 or _has_one_set_of_examples(part))
     )
     return around.bent or (around.within and (is_whole or is_projection))
+
+
+def _is_shifted_sum(expression: Any) -> bool:
+    """Whether it is a sum and a bias: what a function of them is, it is of both."""
+    terms = [term.as_coeff_Mul()[1] for term in expression.args] if isinstance(expression, Add) else []
+    sums = [term for term in terms if scope_of(term) is not None]
+    return bool(sums) and all(isinstance(term, Indexed) for term in terms if term not in sums)
 
 
 def _has_one_set_of_examples(part: Any) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from codegen.algebra.arguments import with_arguments_named
 from codegen.algebra.costs import Cost, Sizes, typical_sizes
 from codegen.algebra.logspace import log_space_rewrites
 from codegen.algebra.networks import names_in
@@ -29,9 +30,10 @@ from derive.writing import written, written_definition
 class Trace:
     """The stages of a program's routines; without a gradient there is no backward one.
 
-    `program` has look-ups for sums that pick an entry (`codegen.algebra.sifting`), and names for the parts of what is
-    stated in one piece (`codegen.algebra.parts`); `stated` is the program that is differentiated, its definitions in
-    log space besides (`codegen.algebra.logspace`).
+    `program` has look-ups for sums that pick an entry (`codegen.algebra.sifting`), and names for what is stated in one
+    piece: for the parts of sums within sums (`codegen.algebra.parts`), and for what functions are of
+    (`codegen.algebra.arguments`). `stated` is the program that is differentiated, its definitions in log space besides
+    (`codegen.algebra.logspace`).
     """
 
     program: Program
@@ -69,7 +71,7 @@ def traced(program: Program) -> Trace:
 @lru_cache(maxsize=500)
 def _traced(asked: Asked) -> Trace:
     """The trace of what is asked for: the definitions that it needs, through all algebraic passes."""
-    program = with_parts_named(with_entries_read(asked.program))
+    program = with_arguments_named(with_parts_named(with_entries_read(asked.program)))
     request = program.request
     outputs = request.outputs if request is not None else ()
     names = needed(program, [str(output.name) for output in outputs])

@@ -11,7 +11,9 @@ the product that uses it up:
 What a body computes is of one of three kinds. It is *local* to the block, it is a block of a *stored* array (one that
 has the row index and is wanted afterwards), or it is added to an *accumulated* array (a sum over the rows or over an
 outer index). A loop is legal where no statement of the body needs another block: every value of the body is read at
-the row at hand, and no accumulated value is read before the end. Nothing is known here of what the program computes.
+the row at hand, and no accumulated value is read before the end. It is no gain where single values of the outer indices
+leave products of vectors of a product of matrices, as of a sum over all samples. Nothing is known here of what the
+program computes.
 """
 
 from __future__ import annotations
@@ -212,7 +214,18 @@ def _loop(
     accumulated = {s.name: s.axes for s in body if not indices <= set(s.axes)}
     if any(s.name in accumulated and s.name in _read(body) for s in body) or not set(accumulated) <= wanted:
         return None
-    return Loop(domain, outer, row, tuple(body), stored, accumulated), rest
+    loop = Loop(domain, outer, row, tuple(body), stored, accumulated)
+    return None if _takes_products_apart(loop) else (loop, rest)
+
+
+def _takes_products_apart(loop: Loop) -> bool:
+    """Whether a product of matrices is one of vectors for each single value of the outer indices."""
+    single = set(loop.outer) - set(loop.lots)
+    products = (node for s in loop.body for node in walk(s.node) if isinstance(node, Contract))
+    return any(
+        all(sides) and not all(set(side) - single for side in sides)
+        for sides in ((node.over, node.left_only, node.right_only) for node in products)
+    )
 
 
 def _passes(statement: Statement, domain: Axes) -> int:

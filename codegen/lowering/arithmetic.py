@@ -13,7 +13,7 @@ import sympy
 from sympy import Add, Expr, Mul, Pow, Rational, S
 
 from codegen.errors import KernelError
-from codegen.ir.nodes import Literal, Map, Node, Option, Select
+from codegen.ir.nodes import Literal, Map, Node, Option, Read, Select
 from codegen.ir.trees import walk
 from codegen.lowering.context import MINUS_INFINITY, ONE, ZERO, Context, lower, multiplied, quotient
 from codegen.lowering.exponentials import PAIR, exp_where, is_negative, logsumexp_parts, parts_of, rows
@@ -32,12 +32,16 @@ from codegen.stability.functions import (
     ScaledCdf,
     Softplus,
 )
+from derive.binders import free_indices
 from derive.language import Scalar, is_bracket
 from derive.normal.signs import reasons_positive
 
 
 def lower_add(node: Any, context: Context) -> Node:
     """The node for a sum of terms: the largest arrays first, the logarithm of a logsumexp last."""
+    common = _common_number(node, context)
+    if common is not None:
+        return common
     late: list[tuple[bool, Node]] = []
     signed, single = _multiples_of_rows(node, context)
     found, waiting = rows(single)
@@ -63,7 +67,7 @@ def lower_add(node: Any, context: Context) -> Node:
             scale = lower(number, context)
             tops.append((minus, multiplied([scale, top])))
             late.append((minus, multiplied([scale, parts[1]])))
-    signed += _differences(tops)
+    signed = _paired(signed) + _differences(tops)
     # The largest arrays first, what is subtracted last: a bias is added to a product, not a product to a bias.
     signed.sort(key=lambda pair: (pair[0], -len(pair[1].axes)))
     (negative, result), *rest = signed
@@ -79,6 +83,33 @@ def _differences(tops: Sequence[tuple[bool, Node]]) -> list[tuple[bool, Node]]:
     added, taken = ([node for minus, node in tops if minus == sign] for sign in (False, True))
     pairs = [(False, Map("sub", pair)) for pair in zip(added, taken, strict=False)]
     return [*pairs, *((False, node) for node in added[len(pairs) :]), *((True, node) for node in taken[len(pairs) :])]
+
+
+def _common_number(node: Any, context: Context) -> Node | None:
+    """A sum in which all arrays have one number, as a/2 - b/2 + 1: the number is multiplied once, (a - b)/2 + 1."""
+    arrays = [term for term in node.args if free_indices(term)]
+    (number, _), *_ = [term.as_coeff_Mul() for term in arrays or [S.One]]
+    alike = all(abs(term.as_coeff_Mul()[0]) == abs(number) for term in arrays)
+    is_row = any(logsumexp_parts(term.as_coeff_Mul()[1], context) is not None for term in arrays)
+    if len(arrays) < PAIR or abs(number) == 1 or not number.is_Rational or not alike or is_row:
+        return None
+    total = lower(Add(*(term / abs(number) for term in arrays)), context)
+    above, below = ([Literal(int(part))] if part != 1 else [] for part in (abs(number.p), number.q))
+    scaled = quotient([total, *above], below)
+    rest = [term for term in node.args if term not in arrays]
+    return Map("add", (scaled, lower(Add(*rest), context))) if rest else scaled
+
+
+def _paired(signed: list[tuple[bool, Node]]) -> list[tuple[bool, Node]]:
+    """The terms with differences of entries where several are added and several subtracted: (a - b) + (c - d).
+
+    Logarithms of probabilities of whole texts, say, are large and their differences small; a + c is twice as large.
+    """
+    numbers = [pair for pair in signed if pair[1].is_host]
+    arrays = [pair for pair in signed if pair not in numbers]
+    fewest = min(sum(minus == sign for minus, _ in arrays) for sign in (False, True))
+    is_plain = all(isinstance(node, Read) for _, node in arrays)
+    return [*_differences(arrays), *numbers] if is_plain and fewest >= PAIR else signed
 
 
 def _multiples_of_rows(node: Any, context: Context) -> tuple[list[tuple[bool, Node]], list[Expr]]:

@@ -166,9 +166,13 @@ def _pair(first: Node, second: Node, others: Sequence[Node], over: Axes, context
     if not common:
         return multiplied([first, second])
 
+    # What meets another array next is laid out as that is; a result as it is asked for.
+    reader = next((node.axes for node in others if {*first.axes, *second.axes} - {*common} <= {*node.axes}), None)
+    order = context.order if reader is None else reader
+
     def place(node: Node, other: Node) -> int:
-        only = [context.order.index(i) for i in node.axes if i in context.order and i not in other.axes]
-        return min(only, default=len(context.order))
+        only = [order.index(i) for i in node.axes if i in order and i not in other.axes]
+        return min(only, default=len(order))
 
     if place(second, first) < place(first, second):
         first, second = second, first

@@ -19,6 +19,7 @@ from codegen.ir.nodes import Map, Node, Reduce, Select
 from codegen.lowering.context import MINUS_INFINITY, ZERO, Context, lower
 from codegen.lowering.leaves import named_entry
 from codegen.lowering.selections import chosen, lower_condition, tamed, wanted_top
+from codegen.stability.bounds import row_among
 from codegen.stability.functions import Softplus
 from derive.binders import free_indices, substitute
 from derive.folding import same, unify
@@ -169,7 +170,8 @@ def logsumexp_parts(value: Expr, context: Context) -> tuple[Node, Node] | None:
 def rows(terms: Sequence[Expr]) -> tuple[list[tuple[Expr, Expr]], list[Expr]]:
     """The terms of a sum of three or more that are less the logsumexp of their row, each with that, and the others.
 
-    What is less twice a logsumexp may have two such terms.
+    What is less twice a logsumexp may have two such terms. A row may be a sum itself, x - y - logsumexp(x - z) is
+    (x - z) - logsumexp(x - z) and z - y.
     """
     found: list[tuple[Expr, Expr]] = []
     left = [copy for term in terms for copy in _one_by_one(term)]
@@ -187,6 +189,11 @@ def rows(terms: Sequence[Expr]) -> tuple[list[tuple[Expr, Expr]], list[Expr]]:
                 left.remove(scale)
                 found.append((term, scale))
                 break
+        else:
+            row = row_among(left, scale) if is_negative(scale) else None
+            if row is not None:
+                left = list(Add.make_args(Add(*left) - row - scale)) if Add(*left) != row + scale else []
+                found.append((row, scale))
     return found, list(Add.make_args(Add(*left))) if left else []
 
 

@@ -6,6 +6,7 @@ asks before a maximum is taken away.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -13,7 +14,7 @@ from sympy import Add, Expr, Indexed, Mul
 
 from codegen.stability.functions import Largest, Softplus
 from codegen.stability.guards import Definitions, exponent_of
-from derive.binders import map_children, substitute
+from derive.binders import free_indices, map_children, substitute
 from derive.folding import unify
 from derive.functions import Defined
 from derive.normal.signs import reasons_nonnegative
@@ -83,6 +84,30 @@ def is_share(exponent: Expr, known: Definitions) -> bool:
         if is_sum and next(unify(scale.args[1], exponent - term, {}), None) is not None:
             return True
     return False
+
+
+def row_among(terms: Sequence[Expr], scale: Expr) -> Expr | None:
+    """The row that a logsumexp is of, at a place where all of its terms but one, or all, are among the terms."""
+    _, body, bound, _, condition = (-scale).args
+    if not isinstance(body, Add) or condition != sympy.true:
+        return None
+    places = sorted(free_indices(Add(*terms)), key=lambda place: (place != bound, str(place)))
+    for place in places:
+        row = substitute(body, {bound: place}) if place.extent == bound.extent else None
+        if isinstance(row, Add) and len(set(row.args) - set(terms)) <= 1 and place in free_indices(row):
+            left = Add(*terms) - scale - row
+            if left == 0 or len(Add.make_args(left)) <= len(terms) - len(row.args):
+                return row
+    return None
+
+
+def has_own_row(exponent: Expr) -> bool:
+    """Whether an exponent is less a logsumexp of several terms, of which all but one at most are in it."""
+    terms = Add.make_args(exponent)
+    return any(
+        isinstance(-term, Defined) and (-term).name == "logsumexp" and row_among(terms, term) is not None
+        for term in terms
+    )
 
 
 def is_logistic(exponent: Expr) -> bool:

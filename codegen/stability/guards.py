@@ -118,9 +118,13 @@ def _is_logarithm(node: Any, known: Definitions, others: Sequence[Expr]) -> bool
 
 
 def _grows_with(node: Expr, exponent: Expr | None) -> bool:
-    """Whether an exponent, not the expression itself, has a multiple of it among its terms: x beside exp(x/t - s)."""
+    """Whether an exponent, not the expression itself, has a multiple of it among its terms: x beside exp(x/t - s).
+
+    A negative multiple, as of a distance, is not meant: where that is -inf, the exponential is not 0.
+    """
     terms = Add.make_args(exponent) if exponent is not None else ()
-    return node != exponent and any(node in Mul.make_args(term) for term in terms)
+    multiples = [term / node for term in terms if node in Mul.make_args(term)]
+    return node != exponent and any(not multiple.is_negative for multiple in multiples)
 
 
 def _is_sum_of_logarithms(node: Any, known: Definitions) -> bool:

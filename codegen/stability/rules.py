@@ -22,12 +22,12 @@ are equal over the reals may differ by an overflow in floating point. Each rule 
     exp(u - softplus(u))      = sigma(u)
     exp(x + v - softplus(A + v))  = exp(x - A) sigma(A + v)         A a logsumexp of x: a share, and a logistic function
 
-A scale that met nothing is put back where no term overflows, as in a weighted sum of logistic functions, or of bells.
-After the rules any other exponential is only ever taken of a difference such as S - logsumexp(S), which is at most 0.
-The kernel for logsumexp subtracts the row's maximum; softplus is the elementwise case. Nothing is recognised by name: a
-statement that spells out exp(s)/Sum(exp(s)) gets what `softmax` gets. What a definition already holds is read from it,
-exp(y) for y = s - logsumexp(s). At last `codegen.stability.guards` sees to it that 0 log 0 is 0, and
-`codegen.stability.tails` to what is small.
+A scale that met nothing is put back, as in a weighted sum of decays, of logistic functions, or of bells: a term of such
+a sum overflows only where the scale does. After the rules any other exponential is only ever taken of a difference such
+as S - logsumexp(S), which is at most 0. The kernel for logsumexp subtracts the row's maximum; softplus is the
+elementwise case. Nothing is recognised by name: a statement that spells out exp(s)/Sum(exp(s)) gets what `softmax`
+gets. What a definition already holds is read from it, exp(y) for y = s - logsumexp(s). At last
+`codegen.stability.guards` sees to it that 0 log 0 is 0, and `codegen.stability.tails` to what is small.
 """
 
 from __future__ import annotations
@@ -39,16 +39,24 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Mul, S
 
-from codegen.stability.bounds import has_exponential, is_bounded, is_logistic, is_never_positive, is_share, may_overflow
+from codegen.stability.bounds import (
+    has_exponential,
+    is_bounded,
+    is_logistic,
+    is_share,
+    may_overflow,
+)
+from codegen.stability.exponents import cancelled, exponential_parts
 from codegen.stability.functions import MOST_TERMS, ErfComplement, ExpLess1, Largest, NormalCdf, Softplus
 from codegen.stability.gaps import without_gaps
-from codegen.stability.guards import Definitions, exponent_of, guarded
+from codegen.stability.guards import Definitions, guarded
 from codegen.stability.named_tails import with_tails_of_names
+from codegen.stability.scales import unscaled
 from codegen.stability.tails import at_polynomials, near_one, scaled_cdf, with_logistic, without_cosh, without_tanh
 from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
 from derive.folding import same, unify
 from derive.functions import Defined, unfold
-from derive.language import Index, Sum, entry, is_bracket, iverson
+from derive.language import Index, entry
 from derive.statements import Definition
 
 
@@ -62,7 +70,7 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression), by_name), by_name), by_name)
     plain = without_gaps(plain)
     rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
-    rewritten = _unscaled(rewritten, by_name)
+    rewritten = unscaled(rewritten, by_name)
     return near_one(scaled_cdf(at_polynomials(with_logistic(guarded(rewritten, in_full), by_name)), in_full))
 
 
@@ -124,43 +132,13 @@ def _read_exponents(node: Any, known: Definitions) -> Any:
     return inner
 
 
-def _exponential_parts(product: Expr, known: Definitions) -> tuple[Expr, list[Expr], list[Expr]]:
-    """(exponent, brackets, other factors) of a product with an exponential among its factors."""
-    exponent, brackets, others = S.Zero, [], []
-    for factor in Mul.make_args(product):
-        raised = exponent_of(factor, known)
-        if raised is not None:
-            exponent += raised
-        elif is_bracket(factor):
-            brackets.append(factor)
-        else:
-            others.append(factor)
-    return _cancelled(exponent), brackets, others
-
-
-def _cancelled(exponent: Expr) -> Expr:
-    """A sum in which a logsumexp has one name for its bound index, so that equal ones cancel."""
-    found: list[Any] = []
-    for scale in sorted(exponent.atoms(Defined), key=sympy.default_sort_key):
-        known = next((other for other in found if same(other, scale)), None)
-        if known is None:
-            found.append(scale)
-        else:
-            exponent = substitute(exponent, {scale: known})
-    for scale in sorted(exponent.atoms(Softplus), key=sympy.default_sort_key):
-        opposite = Softplus(-scale.args[0])
-        if exponent.coeff(scale).is_positive and exponent.coeff(opposite).is_negative:
-            exponent = sympy.expand(exponent + exponent.coeff(scale) * (opposite + scale.args[0] - scale))
-    return exponent
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # The rules. What a name stands for is looked at only where an exponential is already there to meet it.
 
 
 def _sum(node: Any, known: Definitions) -> Expr | None:
     """A sum with an exponential factor that depends on the index becomes a scaled sum."""
-    exponent, brackets, others = _exponential_parts(node.function, {})
+    exponent, brackets, others = exponential_parts(node.function, {})
     bound = {limit[0] for limit in node.limits}
     numbers = [bracket for bracket in brackets if not free_indices(bracket)]
     if numbers and others and exponent != 0:  # what holds for all terms or for none is no index set
@@ -194,10 +172,10 @@ def _sum(node: Any, known: Definitions) -> Expr | None:
         return None  # of another sum: it has its scale
     if not is_whole:
         weighted = Mul(*brackets, sympy.exp(moving - scale), *inside)
-        return outside * sympy.exp(_cancelled(fixed + scale)) * sympy.Sum(weighted, *node.limits)
+        return outside * sympy.exp(cancelled(fixed + scale)) * sympy.Sum(weighted, *node.limits)
     if condition != sympy.true and cancels:
         return None  # shares of an index set that may be empty: they add up to 1 or to 0
-    return outside * sympy.exp(_cancelled(fixed + scale))
+    return outside * sympy.exp(cancelled(fixed + scale))
 
 
 def _scale(body: Expr, over: Sequence[Index], condition: Any, known: Definitions) -> Expr:
@@ -208,7 +186,7 @@ def _scale(body: Expr, over: Sequence[Index], condition: Any, known: Definitions
 
 
 def _add(node: Any, _known: Definitions) -> Expr | None:
-    """1 + exp(u) is exp(softplus(u)), and 1 + erf(u) is erfc(-u)."""
+    """1 + exp(u) is exp(softplus(u)), and 1 + erf(u) is erfc(-u), also beside other terms."""
     tail = _tail(node)
     if tail is not None:
         return tail
@@ -220,12 +198,20 @@ def _add(node: Any, _known: Definitions) -> Expr | None:
 
 
 def _tail(node: Expr) -> Expr | None:
-    """A sum a + a erf(u), or a - a sigma(u), which may cancel, as a multiple of a function of the tail."""
+    """A sum with a + a erf(u), or a - a sigma(u), which may cancel, with a multiple of a function of the tail."""
     number, rest = node.as_coeff_Add()
-    weight, function = rest.as_coeff_Mul()
-    if isinstance(function, sympy.exp) and isinstance(-function.args[0], Softplus) and weight == -number != 0:
+    for term in Add.make_args(rest) if number != 0 else ():
+        tail = _tail_of(number, *term.as_coeff_Mul())
+        if tail is not None:
+            return tail + (rest - term)
+    return None
+
+
+def _tail_of(number: Expr, weight: Expr, function: Expr) -> Expr | None:
+    """The number plus the weight times the function as a multiple of a tail; None where they do not cancel."""
+    if isinstance(function, sympy.exp) and isinstance(-function.args[0], Softplus) and weight == -number:
         return number * sympy.exp(-Softplus(-(-function.args[0]).args[0]))
-    if not isinstance(function, sympy.erf) or number == 0 or abs(weight) != abs(number):
+    if not isinstance(function, sympy.erf) or abs(weight) != abs(number):
         return None
     argument = function.args[0] if weight == number else -function.args[0]
     wide = sympy.sqrt(2) * argument
@@ -238,7 +224,7 @@ def _relative(node: Expr, known: Definitions) -> tuple[Expr, Expr] | None:
     """(m, rest) with node = exp(m) * rest for a sum of exponentials, m the largest exponent; None for any other."""
     if not isinstance(node, Add) or len(node.args) > MOST_TERMS:
         return None
-    parts = [_exponential_parts(term, known) for term in node.args]
+    parts = [exponential_parts(term, known) for term in node.args]
     if not any(free_indices(exponent) for exponent, _, _ in parts) or any(brackets for _, brackets, _ in parts):
         return None
     largest = Largest(*(exponent for exponent, _, _ in parts))
@@ -249,7 +235,7 @@ def _relative(node: Expr, known: Definitions) -> tuple[Expr, Expr] | None:
 
 def _is_difference(node: Add, known: Definitions) -> bool:
     """Whether the weights of a sum of exponentials add up to 0."""
-    return bool(Add(*(Mul(*_exponential_parts(term, known)[2]) for term in node.args)) == 0)
+    return bool(Add(*(Mul(*exponential_parts(term, known)[2]) for term in node.args)) == 0)
 
 
 def _pow(node: Any, known: Definitions) -> Expr | None:
@@ -262,13 +248,18 @@ def _pow(node: Any, known: Definitions) -> Expr | None:
 
 def _mul(node: Any, known: Definitions) -> Expr | None:
     explicit = has_exponential(node, known)
-    exponent, brackets, others = _exponential_parts(node, known if explicit else {})
+    exponent, brackets, others = exponential_parts(node, known if explicit else {})
     apart = may_overflow if explicit and is_bounded(exponent, known) else has_exponential
     for place, factor in enumerate(others) if explicit else ():
         if isinstance(factor, Add) and any(apart(term, known) for term in factor.args):
             rest = Mul(*brackets, *others[:place], *others[place + 1 :], sympy.exp(exponent))
             relative = _relative(factor, known)
             if relative is not None and _is_difference(factor, known):
+                if free_indices(exponent) >= free_indices(relative[0]):
+                    # All is in one exponent then, which may be less the logsumexp of its row.
+                    power, rest = sympy.exp(exponent), Mul(*brackets, *others[:place], *others[place + 1 :])
+                    terms = [power * term for term in factor.args]
+                    relative = _relative(Add(*(_mul(term, known) or term for term in terms)), known) or relative
                 scaled = rest * sympy.exp(relative[0]) * relative[1]
                 return _mul(scaled, known) or scaled
             return Add(*(_mul(rest * term, known) or rest * term for term in factor.args))
@@ -281,7 +272,7 @@ def _log(node: Any, known: Definitions) -> Expr | None:
     relative = _relative(node.args[0], known)
     if relative is not None:
         return relative[0] + sympy.log(relative[1])
-    exponent, brackets, others = _exponential_parts(node.args[0], {})
+    exponent, brackets, others = exponential_parts(node.args[0], {})
     if exponent == 0 or brackets:
         return None
     rest = Mul(*others)
@@ -295,41 +286,3 @@ RULES: tuple[tuple[type, Callable[[Any, Definitions], Expr | None]], ...] = (
     (sympy.Mul, _mul),
     (sympy.log, _log),
 )
-
-
-def _unscaled(node: Any, known: Definitions) -> Any:
-    """The expression with sums as they were where their scale met nothing, and no term of theirs overflows."""
-    if not isinstance(node, Mul):
-        return _as_sum(map_children(node, lambda part: _unscaled(part, known)), known)
-    inner = node.func(*(map_children(factor, lambda part: _unscaled(part, known)) for factor in node.args))
-    scales: list[Any] = []
-    for factor in inner.args if isinstance(inner, Mul) else ():
-        scale = factor.args[0] if isinstance(factor, sympy.exp) else None
-        sums = [other for other in inner.args if isinstance(other, sympy.Sum)] if isinstance(scale, Defined) else []
-        scales += [factor for total in sums if total.has(scale)]
-        for total in sums:
-            exponent, brackets, others = _exponential_parts(total.function, {})
-            # The scale may be that of a sum inside, which goes back as well.
-            function = _unscaled(Mul(*brackets, *others, sympy.exp(_cancelled(exponent + scale))), known)
-            left = _exponential_parts(function, {})[0]
-            if is_logistic(left) or (not left.has(Defined) and _cannot_overflow(left, known)):
-                plain = sympy.Sum(function, *total.limits)
-                return Mul(*(part for part in inner.args if part not in (factor, total)), plain)
-    return Mul(*(factor if factor in scales else _as_sum(factor, known) for factor in Mul.make_args(inner)))
-
-
-def _as_sum(node: Any, known: Definitions) -> Any:
-    """The exponential of a logsumexp as the sum that it is, where no term overflows; anything else as it is."""
-    scale = node.args[0] if isinstance(node, sympy.exp) else None
-    if not isinstance(scale, Defined) or scale.name != "logsumexp":
-        return node
-    _, body, bound, _, condition = scale.args
-    term = _as_sum(sympy.exp(body), known)
-    overflows = body.has(Defined) or not _cannot_overflow(body, known)
-    if isinstance(term, sympy.exp) and overflows and not is_logistic(body):
-        return node
-    return Sum(term if condition == sympy.true else iverson(condition) * term, bound)
-
-
-def _cannot_overflow(exponent: Expr, known: Definitions) -> bool:
-    return is_bounded(exponent, known) or is_never_positive(exponent, known)

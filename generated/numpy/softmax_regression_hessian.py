@@ -16,8 +16,8 @@ import math
 
 import numpy as np
 
-from .runtime import Array, bind, dot_rows, restore, sum_rows, turned
-from .workspace import Room, Workspace, bounded
+from .runtime import Array, bind, restore, sum_rows
+from .workspace import Room, Workspace
 
 
 def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Workspace | None = None) -> np.ndarray:
@@ -37,58 +37,36 @@ def softmax_regression_hessian(X: np.ndarray, W: np.ndarray, *, workspace: Works
     leading = bound.leading
     dtype = X.dtype
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, C, matrices=True)
-    mu = workspace.empty((B, N, C), dtype)
-    W_turned = turned(W, N)
+    # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])   (B, N, C)
+    u = X @ W.swapaxes(-1, -2)
+    rows = workspace.rows(N, C * C, matrices=True)
+    parts = workspace.parts(N, rows, own=(B,))
+    H = np.zeros((parts, B, C, d, C, d), dtype)
 
-    def u_block(room: Room, part: int, r: slice, i: slice) -> None:
-        """Writes mu: the rows i of a block, for some r."""
-        mu_r_i = mu[r, i]
-        # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
-        u = np.matmul(X[r, i], W_turned[r], out=mu_r_i)
-        mu_exp_top = u.max(axis=-1, initial=-math.inf)
-        mu_exp = np.subtract(u, mu_exp_top[..., None], out=mu_r_i)
+    def H_block(room: Room, part: int, r: slice, i: slice) -> None:
+        """Adds to H: the rows i of a block, for some r."""
+        u_r_i = u[r, i]
+        X_r_i = X[r, i]
+        mu_exp_top = u_r_i.max(axis=-1, initial=-math.inf)
+        mu_exp = np.subtract(u_r_i, mu_exp_top[..., None], out=room(0, r, i, C))
         np.exp(mu_exp, out=mu_exp)
         mu_sum = sum_rows(mu_exp)
         # mu[r,i,c] = softmax(u[r,i,c], over=c)
-        np.divide(mu_exp, mu_sum[..., None], out=mu_r_i)
-
-    def u_block_unshifted(room: Room, part: int, r: slice, i: slice) -> None:
-        """Writes mu: the rows i of a block, for some r. No row maximum is needed."""
-        mu_r_i = mu[r, i]
-        # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
-        u = np.matmul(X[r, i], W_turned[r], out=mu_r_i)
-        mu_exp = np.exp(u, out=mu_r_i)
-        mu_sum = sum_rows(mu_exp)
-        # mu[r,i,c] = softmax(u[r,i,c], over=c)
-        np.divide(mu_exp, mu_sum[..., None], out=mu_r_i)
-
-    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    u_bound = float(
-        np.sqrt(dot_rows(X, X)).max(axis=(0, 1), initial=-math.inf)
-    ) * float(np.sqrt(dot_rows(W, W)).max(axis=(0, 1), initial=-math.inf))
-    workspace.sweep(
-        u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, C, dtype, lots=(B,), matrices=True
-    )
-    rows = workspace.rows(C, C * d * d, matrices=True)
-    parts = workspace.parts(C, rows, own=(B,), shared=(N,))
-    H = np.zeros((parts, B, C, d, C, d), dtype)
-
-    def H_block(room: Room, part: int, i_2: int, r_2: slice, c: slice) -> None:
-        """Adds to H: the rows c of a block, for one i_2 and some r_2."""
-        mu_r_2_i_2_c = mu[r_2, i_2, c]
-        X_r_2_i_2 = X[r_2, i_2]
+        mu = np.divide(mu_exp, mu_sum[..., None], out=room(0, r, i, C))
         # cov[r,i,c,e] = (-mu[r,i,e] + [c = e])*mu[r,i,c]
-        cov = np.multiply(mu_r_2_i_2_c[..., None], mu[r_2, i_2][:, None], out=room(0, r_2, c, C))
+        cov = np.multiply(mu[..., None], mu[:, :, None], out=room(1, r, i, C, C))
         np.negative(cov, out=cov)
         cov[
-            np.arange(r_2.stop - r_2.start)[:, None], np.arange(c.stop - c.start), np.arange(c.start, c.stop)
-        ] += mu_r_2_i_2_c
-        H_part = np.multiply(X_r_2_i_2[..., None], X_r_2_i_2[:, None], out=room(1, r_2, d, d))
+            np.arange(r.stop - r.start)[:, None, None], np.arange(i.stop - i.start)[:, None], np.arange(C), np.arange(C)
+        ] += mu
+        H_part = np.multiply(X_r_i[..., None], X_r_i[:, :, None], out=room(0, r, i, d, d))
         # H[r,c,a,e,b] = Sum_i(X[r,i,a]*X[r,i,b]*cov[r,i,c,e])
-        H_block = np.multiply(cov[:, :, None, :, None], H_part[:, None, :, None], out=room(2, r_2, c, d, C, d))
-        H[part, r_2, c] += H_block
+        H[part, r] += (
+            cov.reshape(
+                (r.stop - r.start), (i.stop - i.start), C * C
+            ).swapaxes(-1, -2) @ H_part.reshape((r.stop - r.start), (i.stop - i.start), d * d)
+        ).reshape((r.stop - r.start), C, C, d, d).transpose(0, 1, 3, 2, 4)
 
-    workspace.sweep(H_block, C, rows, C * d * d, dtype, shared=(N,), parts=parts, lots=(B,), matrices=True)
+    workspace.sweep(H_block, N, rows, C * C, dtype, parts=parts, lots=(B,), matrices=True)
     H = H[0] if parts == 1 else H.sum(axis=0)
     return restore(H, leading, bound.type)

@@ -91,10 +91,8 @@ def squared_error_sum_value_and_gradient(y: np.ndarray, t: np.ndarray) -> tuple[
     total_part = y - t
     # total = Sum_n((-t[n] + y[n])**2)
     total = total_part @ total_part
-    dy_part = 2 * y
-    dy_part_2 = 2 * t
     # dy[n] = 2*(-t[n] + y[n])*dtotal   (N,)
-    dy = dy_part - dy_part_2
+    dy = 2 * total_part
     # dt[n] = -2*(-t[n] + y[n])*dtotal   (N,)
-    dt = dy_part_2 - dy_part
+    dt = 2 * (t - y)
     return cast(total, bound.type), restore(dy, leading, bound.type), restore(dt, leading, bound.type)

@@ -16,10 +16,9 @@ import torch
 
 from .operators import Operator
 from .runtime import Array, bind, largest, restore
-from .workspace import Room, Workspace, bounded, holding_cores
+from .workspace import Room, Workspace
 
 
-@holding_cores
 def softmax_regression_hessian_forward(
     X: torch.Tensor, W: torch.Tensor, *, workspace: Workspace | None = None,
 ) -> torch.Tensor:
@@ -40,63 +39,44 @@ def softmax_regression_hessian_forward(
     dtype = X.dtype
     device = X.device
     workspace = workspace or Workspace()
-    rows = workspace.rows(N, C, matrices=True)
-    mu = workspace.empty((B, N, C), dtype, device)
+    # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])   (B, N, C)
+    u = X @ W.swapaxes(-1, -2)
+    rows = workspace.rows(N, C * C, matrices=True)
+    parts = workspace.parts(N, rows, own=(B,))
+    H = torch.zeros((parts, B, C, d, C, d), dtype=dtype, device=device)
 
-    def u_block(room: Room, part: int, r: slice, i: slice) -> None:
-        """Writes mu: the rows i of a block, for some r."""
-        mu_r_i = mu[r, i]
-        # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
-        u = torch.bmm(X[r, i], W[r].swapaxes(-1, -2), out=mu_r_i)
-        mu_exp_top = largest(u, -1)
-        mu_exp = torch.sub(u, mu_exp_top[..., None], out=mu_r_i)
+    def H_block(room: Room, part: int, r: slice, i: slice) -> None:
+        """Adds to H: the rows i of a block, for some r."""
+        u_r_i = u[r, i]
+        X_r_i = X[r, i]
+        mu_exp_top = largest(u_r_i, -1)
+        mu_exp = torch.sub(u_r_i, mu_exp_top[..., None], out=room(0, r, i, C))
         torch.exp(mu_exp, out=mu_exp)
         mu_sum = mu_exp.sum(dim=-1)
         # mu[r,i,c] = softmax(u[r,i,c], over=c)
-        torch.div(mu_exp, mu_sum[..., None], out=mu_r_i)
-
-    def u_block_unshifted(room: Room, part: int, r: slice, i: slice) -> None:
-        """Writes mu: the rows i of a block, for some r. No row maximum is needed."""
-        mu_r_i = mu[r, i]
-        # u[r,i,c] = Sum_a(W[r,c,a]*X[r,i,a])
-        u = torch.bmm(X[r, i], W[r].swapaxes(-1, -2), out=mu_r_i)
-        mu_exp = torch.exp(u, out=mu_r_i)
-        mu_sum = mu_exp.sum(dim=-1)
-        # mu[r,i,c] = softmax(u[r,i,c], over=c)
-        torch.div(mu_exp, mu_sum[..., None], out=mu_r_i)
-
-    # By |x.y| <= |x||y|, no exponent is larger in magnitude.
-    u_bound = float(
-        largest(torch.linalg.vector_norm(X, dim=-1), (0, 1))
-    ) * float(largest(torch.linalg.vector_norm(W, dim=-1), (0, 1)))
-    workspace.sweep(
-        u_block_unshifted if bounded(u_bound, dtype) else u_block, N, rows, C, dtype, device, lots=(B,), matrices=True
-    )
-    rows = workspace.rows(C, C * d * d, matrices=True)
-    parts = workspace.parts(C, rows, own=(B,), shared=(N,))
-    H = torch.zeros((parts, B, C, d, C, d), dtype=dtype, device=device)
-
-    def H_block(room: Room, part: int, i_2: int, r_2: slice, c: slice) -> None:
-        """Adds to H: the rows c of a block, for one i_2 and some r_2."""
-        mu_r_2_i_2_c = mu[r_2, i_2, c]
-        X_r_2_i_2 = X[r_2, i_2]
+        mu = torch.div(mu_exp, mu_sum[..., None], out=room(0, r, i, C))
         # cov[r,i,c,e] = (-mu[r,i,e] + [c = e])*mu[r,i,c]
-        cov = room(0, r_2, c, C)
-        cov.copy_(mu_r_2_i_2_c[..., None] * mu[r_2, i_2][:, None])
+        cov = room(1, r, i, C, C)
+        cov.copy_(mu[..., None] * mu[:, :, None])
         torch.neg(cov, out=cov)
         cov[
-            torch.arange(r_2.stop - r_2.start, device=device)[:, None],
-            torch.arange(c.stop - c.start, device=device),
-            torch.arange(c.start, c.stop, device=device),
-        ] += mu_r_2_i_2_c
-        H_part = room(1, r_2, d, d)
-        H_part.copy_(X_r_2_i_2[..., None] * X_r_2_i_2[:, None])
+            torch.arange(r.stop - r.start, device=device)[:, None, None],
+            torch.arange(i.stop - i.start, device=device)[:, None],
+            torch.arange(C, device=device),
+            torch.arange(C, device=device),
+        ] += mu
+        H_part = room(0, r, i, d, d)
+        H_part.copy_(X_r_i[..., None] * X_r_i[:, :, None])
         # H[r,c,a,e,b] = Sum_i(X[r,i,a]*X[r,i,b]*cov[r,i,c,e])
-        H_block = room(2, r_2, c, d, C, d)
-        H_block.copy_(cov[:, :, None, :, None] * H_part[:, None, :, None])
-        H[part, r_2, c].add_(H_block)
+        H[part, r].add_(
+            (
+                cov.reshape(
+                    (r.stop - r.start), (i.stop - i.start), C * C
+                ).swapaxes(-1, -2) @ H_part.reshape((r.stop - r.start), (i.stop - i.start), d * d)
+            ).reshape((r.stop - r.start), C, C, d, d).permute(0, 1, 3, 2, 4)
+        )
 
-    workspace.sweep(H_block, C, rows, C * d * d, dtype, device, shared=(N,), parts=parts, lots=(B,), matrices=True)
+    workspace.sweep(H_block, N, rows, C * C, dtype, device, parts=parts, lots=(B,), matrices=True)
     H = H[0] if parts == 1 else H.sum(dim=0)
     return restore(H, leading, bound.type)
 
@@ -104,7 +84,7 @@ def softmax_regression_hessian_forward(
 _operator = Operator(
     "softmax_regression_hessian",
     softmax_regression_hessian_forward,
-    version="v51541490",
+    version="v9611e6b2",
     arrays=("X: B... N d", "W: B... C d"),
     outputs=("H: B... C d C d",),
     independent=(True, False),

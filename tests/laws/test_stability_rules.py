@@ -10,6 +10,7 @@ from sympy import Max, cosh, erf, exp, log, sinh, sqrt, tanh
 
 from codegen.algebra.rewriting import Rewrite
 from codegen.algebra.trace import claims_of
+from codegen.lowering.exponentials import rows
 from codegen.stability.centring import centred
 from codegen.stability.functions import (
     ErfComplement,
@@ -53,12 +54,16 @@ BODIES = {
     "log softmax": log_softmax(x[i], over=i),
     "log of softmax": log(softmax(x[i], over=i)),
     "masked softmax": softmax(x[i], over=i, where=i <= j),
-    "scaled sum": Sum(exp(x[j]) * y[j], j),
+    "tail beside another term": 1 + erf(u) + u,
+    "tail of a logistic function beside another term": 1 - sigmoid(u) + u * x[i],
+    "share of a sum beside a factor": Sum(exp(x[i] * u - y[i] * u + y[i]) * z[i], i) / Sum(exp(x[j] * u - y[j] * u), j),
+    "difference of two shares": exp(x[i]) * (exp(y[i]) / Sum(exp(x[j] + y[j]), j) - 1 / Sum(exp(x[j]), j)),
+    "scaled sum": exp(u) * Sum(exp(x[j]) * y[j], j),
     "scaled sum with a fixed part": Sum(exp(x[j] + u) * y[j] * y[i], j),
     "scaled sum under a condition on numbers": Sum(iverson(u > 0) * exp(x[j]) * y[j], j),
-    "masked scaled sum": Sum(iverson(j <= i) * exp(x[j]) * y[j], j),
+    "masked scaled sum": exp(u) * Sum(iverson(j <= i) * exp(x[j]) * y[j], j),
     "quotient of scaled sums": Sum(exp(x[j]) * y[j], j) / Sum(exp(x[j]), j),
-    "scaled sum over two indices": Sum(exp(x[i] * y[j]) * z[i], i, j),
+    "scaled sum over two indices": exp(u) * Sum(exp(x[i] * y[j]) * z[i], i, j),
     "sum of exponentials over two indices": 1 / Sum(exp(x[i] * y[j]), i, j),
     "exponential that a sum does not move": Sum(exp(u) * x[i] * y[i], i),
     "exponential beside a sum of exponentials": exp(x[i]) / (exp(u) + Sum(exp(y[j]), j)),
@@ -321,8 +326,25 @@ def test_scales_of_sums_in_sums_go_back() -> None:
         assert not after.has(Defined)
 
 
+def test_shares_but_for_a_factor_are_less_the_logsumexp_of_their_row() -> None:
+    total = Sum(exp(x[j] * u - y[j] * u), j)
+    after = stable(Sum(exp(x[i] * u - y[i] * u + y[i]) * z[i], i) / total)
+    assert isinstance(after, sympy.Sum)
+    (share,) = (factor for factor in after.function.args if isinstance(factor, sympy.exp))
+    ((row, scale),), others = rows(share.args[0].args)
+    assert (row - x[i] * u + y[i] * u, -scale, others) == (0, logsumexp(x[j] * u - y[j] * u, over=j), [y[i]])
+
+
+@pytest.mark.parametrize("held", [sympy.true, j <= i], ids=["whole", "masked"])
+def test_a_scale_that_meets_nothing_goes_back(held: Any) -> None:
+    """A sum with decays as weights, as in gated linear attention, overflows only where its largest term does."""
+    body = Sum(iverson(held) * exp(x[i] * x[j]) * y[j], j) * z[i]
+    assert not stable(body).has(Defined)
+    assert stable(body / exp(u)).has(Defined)
+
+
 def test_a_condition_on_numbers_is_no_index_set() -> None:
-    after = stable(Sum(iverson(u > 0) * iverson(i <= j) * exp(x[j]) * y[j], j))
+    after = stable(exp(u) * Sum(iverson(u > 0) * iverson(i <= j) * exp(x[j]) * y[j], j))
     (scale,) = after.atoms(Defined)
     assert scale.args[4] == (i <= scale.args[2])
     assert iverson(u > 0) in after.args

@@ -267,3 +267,33 @@ def test_the_slope_of_a_named_root_is_zero_at_zero(target: str, power: int, tmp_
     np.testing.assert_allclose(loss, [1.0, 1.5 + 0.5**power, 0.8])
     np.testing.assert_allclose(near_slope, [[0, 0], [1 + power * 0.5 ** (power - 1), 0], [0, 0]])
     np.testing.assert_allclose(far_slope, [[0, 0], [0, 0], [-2, 0]])
+
+
+def preferred(squared: bool) -> Program:
+    """A preference between two texts, by the logarithms of their probabilities in two models, in one formula."""
+    a, b, c_, d = (tensor(name, N) for name in ("a", "b", "c", "d"))
+    program = Program("preferred", "preference", [a, b, c_, d])
+    gain = a[n] - b[n] - (c_[n] - d[n])
+    program.kernel(program.define("L", [n], (gain - 1) ** 2 if squared else -log(sigmoid(gain / 10))), wrt=[a, c_])
+    return program
+
+
+@pytest.mark.parametrize("squared", [True, False])
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_differences_of_differences_keep_their_digits(target: str, squared: bool, tmp_path: Path) -> None:
+    given = (np.random.default_rng(5).uniform(-3, 3, (4, 6)) - 1e4).astype(np.float32)
+    a, b, c_, d = given.astype(np.float64)
+    gain = a - b - c_ + d
+    loss, slope, _ = run(preferred(squared), target, tmp_path, *given)
+    np.testing.assert_allclose(loss, (gain - 1) ** 2 if squared else np.logaddexp(0, -gain / 10), rtol=4e-6)
+    np.testing.assert_allclose(slope, 2 * (gain - 1) if squared else -0.1 / (1 + np.exp(gain / 10)), rtol=4e-6)
+
+
+def test_a_distance_in_an_exponent_is_taken_as_it_is(tmp_path: Path) -> None:
+    """Where it was -inf the exponential would not be 0: nothing is looked for."""
+    width = scalar("width", positive=True)
+    program = Program("near", "weights by distance", [z, w, width])
+    share = program.define("r", [n, c], exp(-(z[n, c] ** 2) * w[n, c] / width))
+    program.kernel(program.define("o", [n], Sum(share[n, c] * z[n, c], c)), wrt=[w, width])
+    write(render_all([program], ["numpy"]), tmp_path, ["numpy"])
+    assert "== -math.inf" not in (tmp_path / "numpy" / "near.py").read_text()

@@ -1,11 +1,13 @@
 """Exponentials that overflow beside a factor of 0: what does not reach a result has a slope of 0.
 
-A ratio that is clipped, and the components of a mixture that have no share. None of these statements is in the library.
-In float32, against PyTorch's slopes in float64, where the same exponentials are finite.
+A ratio that is clipped, and the components of a mixture that have no share. Far from all of its components the shares
+of a mixture are the exponentials of differences of large numbers, and so are its slopes. None of these statements is in
+the library. In float32, against PyTorch's slopes in float64, where the same exponentials are finite.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,14 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sympy import Max, Min, exp
+from sympy import Max, Min, exp, log, pi, sqrt
 
 from codegen.checking.array_library import array_library
 from codegen.checking.checks import check_kernels
 from codegen.checking.kernel_files import opened
 from codegen.generate import render_all, write
-from derive.functions import log_softmax, logsumexp
-from derive.language import dims, index, scalar, tensor
+from derive.functions import log_softmax, logsumexp, softmax
+from derive.language import Sum, dims, index, scalar, tensor
 from derive.program import Program
 
 Array = np.ndarray[Any, Any]
@@ -64,6 +66,16 @@ def mixture(kind: str) -> Program:
     return program
 
 
+def written() -> Program:
+    """The same mixture as its density is written, divided by deviations."""
+    program = Program("mixture_written", "a mixture by its density", [x, mu, s, w])
+    share = program.define("p", [m, k], softmax(w[m, k], over=k))
+    deviation = program.define("d", [m, k], exp(s[m, k]))
+    bell = exp(-(((x[m] - mu[m, k]) / deviation[m, k]) ** 2) / 2) / (sqrt(2 * pi) * deviation[m, k])
+    program.kernel(program.define("o", [m], -log(Sum(share[m, k] * bell, k))), wrt=[x, mu, s, w])
+    return program
+
+
 def mixture_expected(x: Any, mu: Any, s: Any, w: Any) -> Any:
     density = torch.log_softmax(w, -1) - s - ((x[..., None] - mu) * torch.exp(-s)) ** 2 / 2
     return -torch.logsumexp(density, -1)
@@ -72,12 +84,19 @@ def mixture_expected(x: Any, mu: Any, s: Any, w: Any) -> Any:
 LOGS = np.array([-1e4, -100.0, -1.0, 0.1, 1.0, 89.0, 100.0, 1e4])
 NARROW = np.array([[0, 0, -60.0], [-1, 0, 0], [-100, 0, 0], [-50, -50, 0], [1e4, 0, 0]])
 MIXTURE = {"x": np.full(5, 0.5), "mu": np.full((5, 3), [0, 1, 3.0]), "w": np.zeros((5, 3))}
+OUTLIERS = {
+    **MIXTURE,
+    "x": np.array([0.5, 30.0, -100.0, 1e3, -1e3]),
+    "s": np.full((5, 3), [0.5, 0, -0.3]),
+    "w": np.full((5, 3), [0.3, -1, 2]),
+}
 CLIPPED = {"new": LOGS, "old": 0 * LOGS, "gain": np.where(LOGS > 1, 2.0, -2.0)}
 CASES: dict[str, tuple[Program, dict[str, Array], Callable[..., Any]]] = {
     "clipped": (clipped(False), CLIPPED, clipped_expected),
     "clipped by name": (clipped(True), CLIPPED, clipped_expected),
     "deviations": (mixture("deviation"), {**MIXTURE, "s": NARROW}, mixture_expected),
     "precisions": (mixture("precision"), {**MIXTURE, "s": NARROW}, mixture_expected),
+    "outliers": (written(), OUTLIERS, lambda **known: mixture_expected(**known) + math.log(2 * math.pi) / 2),
     "common": (mixture("common"), {**MIXTURE, "s": np.array([0, -60.0, -100.0])}, mixture_expected),
 }
 

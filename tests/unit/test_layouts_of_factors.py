@@ -25,3 +25,13 @@ def test_what_several_products_read_is_laid_out_once(target: str) -> None:
     assert len(re.findall(r"O\.(?:transpose|permute)\(", forward)) == 1
     assert forward.count("O_rows @ ") == 2
     assert "O_rows" not in backward, "one product reads it there"
+
+
+def test_a_product_is_laid_out_as_what_it_meets_next() -> None:
+    b, e = index("b", N), index("e", C)
+    Y, H, G = tensor("Y", N, D), tensor("H", N, C), tensor("G", C, D)
+    program = Program("scale_slope", "the slope of a scale of features", [Y, H, G])
+    program.kernel(program.define("s", [a], Sum(Y[b, a] * Sum(G[e, a] * H[b, e], e), b)))
+    text = kernel_file(program, "numpy")
+    assert "H @ G" in text
+    assert "G.T" not in text

@@ -72,6 +72,18 @@ def test_others_stay_outside(follower: Node, kept: list[str]) -> None:
     assert "z" not in names(loop)
 
 
+def test_a_product_of_matrices_is_not_taken_apart() -> None:
+    """Experts f of which each sample n has one row: sums over samples are products for blocks of samples."""
+    e = index("e", dims("E")[0])
+    gate, share = of("tanh", Read("z", (n, f, e))), Read("g", (n, f))
+    made = Map("mul", (share, of("square", gate)))
+    slope = Contract(X, Read("h", (n, f, e)), (n,))
+    statements = [Statement("h", made, (n, f, e)), Statement("dU", slope, (f, c, e))]
+    loop = next(step for step in looped(statements, ["dU"], {**SIZES, "E": 64}) if isinstance(step, Loop))
+    assert "dU" in loop.accumulated
+    assert (loop.row, loop.outer) == (n, ())
+
+
 def vector(name: str, index: tuple[Index, ...] = (n,)) -> Read:
     return Read(name, index)
 
