@@ -13,6 +13,8 @@ the factors of its reader, and `codegen.stability.rules` does the rest:
     p = Product(exp(x[j]) y[j], j)                p = exp(Sum(x[j], j)) Product(y[j], j)
     t = tanh(x)             L = -log(1 - t^2)     L = -log(1 - tanh(x)^2)      2 (x + softplus(-2x) - log(2))
     p = softmax(x)          L = -log(1 - p[k])    L = log(1 + exp(x[k]) / Sum([j != k] exp(x[j]), j))
+    p = softmax(x)          L = (1 - p[k])^q      exp(-q log(1 + exp(x[k]) / Sum([j != k] exp(x[j]), j)))
+    p = softmax(x)   r = p[k]   L = -log(r)       -log(softmax(x)[k])          as by p itself
     p = sigmoid(x[k]) L = log(p[1] - p[0])        softplus(-x[1]), softplus(x[0]), log(1 - exp(x[0] - x[1]))
     p = where(c, exp(x), 0)                       p = [c] exp(x)               as under a masked sum
     p = where(c, exp(x), exp(y))                  p = exp(where(c, x, y))
@@ -70,13 +72,22 @@ class Exponentials:
         """Remember a definition if it is an exponential, with others of these written in, or a hyperbolic tangent."""
         spelled = unfold(body)
         is_exponential = self.is_exponential(spelled)
-        if is_exponential or isinstance(spelled, sympy.tanh):
-            self.known[definition.name] = definition
         if is_exponential and not self._is_share(spelled):
-            met = dict(self.met)
-            self.large[definition.name] = replace(definition, body=unshadowed(self.opened(body, self.large)))
+            self.large[definition.name] = self._spelled_out(definition, body, self.large)
             self.known[definition.name] = self.large[definition.name]
-            self.met = met
+        elif is_exponential:
+            self.known[definition.name] = self._spelled_out(definition, body, self.large)
+        elif isinstance(spelled, sympy.tanh):
+            self.known[definition.name] = definition
+        elif self._is_made_of_known(spelled):
+            self.known[definition.name] = self._spelled_out(definition, body, self.known)
+
+    def _spelled_out(self, definition: Definition, body: Expr, names: dict[str, Definition]) -> Definition:
+        """The definition with some of the names in its body written in, which is no use of them yet."""
+        met = dict(self.met)
+        spelled = replace(definition, body=unshadowed(self.opened(body, names)))
+        self.met = met
+        return spelled
 
     def is_exponential(self, body: Expr) -> bool:
         """Whether a body is an exponential, a product or power with one, or a sum of nothing but such and numbers."""
@@ -92,6 +103,14 @@ class Exponentials:
             terms = [term for term in body.args if not term.is_number]
             return bool(terms) and all(map(self.is_exponential, terms))
         return name_of(body) in self.large
+
+    def _is_made_of_known(self, body: Expr) -> bool:
+        """Whether a body is an entry of what is known, such as the share of a label, or a product or power of such."""
+        if isinstance(body, Mul):
+            return all(factor.is_number or self._is_made_of_known(factor) for factor in body.args)
+        if isinstance(body, Pow):
+            return body.exp.is_number and self._is_made_of_known(body.base)
+        return name_of(body) in self.known
 
     def _is_share(self, body: Expr) -> bool:
         """Whether a body is divided by a sum of exponentials."""
@@ -143,11 +162,26 @@ class Exponentials:
         """A power that is no whole number with the exponentials that are factors of its base written in."""
         if not isinstance(node, Pow) or node.exp.is_integer:
             return node
+        rest = self._others(node.base)
+        if rest is not None:  # at a share of 1 the slope of the root would be infinity times 0
+            return sympy.exp(node.exp * sympy.log(rest))
         factors = [
             factor if isinstance(factor, Add) else self.opened(factor, self.known)
             for factor in Mul.make_args(node.base)
         ]
         return self._share_to_a_power(unfold(Mul(*factors)), node.exp) or Mul(*factors) ** node.exp
+
+    def _others(self, base: Any) -> Expr | None:
+        """What a share leaves of 1, by the other terms of its sum; None for anything else."""
+        if not isinstance(base, Add):
+            return None
+        met = dict(self.met)
+        spelled = self.opened(base, self.known)
+        rest: Expr = without_own_term(spelled)
+        if rest == spelled:
+            self.met = met
+            return None
+        return rest
 
     def _share_to_a_power(self, base: Expr, power: Expr) -> Expr | None:
         """exp(p (x - log(Z))) for the power of a share exp(x)/Z; None for what is none, or raised to a number.

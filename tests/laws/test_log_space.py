@@ -66,6 +66,26 @@ STATEMENTS = {
     "a power of a share": program(
         p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], Sum(d["p"][n, c] ** (1 + alpha), c))
     ),
+    "the log of a share that is looked up under a name": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)),
+        r=lambda d: ([n], d["p"][n, k[n]]),
+        L=lambda d: ([n], -log(d["r"][n])),
+    ),
+    "the log of a product of shares under a name": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)),
+        r=lambda d: ([n], d["p"][n, k[n]] * d["p"][n, 0] ** 2 / 2),
+        L=lambda d: ([n], log(d["r"][n])),
+    ),
+    "a power of the share of the others": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], (1 - d["p"][n, k[n]]) ** alpha)
+    ),
+    "the root of the share of the others, by names of all its parts": program(
+        E=lambda _: ([n, c], exp(x[n, c])),
+        Z=lambda d: ([n], Sum(d["E"][n, c], c)),
+        p=lambda d: ([n, c], d["E"][n, c] / d["Z"][n]),
+        r=lambda d: ([n], d["p"][n, k[n]]),
+        L=lambda d: ([n], sqrt(1 - d["r"][n]) - log(1 - d["r"][n])),
+    ),
     "exponentials that have a name, and their sum": program(
         E=lambda _: ([n, c], exp(x[n, c])),
         Z=lambda d: ([n], Sum(d["E"][n, c], c)),
