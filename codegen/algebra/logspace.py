@@ -32,13 +32,13 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Mul, Pow, S
 
+from codegen.algebra.complements import spread, without_own_term
 from codegen.algebra.gaps import gaps, log_of_gap
 from codegen.algebra.networks import names_in
 from codegen.algebra.rewriting import Changes, Definitions, Rewrite, Setting, name_of, written_in
-from derive.binders import all_names, free_indices, fresh_index, map_children, scope_of, substitute, unshadowed
-from derive.folding import unify
+from derive.binders import free_indices, map_children, scope_of, unshadowed
 from derive.functions import unfold
-from derive.language import Sum, Where, iverson
+from derive.language import Where, iverson
 from derive.statements import Definition
 
 
@@ -73,13 +73,8 @@ class Exponentials:
         spelled = unfold(body)
         is_exponential = self.is_exponential(spelled)
         if is_exponential and not self._is_share(spelled):
-            self.large[definition.name] = self._spelled_out(definition, body, self.large)
-            self.known[definition.name] = self.large[definition.name]
-        elif is_exponential:
-            self.known[definition.name] = self._spelled_out(definition, body, self.large)
-        elif isinstance(spelled, sympy.tanh):
-            self.known[definition.name] = definition
-        elif self._is_made_of_known(spelled):
+            self.large[definition.name] = self._spelled_out(definition, body, self.known)
+        if is_exponential or isinstance(spelled, sympy.tanh) or self._is_made_of_known(spelled):
             self.known[definition.name] = self._spelled_out(definition, body, self.known)
 
     def _spelled_out(self, definition: Definition, body: Expr, names: dict[str, Definition]) -> Definition:
@@ -105,11 +100,18 @@ class Exponentials:
         return name_of(body) in self.large
 
     def _is_made_of_known(self, body: Expr) -> bool:
-        """Whether a body is an entry of what is known, such as the share of a label, or a product or power of such."""
+        """Whether a body is made of what is known: the share of a label, a product or sum of shares, 1 less such."""
         if isinstance(body, Mul):
-            return all(factor.is_number or self._is_made_of_known(factor) for factor in body.args)
+            return any(map(self._is_made_of_known, body.args))
         if isinstance(body, Pow):
-            return body.exp.is_number and self._is_made_of_known(body.base)
+            return self._is_made_of_known(body.base)
+        if isinstance(body, (sympy.Sum, sympy.Product)):
+            return self._is_made_of_known(body.function)
+        if isinstance(body, Where):
+            return all(branch.is_number or self._is_made_of_known(branch) for branch in body.args[1:])
+        if isinstance(body, Add):
+            terms = [term for term in body.args if not term.is_number]
+            return len(terms) == 1 and self._is_made_of_known(terms[0])
         return name_of(body) in self.known
 
     def _is_share(self, body: Expr) -> bool:
@@ -147,7 +149,7 @@ class Exponentials:
         if isinstance(node, Pow):
             node = self._rooted(self._divided(node))
         if isinstance(node, sympy.log):
-            node = log_of_gap(without_own_term(self.opened(node.args[0], self.known)))
+            node = log_of_gap(spread(self.opened(node.args[0], self.known)))
         if isinstance(node, Where):
             condition, yes, no = node.args
             return Where(condition, held(self.resolved(yes), condition), self.resolved(no))
@@ -200,13 +202,25 @@ class Exponentials:
         """An expression with those of the names that are its terms and factors written in."""
         if isinstance(node, (Add, Mul, Pow)):
             return node.func(*(self.opened(part, names) for part in node.args))
-        if isinstance(node, sympy.Sum):
-            return sympy.Sum(self.opened(node.function, names), *node.limits)
+        if isinstance(node, (sympy.Sum, sympy.Product)):
+            return node.func(self.opened(node.function, names), *node.limits)
+        if isinstance(node, Where):
+            return self._selected(node, names)
         name = name_of(node)
         if name not in names:
             return node
         self.met[name] = names[name]
         return written_in(node, names[name])
+
+    def _selected(self, node: Any, names: dict[str, Definition]) -> Any:
+        """A selection with names written in; where it is 0 otherwise, the condition is a factor, as under a mask."""
+        condition, *branches = node.args
+        yes, no = (self.opened(branch, names) for branch in branches)
+        if [yes, no] == branches:
+            return node
+        if no == 0:
+            return iverson(condition) * yes
+        return iverson(sympy.Not(condition)) * no if yes == 0 else Where(condition, yes, no)
 
 
 def log_space_rewrites(definitions: Sequence[Definition], given: Sequence[Definition] = ()) -> tuple[Rewrite, ...]:
@@ -235,24 +249,6 @@ def held(node: Any, condition: Any) -> Any:
     if scope is not None and free_indices(condition).intersection(scope.bound):
         return node  # there the condition is another one
     return map_children(node, lambda part: held(part, condition))
-
-
-def without_own_term(node: Any) -> Any:
-    """1 less the share of one term in a sum of exponentials, by the others; anything else as it is."""
-    number, rest = node.as_coeff_Add() if isinstance(node, Add) else (S.Zero, node)
-    factors = Mul.make_args(unfold(-rest)) if number == 1 else ()
-    for factor in factors:
-        total = factor.base if isinstance(factor, Pow) and factor.exp == S.NegativeOne else None
-        if not isinstance(total, sympy.Sum) or len(total.limits) > 1 or not total.function.has(sympy.exp):
-            continue
-        bound = total.limits[0][0]
-        index = fresh_index(bound, set(all_names(node)))  # the term may be at a place of the same name
-        term = substitute(total.function, {bound: index})
-        own = Mul(*(other for other in factors if other is not factor))
-        for binding in unify(term, own, {}):
-            if index in binding and all(binding[place] == place for place in binding.keys() - {index}):
-                return 1 / (1 + own / Sum(iverson(sympy.Ne(index, binding[index])) * term, index))
-    return node
 
 
 def exponent_of(node: Any) -> Any:

@@ -76,6 +76,34 @@ STATEMENTS = {
         r=lambda d: ([n], d["p"][n, k[n]] * d["p"][n, 0] ** 2 / 2),
         L=lambda d: ([n], log(d["r"][n])),
     ),
+    "the log of the odds of a share, under a name": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)),
+        r=lambda d: ([n], d["p"][n, k[n]] / (1 - d["p"][n, k[n]])),
+        L=lambda d: ([n], log(d["r"][n])),
+    ),
+    "the log of the shares that a condition selects, under a name": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)),
+        r=lambda d: ([n], Sum(where(y[n, c] > 0, d["p"][n, c], 0), c)),
+        L=lambda d: ([n], -log(d["r"][n])),
+    ),
+    "the log of what outlasts every hazard so far": program(
+        h=lambda _: ([n, c], sigmoid(x[n, c])),
+        S=lambda d: ([n, c], Product(where(e < c, 1 - d["h"][n, e], 1), e)),
+        f=lambda d: ([n, c], d["h"][n, c] * d["S"][n, c]),
+        L=lambda d: ([n], -log(d["f"][n, k[n]])),
+    ),
+    "the log of at least one": program(
+        p=lambda _: ([n, c], sigmoid(x[n, c])),
+        r=lambda d: ([n], 1 - Product(1 - d["p"][n, c], c)),
+        L=lambda d: ([n], -log(d["r"][n])),
+    ),
+    "the log of a mixture with shares as weights, and of a part of it": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)),
+        E=lambda _: ([n, c], exp(-(y[n, c] ** 2) / 2)),
+        r=lambda d: ([n, c], d["p"][n, c] * d["E"][n, c]),
+        s=lambda d: ([n], Sum(d["r"][n, c], c)),
+        L=lambda d: ([n], log(d["r"][n, k[n]] / d["s"][n])),
+    ),
     "a power of the share of the others": program(
         p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], (1 - d["p"][n, k[n]]) ** alpha)
     ),
