@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
-from sympy import Add, Expr, Mul, Pow, S
+from sympy import Add, Expr, Indexed, Mul, Pow, S
 
 from codegen.algebra.complements import spread, without_own_term
 from codegen.algebra.gaps import gaps, log_of_gap
@@ -38,7 +38,8 @@ from codegen.algebra.networks import names_in
 from codegen.algebra.rewriting import Changes, Definitions, Rewrite, Setting, name_of, written_in
 from derive.binders import free_indices, map_children, scope_of, unshadowed
 from derive.functions import unfold
-from derive.language import Where, iverson
+from derive.language import Scalar, Where, is_bracket, iverson
+from derive.normal.signs import reasons_positive
 from derive.statements import Definition
 
 
@@ -100,11 +101,15 @@ class Exponentials:
         return name_of(body) in self.large
 
     def _is_made_of_known(self, body: Expr) -> bool:
-        """Whether a body is made of what is known: the share of a label, a product or sum of shares, 1 less such."""
+        """Whether a body is made of what is known: the share of a label, a product or sum of shares, 1 less such.
+
+        A mean by shares is not: what is averaged has either sign, and its logarithm no form of its own.
+        """
         if isinstance(body, Mul):
-            return any(map(self._is_made_of_known, body.args))
+            others = [factor for factor in body.args if not self._is_made_of_known(factor)]
+            return len(others) < len(body.args) and all(map(is_weight, others))
         if isinstance(body, Pow):
-            return self._is_made_of_known(body.base)
+            return body.exp.is_number and self._is_made_of_known(body.base)
         if isinstance(body, (sympy.Sum, sympy.Product)):
             return self._is_made_of_known(body.function)
         if isinstance(body, Where):
@@ -249,6 +254,12 @@ def held(node: Any, condition: Any) -> Any:
     if scope is not None and free_indices(condition).intersection(scope.bound):
         return node  # there the condition is another one
     return map_children(node, lambda part: held(part, condition))
+
+
+def is_weight(factor: Any) -> bool:
+    """Whether a factor is a number, a condition, or a value that is declared positive."""
+    is_declared = isinstance(factor, (Indexed, Scalar)) and reasons_positive(factor) is not None
+    return bool(factor.is_number) or is_bracket(factor) or is_declared
 
 
 def exponent_of(node: Any) -> Any:

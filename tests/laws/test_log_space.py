@@ -181,6 +181,17 @@ def test_what_cannot_overflow_divides_by_its_name() -> None:
     assert not log_space_rewrites(stated.definitions)
 
 
+@pytest.mark.parametrize("share", [sigmoid(x[n, c]), softmax(x[n, c], over=c), tanh(x[n, c])], ids=str)
+def test_a_mean_by_shares_keeps_its_name_under_a_root(share: Any) -> None:
+    stated = program(
+        p=lambda _: ([n, c], share),
+        o=lambda d: ([n, v], Sum(d["p"][n, c] * w[n, c, v], c)),
+        h=lambda d: ([n, c], d["p"][n, c] * y[n, c]),
+        r=lambda d: ([n], sqrt(Sum(d["o"][n, v] ** 2, v)) + sqrt(Sum(d["h"][n, c] ** 2, c))),
+    )
+    assert not log_space_rewrites(stated.definitions)
+
+
 def test_an_exponential_that_does_not_divide_keeps_its_name() -> None:
     stated = program(p=lambda _: ([n, c], softmax(x[n, c], over=c)), o=lambda d: ([n], Sum(d["p"][n, e] * y[n, e], e)))
     assert not log_space_rewrites(stated.definitions)
