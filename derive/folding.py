@@ -25,7 +25,7 @@ from sympy.core.relational import Relational
 from derive.binders import Scope, all_names, free_indices, fresh_index, leaves_of, map_children, scope_of, substitute
 from derive.differentiation import contracted_sum
 from derive.functions import unfold
-from derive.language import Index, Scalar, Tensor, extent_of, is_bracket
+from derive.language import Index, Scalar, Tensor, Where, extent_of, is_bracket
 
 if TYPE_CHECKING:
     from derive.statements import Definition
@@ -87,7 +87,7 @@ def _pattern_of(definition: Definition) -> Pattern | None:
     coefficient, powers = _as_powers(unfold(definition.body))
     telling = [
         base for base, exponent in powers.items()
-        if isinstance(base, (sympy.Function, sympy.Sum)) or exponent.is_integer is False or exponent.is_negative
+        if isinstance(base, (sympy.Function, sympy.Sum, Where)) or exponent.is_integer is False or exponent.is_negative
     ]  # fmt: skip
     if not telling or any(isinstance(base, KroneckerDelta) for base in powers):
         return None

@@ -41,6 +41,26 @@ class Matrix:
         """The transpose."""
         return Matrix(self.columns, self.rows, lambda i, j: self.at(j, i), f"{self.text}.T")
 
+    def trace(self) -> Expr:
+        """The sum of the entries on the diagonal.
+
+        Raises:
+            StatementError: the matrix is not square.
+        """
+        if self.rows != self.columns:
+            raise StatementError(
+                f"the trace of {self.text}: size mismatch: it has {self.rows} rows but {self.columns} columns"
+            )
+        place = Index("k", self.rows)
+        place = fresh_index(place, all_names(self.at(place, place)))
+        return Sum(self.at(place, place), place)
+
+    def __pow__(self, power: Any) -> Matrix:
+        raise StatementError(
+            f"{self.text} ** {power}: write {self.text} * {self.text} for the squares of the entries, {self.text} @ "
+            f"{self.text} for the product of matrices"
+        )
+
     def __matmul__(self, other: Matrix) -> Matrix:
         if not isinstance(other, Matrix):
             raise StatementError(f"{self.text} @ {other}: expected a matrix, as matrix(...) makes it, found {other!r}")
@@ -89,6 +109,12 @@ class Matrix:
 
     def __sub__(self, other: Any) -> Matrix:
         return self._entrywise(other, "-", lambda a, b: a - b)
+
+    def __radd__(self, other: Any) -> Matrix:
+        return self.__add__(other)
+
+    def __rsub__(self, other: Any) -> Matrix:
+        return (-self).__add__(other)
 
     def __neg__(self) -> Matrix:
         return Matrix(self.rows, self.columns, lambda i, j: -self.at(i, j), f"-{self.text}")

@@ -20,6 +20,7 @@ from sympy.core.relational import Relational
 
 from derive.attempts import attempts_at, first_proof, proof_of
 from derive.binders import free_indices
+from derive.consequences import solved_by_inverses
 from derive.errors import AlarmError, StatementError
 from derive.normal.existence import with_values
 from derive.normal.expressions import expression_of_form
@@ -50,6 +51,7 @@ SEARCH = 5.0  # seconds of processor time for a counterexample before everything
 LEAST = 0.5  # seconds of processor time for a search away from ties, when one near them has found something
 LEFT_OUT = 0.1  # seconds of processor time for a search where one condition of a proof does not hold ...
 MOST_LEFT_OUT = 4  # ... for as many conditions at most
+MOST_FOLLOWING = 16  # equations that are made of the hypotheses and tried, one at a time
 WHOLE = 100  # definitions of a program that the second engine evaluates from its inputs on
 NOWHERE = (
     "the normal form proves it, but no point was found where the hypotheses hold and both sides have a value: the "
@@ -89,10 +91,23 @@ def _prove_or_refute(claim: Claim, seconds: float, seed: int, *, vacuous: bool) 
     if proof is None and found is None:
         proof = first_proof(claim, attempts, _share(deadline), reasons, vacuous=vacuous)
     if proof is None and found is None:
+        proof = _by_inverses(claim, deadline)
+    if proof is None and found is None:
         found = _counterexample(claim, seed, deadline)
     if proof is not None:
         return _confirmed(claim, *proof, seconds, seed, vacuous=vacuous)
     return _unproved(claim, found, "; ".join(dict.fromkeys([*reasons, "no counterexample found at small sizes"])))
+
+
+def _by_inverses(claim: Claim, deadline: float) -> tuple[Ledger, tuple[Any, Any]] | None:
+    """A proof from the hypotheses and from what they say when one undoes another; None when there is none."""
+    until = _share(deadline)
+    for given in islice(solved_by_inverses(claim.given), MOST_FOLLOWING):
+        known = replace(claim, given=tuple(given))
+        proof = first_proof(known, islice(attempts_at(known, until), CHEAP), until, [])
+        if proof is not None:
+            return proof
+    return None
 
 
 def _unproved(claim: Claim, found: Counterexample | None, reason: str, ledger: Ledger | None = None) -> Verdict:

@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from itertools import chain, product
 
 import sympy
+from sympy.core.relational import Relational
 
+from derive.binders import symbols_of
 from derive.errors import BudgetExceededError
 from derive.evaluation import Environment
+from derive.exceptional import is_differentiable
 from derive.numeric.arithmetic import Arithmetic, UnsupportedError, reals
 from derive.numeric.counterexamples import Counterexample
 from derive.numeric.prime_field import PrimeField, prime_field
@@ -38,8 +41,10 @@ __all__ = ["Confirmation", "Counterexample", "confirm", "find_counterexample"]
 
 ROUNDS = 2  # how often the plan of sizes and magnitudes is gone through, with other inputs ...
 MORE_ROUNDS, FEW = 12, 200  # ... and how often at most while fewer positions than this have been compared
+ROUNDS_IN_PIECES, FEW_IN_PIECES = 200, 1_000  # the same for functions in pieces, some of which are narrow
 TIE_POINTS = 32  # points with ties that are tried, which is a few for each assignment of sizes
 PATIENCE = 0.3  # the share of the time that one point may take, so that a costly one does not keep others from a try
+PIECES = (Relational, sympy.Max, sympy.Min, sympy.sign)
 CONFIRM_SECONDS = 5.0  # of computing, after which a point that meets the hypotheses is no longer looked for
 CONFIRM_SAMPLES = 4  # points that a proved claim is evaluated at, if its sizes and flags do not ask for more
 CONFIRM_LIMIT = 20_000  # terms to sum at one point ...
@@ -115,8 +120,9 @@ def _points(trial: Trial, seed: int) -> Iterator[Point]:
     """Generic points, simplest first, and then some with ties, where a comparison and its strict form differ."""
     sizes_tried, flags_tried = size_plan(trial.size_names), flag_settings(trial.needs)
     compared = 0
-    for turn in range(MORE_ROUNDS):
-        if turn >= ROUNDS and compared >= FEW:
+    rounds, few = (ROUNDS_IN_PIECES, FEW_IN_PIECES) if _is_in_pieces(trial.claim) else (MORE_ROUNDS, FEW)
+    for turn in range(rounds):
+        if turn >= ROUNDS and compared >= few:
             break
         forced = turn > 0 and compared == 0
         for point in _drawn(trial, product(sizes_tried, REGIMES, flags_tried), seed, turn, forced=forced):
@@ -128,6 +134,13 @@ def _points(trial: Trial, seed: int) -> Iterator[Point]:
         {abs(int(n)) for n in sympy.Tuple(trial.claim.left, trial.claim.right).atoms(sympy.Integer)} - {0, 1}
     )
     yield from _drawn(trial, product(sizes_about(trial.size_names, numbers), REGIMES[:1], flags_tried), seed, 0)
+
+
+def _is_in_pieces(claim: Claim) -> bool:
+    """Whether a side, or a definition, takes its value by cases of values: boxes that overlap, ratios out of bounds."""
+    behind = (definition.body for definition in claim.program.definitions)
+    parts = (part for side in (claim.left, claim.right, *behind) for part in side.atoms(*PIECES))
+    return any(is_differentiable(symbol) for part in parts for symbol in symbols_of(part))
 
 
 def _tied(trial: Trial, seed: int) -> Iterator[Point]:

@@ -147,6 +147,14 @@ class Tensor(IndexedBase):
 
     __iter__ = None  # Python would read x[0], x[1], ... without an end
 
+    @property
+    def T(self) -> Any:  # noqa: N802 - the transpose is written T everywhere
+        """Refused: which axes are meant is said by indices."""
+        raise StatementError(
+            f"{self.name}.T: a transpose is written by its indices, {self.name}[j, i], or in matrix notation "
+            f"matrix({self.name}).T"
+        )
+
     def __matmul__(self, other: object) -> Any:
         raise StatementError(
             f"{self.name} @ {other}: a product of tensors is a sum over an index, Sum({self.name}[i, k] * ..., k), "

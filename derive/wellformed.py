@@ -41,7 +41,12 @@ LEAVES: tuple[type, ...] = (Dim, Scalar, Flag, Index, Tensor, BooleanAtom, Str)
 def _is_known(node: Any, _bound: tuple[Index, ...]) -> str | None:
     if isinstance(node, (*STRUCTURE, *LEAVES, *SCALAR_FUNCTIONS)):
         return None
-    if node.is_Atom and node.is_number and not node.has(sympy.nan, sympy.oo, sympy.zoo, sympy.I):
+    if node in (sympy.oo, -sympy.oo, sympy.zoo, sympy.nan):
+        return (
+            f"{node}: no real number; what a mask leaves out is said by a condition, as in softmax(x[i, j], over=j, "
+            "where=j <= i), Sum(where(j <= i, x[i, j], 0), j)"
+        )
+    if node.is_Atom and node.is_number and node != sympy.I:
         return None
     if isinstance(node, IndexedBase):
         return f"{node}: expected a tensor made by tensor(...), found SymPy's own IndexedBase, which carries no sizes"

@@ -38,11 +38,15 @@ def gaps(node: Add) -> Iterator[tuple[Expr, Expr, Expr, tuple[Expr, Expr]]]:
 
 
 def _logistic(term: Expr) -> Iterator[tuple[Expr, Expr]]:
-    """(c, u) for a term c/(1 + exp(-u))."""
-    for factor in Mul.make_args(term):
+    """(c, u) for a term c/(1 + exp(-u)), and for c exp(u)/(1 + exp(u)), as the slope of log(1 + exp(u)) is written."""
+    factors = Mul.make_args(term)
+    for factor in factors:
         base = factor.base if isinstance(factor, Pow) and factor.exp == S.NegativeOne else S.Zero
-        if isinstance(base - 1, exp):
-            yield term / factor, -(base - 1).args[0]
+        rest = base - 1
+        if isinstance(rest, exp):
+            if rest in factors:
+                yield Mul(*(other for other in factors if other not in (factor, rest))), rest.args[0]
+            yield term / factor, -rest.args[0]
 
 
 def apart(a: Expr, b: Expr) -> Expr:

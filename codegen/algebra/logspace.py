@@ -13,6 +13,8 @@ the factors of its reader, and `codegen.stability.rules` does the rest:
     p = Product(exp(x[j]) y[j], j)                p = exp(Sum(x[j], j)) Product(y[j], j)
     t = tanh(x)             L = -log(1 - t^2)     L = -log(1 - tanh(x)^2)      2 (x + softplus(-2x) - log(2))
     p = softmax(x)          L = -log(1 - p[k])    L = log(1 + exp(x[k]) / Sum([j != k] exp(x[j]), j))
+    p = softmax(x)          L = (1 - p[k])^q      exp(-q log(1 + exp(x[k]) / Sum([j != k] exp(x[j]), j)))
+    p = softmax(x)   r = p[k]   L = -log(r)       -log(softmax(x)[k])          as by p itself
     p = sigmoid(x[k]) L = log(p[1] - p[0])        softplus(-x[1]), softplus(x[0]), log(1 - exp(x[0] - x[1]))
     p = where(c, exp(x), 0)                       p = [c] exp(x)               as under a masked sum
     p = where(c, exp(x), exp(y))                  p = exp(where(c, x, y))
@@ -28,15 +30,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
-from sympy import Add, Expr, Mul, Pow, S
+from sympy import Add, Expr, Indexed, Mul, Pow, S
 
+from codegen.algebra.complements import spread, without_own_term
 from codegen.algebra.gaps import gaps, log_of_gap
 from codegen.algebra.networks import names_in
 from codegen.algebra.rewriting import Changes, Definitions, Rewrite, Setting, name_of, written_in
-from derive.binders import all_names, free_indices, fresh_index, map_children, scope_of, substitute, unshadowed
-from derive.folding import unify
+from derive.binders import free_indices, map_children, scope_of, unshadowed
 from derive.functions import unfold
-from derive.language import Sum, Where, iverson
+from derive.language import Scalar, Where, is_bracket, iverson
+from derive.normal.signs import reasons_positive
 from derive.statements import Definition
 
 
@@ -70,13 +73,17 @@ class Exponentials:
         """Remember a definition if it is an exponential, with others of these written in, or a hyperbolic tangent."""
         spelled = unfold(body)
         is_exponential = self.is_exponential(spelled)
-        if is_exponential or isinstance(spelled, sympy.tanh):
-            self.known[definition.name] = definition
         if is_exponential and not self._is_share(spelled):
-            met = dict(self.met)
-            self.large[definition.name] = replace(definition, body=unshadowed(self.opened(body, self.large)))
-            self.known[definition.name] = self.large[definition.name]
-            self.met = met
+            self.large[definition.name] = self._spelled_out(definition, body, self.known)
+        if is_exponential or isinstance(spelled, sympy.tanh) or self._is_made_of_known(spelled):
+            self.known[definition.name] = self._spelled_out(definition, body, self.known)
+
+    def _spelled_out(self, definition: Definition, body: Expr, names: dict[str, Definition]) -> Definition:
+        """The definition with some of the names in its body written in, which is no use of them yet."""
+        met = dict(self.met)
+        spelled = replace(definition, body=unshadowed(self.opened(body, names)))
+        self.met = met
+        return spelled
 
     def is_exponential(self, body: Expr) -> bool:
         """Whether a body is an exponential, a product or power with one, or a sum of nothing but such and numbers."""
@@ -92,6 +99,25 @@ class Exponentials:
             terms = [term for term in body.args if not term.is_number]
             return bool(terms) and all(map(self.is_exponential, terms))
         return name_of(body) in self.large
+
+    def _is_made_of_known(self, body: Expr) -> bool:
+        """Whether a body is made of what is known: the share of a label, a product or sum of shares, 1 less such.
+
+        A mean by shares is not: what is averaged has either sign, and its logarithm no form of its own.
+        """
+        if isinstance(body, Mul):
+            others = [factor for factor in body.args if not self._is_made_of_known(factor)]
+            return len(others) < len(body.args) and all(map(is_weight, others))
+        if isinstance(body, Pow):
+            return body.exp.is_number and self._is_made_of_known(body.base)
+        if isinstance(body, (sympy.Sum, sympy.Product)):
+            return self._is_made_of_known(body.function)
+        if isinstance(body, Where):
+            return all(branch.is_number or self._is_made_of_known(branch) for branch in body.args[1:])
+        if isinstance(body, Add):
+            terms = [term for term in body.args if not term.is_number]
+            return len(terms) == 1 and self._is_made_of_known(terms[0])
+        return name_of(body) in self.known
 
     def _is_share(self, body: Expr) -> bool:
         """Whether a body is divided by a sum of exponentials."""
@@ -128,7 +154,7 @@ class Exponentials:
         if isinstance(node, Pow):
             node = self._rooted(self._divided(node))
         if isinstance(node, sympy.log):
-            node = log_of_gap(without_own_term(self.opened(node.args[0], self.known)))
+            node = log_of_gap(spread(self.opened(node.args[0], self.known)))
         if isinstance(node, Where):
             condition, yes, no = node.args
             return Where(condition, held(self.resolved(yes), condition), self.resolved(no))
@@ -143,11 +169,26 @@ class Exponentials:
         """A power that is no whole number with the exponentials that are factors of its base written in."""
         if not isinstance(node, Pow) or node.exp.is_integer:
             return node
+        rest = self._others(node.base)
+        if rest is not None:  # at a share of 1 the slope of the root would be infinity times 0
+            return sympy.exp(node.exp * sympy.log(rest))
         factors = [
             factor if isinstance(factor, Add) else self.opened(factor, self.known)
             for factor in Mul.make_args(node.base)
         ]
         return self._share_to_a_power(unfold(Mul(*factors)), node.exp) or Mul(*factors) ** node.exp
+
+    def _others(self, base: Any) -> Expr | None:
+        """What a share leaves of 1, by the other terms of its sum; None for anything else."""
+        if not isinstance(base, Add):
+            return None
+        met = dict(self.met)
+        spelled = self.opened(base, self.known)
+        rest: Expr = without_own_term(spelled)
+        if rest == spelled:
+            self.met = met
+            return None
+        return rest
 
     def _share_to_a_power(self, base: Expr, power: Expr) -> Expr | None:
         """exp(p (x - log(Z))) for the power of a share exp(x)/Z; None for what is none, or raised to a number.
@@ -166,13 +207,25 @@ class Exponentials:
         """An expression with those of the names that are its terms and factors written in."""
         if isinstance(node, (Add, Mul, Pow)):
             return node.func(*(self.opened(part, names) for part in node.args))
-        if isinstance(node, sympy.Sum):
-            return sympy.Sum(self.opened(node.function, names), *node.limits)
+        if isinstance(node, (sympy.Sum, sympy.Product)):
+            return node.func(self.opened(node.function, names), *node.limits)
+        if isinstance(node, Where):
+            return self._selected(node, names)
         name = name_of(node)
         if name not in names:
             return node
         self.met[name] = names[name]
         return self.opened(written_in(node, names[name]), names)
+
+    def _selected(self, node: Any, names: dict[str, Definition]) -> Any:
+        """A selection with names written in; where it is 0 otherwise, the condition is a factor, as under a mask."""
+        condition, *branches = node.args
+        yes, no = (self.opened(branch, names) for branch in branches)
+        if [yes, no] == branches:
+            return node
+        if no == 0:
+            return iverson(condition) * yes
+        return iverson(sympy.Not(condition)) * no if yes == 0 else Where(condition, yes, no)
 
 
 def log_space_rewrites(definitions: Sequence[Definition], given: Sequence[Definition] = ()) -> tuple[Rewrite, ...]:
@@ -203,22 +256,10 @@ def held(node: Any, condition: Any) -> Any:
     return map_children(node, lambda part: held(part, condition))
 
 
-def without_own_term(node: Any) -> Any:
-    """1 less the share of one term in a sum of exponentials, by the others; anything else as it is."""
-    number, rest = node.as_coeff_Add() if isinstance(node, Add) else (S.Zero, node)
-    factors = Mul.make_args(unfold(-rest)) if number == 1 else ()
-    for factor in factors:
-        total = factor.base if isinstance(factor, Pow) and factor.exp == S.NegativeOne else None
-        if not isinstance(total, sympy.Sum) or len(total.limits) > 1 or not total.function.has(sympy.exp):
-            continue
-        bound = total.limits[0][0]
-        index = fresh_index(bound, set(all_names(node)))  # the term may be at a place of the same name
-        term = substitute(total.function, {bound: index})
-        own = Mul(*(other for other in factors if other is not factor))
-        for binding in unify(term, own, {}):
-            if index in binding and all(binding[place] == place for place in binding.keys() - {index}):
-                return 1 / (1 + own / Sum(iverson(sympy.Ne(index, binding[index])) * term, index))
-    return node
+def is_weight(factor: Any) -> bool:
+    """Whether a factor is a number, a condition, or a value that is declared positive."""
+    is_declared = isinstance(factor, (Indexed, Scalar)) and reasons_positive(factor) is not None
+    return bool(factor.is_number) or is_bracket(factor) or is_declared
 
 
 def exponent_of(node: Any) -> Any:

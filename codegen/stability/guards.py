@@ -70,7 +70,9 @@ def _weighted(product: Expr, known: Definitions) -> Expr:
         if not weights and _is_sum_of_logarithms(factor, known):
             weights = [f for f in others if isinstance(f, Scalar) and not f.is_positive]
         if weights:
-            factors[place] = _selected(factor, Ne(Weight(Mul(*weights)), 0), known, others)
+            # What a bracket leaves out may overflow: it is no part of the weight there.
+            brackets = filter(is_bracket, others) if any(isinstance(w, sympy.exp) for w in weights) else ()
+            factors[place] = _selected(factor, Ne(Weight(Mul(*brackets, *weights)), 0), known, others)
     return Mul(*factors)
 
 

@@ -71,7 +71,7 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     plain = without_gaps(plain)
     rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
     rewritten = unscaled(rewritten, by_name)
-    return near_one(scaled_cdf(at_polynomials(with_logistic(guarded(rewritten, in_full), by_name)), in_full))
+    return scaled_cdf(at_polynomials(near_one(with_logistic(guarded(rewritten, in_full), by_name))), in_full)
 
 
 def _with_stable_exponent(definition: Definition) -> Definition:

@@ -2,13 +2,14 @@
 
 Beside `codegen.stability.rules`, for the adjoints of a program. A root is 0 at 0 and its slope has no bound there, so
 that in d sqrt(u) = du / (2 sqrt(u)) infinity meets a du of 0; and x log u is 0 for every u where x is 0, its slope x/u
-is 0/0 where u is 0 too. Two rules, identities wherever the left side has a value:
+is 0/0 where u is 0 too. Three rules, identities wherever the left side has a value:
 
     u^(p - 1)  =  (u^(p - 1) where u != 0, else 0)        0 < p < 1, for a root that some definition takes
+    u^(q - 1)  =  (u^(q - 1) where u != 0 or q >= 1, else 0)      q a letter, which may be below 1
     x / u      =  x / (u where x != 0, else 1)            for the logarithm of u that some definition takes
 
-A root that has a name, s = u^p, is divided by under it: 1/s is taken as 0 where s is 0. The first gives the smallest
-of all subgradients, PyTorch's choice as well; the second the derivative of what the definition is by
+A root that has a name, s = u^p, is divided by under it: 1/s is taken as 0 where s is 0. The first two give the
+smallest of all subgradients, PyTorch's choice as well; the third the derivative of what the definition is by
 `codegen.stability.guards`. A bracket that holds only where a root is positive says the same, and is left alone.
 """
 
@@ -47,13 +48,21 @@ class Slopes:
 
     def settled(self, node: Any) -> Any:
         """The body of an adjoint with slopes that have no value written as 0."""
-        if isinstance(node, Boolean) or not (self.roots or self.logarithms):
-            return node  # what a condition compares is a value of the statement, and no slope
+        if not (self.roots or self.logarithms):
+            return node
+        if isinstance(node, Boolean):
+            return self._in_weights(node)
         if isinstance(node, Mul):
             return self._product(node)
         if self.roots and self._is_slope_of_root(node):
             return Where(Ne(node.base, 0), node, S.Zero)
+        if self.roots and _is_slope_of_power(node) and not is_positive(node.base, self.program):
+            return Where(sympy.Or(Ne(node.base, 0), sympy.Ge(node.exp, 0)), node, S.Zero)
         return map_children(node, self.settled)
+
+    def _in_weights(self, node: Any) -> Any:
+        """A condition: what it compares is a value of the statement and no slope, but for the weight of a logarithm."""
+        return map_children(node, self.settled if isinstance(node, Weight) else self._in_weights)
 
     def _product(self, node: Mul) -> Expr:
         held = [part.args[0] for part in node.args if is_bracket(part)]
@@ -82,9 +91,21 @@ class Slopes:
 def slopes(definitions: Sequence[Definition], program: Program) -> Slopes:
     """The slopes that may have no value, of the definitions that adjoints are taken of."""
     found = dict.fromkeys(known for definition in definitions for known in _logarithms(unfold(definition.body)))
-    roots = any(True for definition in definitions for _ in open_roots(definition, program))
+    roots = any(True for known in definitions for _ in (*open_roots(known, program), *_letter_powers(known, program)))
     named = frozenset(known.symbol for known in definitions if _is_root(unfold(known.body), program))
     return Slopes(program, roots, named, tuple(found))
+
+
+def _letter_powers(definition: Definition, program: Program) -> Iterator[Expr]:
+    """Powers of what may be 0 with an exponent that is a letter: for all that is known it may be below 1."""
+    for node in sympy.preorder_traversal(definition.body):
+        if isinstance(node, Pow) and not node.exp.is_number and not is_positive(node.base, program):
+            yield node
+
+
+def _is_slope_of_power(node: Any) -> bool:
+    """Whether an expression is u^(q - 1) for a letter q, or has a larger number than 1 there."""
+    return isinstance(node, Pow) and not node.exp.is_number and bool(node.exp.as_coeff_Add()[0].is_negative)
 
 
 def _is_root(body: Expr, program: Program) -> bool:

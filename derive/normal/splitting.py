@@ -93,9 +93,17 @@ def case_of(ledger: Ledger, polynomial: Polynomial, bracket: Atom, *, holds: boo
     return freed + renamed(ledger, outside, {gone.name: kept})
 
 
-def is_positive_by_cases(ledger: Ledger, polynomial: Polynomial) -> bool:
-    """Whether the polynomial is positive whichever of its brackets hold."""
+def is_positive_by_cases(ledger: Ledger, polynomial: Polynomial, here: Polynomial = UNITY) -> bool:
+    """Whether the polynomial is positive whichever of its brackets hold, `here` being 1 in the case that it is in.
+
+    Cases that exclude each other, such as i > j and i = j, are left out.
+    """
     bracket = first_bracket(polynomial)
     if bracket is None or positivity.is_positive(polynomial):
         return positivity.is_positive(polynomial)
-    return all(is_positive_by_cases(ledger, case) for case in cases_of(ledger, polynomial, bracket))
+    for case, form in zip(cases_of(ledger, polynomial, bracket), _forms(bracket), strict=True):
+        with ledger.unrecorded():
+            there = products.product(ledger, [here, form])
+        if not there.is_zero and not is_positive_by_cases(ledger, case, there):
+            return False
+    return True

@@ -250,6 +250,32 @@ def test_binary_cross_entropy_from_logits(proved: Any, refuted: Any) -> None:
     assert "holds if w = 1" in verdict.advice
 
 
+def test_overlap_of_two_boxes(proved: Any, refuted: Any) -> None:
+    """Intersection over union: its gradient goes through both, and only where the boxes overlap, which they rarely do.
+
+    Hand-written versions forget that the union has the intersection in it, or have the sign of one part wrong.
+    """
+    a, b, c, d = (tensor(name, 2) for name in "abcd")  # the lower and upper corners of a box, and of another
+    program = Program("boxes", inputs=[a, b, c, d])
+    side = [program.define(f"side{k}", [], Max(0, Min(b[k], d[k]) - Max(a[k], c[k]))) for k in (0, 1)]
+    inner = program.define("inner", [], side[0] * side[1])
+    outer = program.define("outer", [], (b[0] - a[0]) * (b[1] - a[1]) + (d[0] - c[0]) * (d[1] - c[1]) - inner)
+    overlap = program.define("overlap", [], inner / outer)
+    moved = iverson(side[0] > 0) * iverson(b[0] < d[0]) * side[1]
+    height = b[1] - a[1]
+    proved(program.claim("the intersection", program.derivative(inner, b[0]), moved))
+    backward = program.gradient(overlap)
+    slope, upstream = backward["db"][0], backward["doverlap"]
+    proved(backward.claim("both", slope, upstream * (moved * outer - inner * (height - moved)) / outer**2))
+    refuted(backward.claim("the union's part", slope, upstream * (moved * outer - inner * height) / outer**2))
+    refuted(backward.claim("a sign", slope, upstream * (moved * outer + inner * (height - moved)) / outer**2))
+    refuted(
+        program.claim(
+            "written out", program.derivative(overlap, b[0]), (moved * outer - inner * height) / outer**2,
+        )
+    )  # fmt: skip
+
+
 def test_logarithms_without_overflow(proved: Any, refuted: Any) -> None:
     """The forms that are used because nothing overflows in them are the same functions."""
     a, b = tensors("a b", n)

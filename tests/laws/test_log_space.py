@@ -66,6 +66,54 @@ STATEMENTS = {
     "a power of a share": program(
         p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], Sum(d["p"][n, c] ** (1 + alpha), c))
     ),
+    "the log of a share that is looked up under a name": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)),
+        r=lambda d: ([n], d["p"][n, k[n]]),
+        L=lambda d: ([n], -log(d["r"][n])),
+    ),
+    "the log of a product of shares under a name": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)),
+        r=lambda d: ([n], d["p"][n, k[n]] * d["p"][n, 0] ** 2 / 2),
+        L=lambda d: ([n], log(d["r"][n])),
+    ),
+    "the log of the odds of a share, under a name": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)),
+        r=lambda d: ([n], d["p"][n, k[n]] / (1 - d["p"][n, k[n]])),
+        L=lambda d: ([n], log(d["r"][n])),
+    ),
+    "the log of the shares that a condition selects, under a name": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)),
+        r=lambda d: ([n], Sum(where(y[n, c] > 0, d["p"][n, c], 0), c)),
+        L=lambda d: ([n], -log(d["r"][n])),
+    ),
+    "the log of what outlasts every hazard so far": program(
+        h=lambda _: ([n, c], sigmoid(x[n, c])),
+        S=lambda d: ([n, c], Product(where(e < c, 1 - d["h"][n, e], 1), e)),
+        f=lambda d: ([n, c], d["h"][n, c] * d["S"][n, c]),
+        L=lambda d: ([n], -log(d["f"][n, k[n]])),
+    ),
+    "the log of at least one": program(
+        p=lambda _: ([n, c], sigmoid(x[n, c])),
+        r=lambda d: ([n], 1 - Product(1 - d["p"][n, c], c)),
+        L=lambda d: ([n], -log(d["r"][n])),
+    ),
+    "the log of a mixture with shares as weights, and of a part of it": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)),
+        E=lambda _: ([n, c], exp(-(y[n, c] ** 2) / 2)),
+        r=lambda d: ([n, c], d["p"][n, c] * d["E"][n, c]),
+        s=lambda d: ([n], Sum(d["r"][n, c], c)),
+        L=lambda d: ([n], log(d["r"][n, k[n]] / d["s"][n])),
+    ),
+    "a power of the share of the others": program(
+        p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], (1 - d["p"][n, k[n]]) ** alpha)
+    ),
+    "the root of the share of the others, by names of all its parts": program(
+        E=lambda _: ([n, c], exp(x[n, c])),
+        Z=lambda d: ([n], Sum(d["E"][n, c], c)),
+        p=lambda d: ([n, c], d["E"][n, c] / d["Z"][n]),
+        r=lambda d: ([n], d["p"][n, k[n]]),
+        L=lambda d: ([n], sqrt(1 - d["r"][n]) - log(1 - d["r"][n])),
+    ),
     "exponentials that have a name, and their sum": program(
         E=lambda _: ([n, c], exp(x[n, c])),
         Z=lambda d: ([n], Sum(d["E"][n, c], c)),
@@ -130,6 +178,17 @@ def test_what_cannot_overflow_divides_by_its_name() -> None:
         u=lambda _: ([n, c], silu(x[n, c])), r=lambda d: ([n], sqrt(Sum(d["u"][n, c] ** 2, c) + 1)),
         o=lambda d: ([n, c], d["u"][n, c] / d["r"][n]),
     )  # fmt: skip
+    assert not log_space_rewrites(stated.definitions)
+
+
+@pytest.mark.parametrize("share", [sigmoid(x[n, c]), softmax(x[n, c], over=c), tanh(x[n, c])], ids=str)
+def test_a_mean_by_shares_keeps_its_name_under_a_root(share: Any) -> None:
+    stated = program(
+        p=lambda _: ([n, c], share),
+        o=lambda d: ([n, v], Sum(d["p"][n, c] * w[n, c, v], c)),
+        h=lambda d: ([n, c], d["p"][n, c] * y[n, c]),
+        r=lambda d: ([n], sqrt(Sum(d["o"][n, v] ** 2, v)) + sqrt(Sum(d["h"][n, c] ** 2, c))),
+    )
     assert not log_space_rewrites(stated.definitions)
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sympy import Abs, Max, Min, Ne, Tuple, sqrt
+from sympy import Abs, Max, Min, Ne, Tuple, exp, log, sqrt
 
 from derive.binders import free_indices
-from derive.language import Product, Sum, delta, dims, index, indices, iverson, lengths, scalars, tensors, where
+from derive.language import Product, Sum, delta, dims, index, indices, iverson, lengths, scalars, tensor, tensors, where
 from derive.program import Program
 from derive.prove import PROVED, REFUTED, prove
 
@@ -24,6 +24,7 @@ n = index("n", N)
 L = lengths("L", N)
 t = index("t", L[n])
 x, y = tensors("x y", T)
+p = tensor("p", T, positive=True)
 s, r = scalars("s r")
 
 TRUE: dict[str, tuple[Any, Any]] = {
@@ -49,6 +50,15 @@ TRUE: dict[str, tuple[Any, Any]] = {
     "a window of two": (Sum(iverson((j <= i) & (j > i - 2)), j), Min(2, i + 1)),
     "a window of three": (Sum(iverson((j <= i) & (j > i - 3)), j), Min(3, i + 1)),
     "a window from below": (Sum(iverson((j >= i) & (j < i + 2)), j), Min(2, T - i)),
+    "the log of a product of some": (log(Product(where(j < i, p[j], 1), j)), Sum(where(j < i, log(p[j]), 0), j)),
+    "of those up to a position": (
+        log(Product(where(j <= i, 1 / (1 + exp(x[j])), 1), j)),
+        -Sum(where(j <= i, log(1 + exp(x[j])), 0), j),
+    ),
+    "a product of some and of the others": (
+        Product(where(j < i, p[j], 1), j) * Product(where(j >= i, p[j], 1), j),
+        Product(p[j], j),
+    ),
     "an index is 0 or at least 1": (Max(i, 1), i + delta(i, 0)),
 }
 FALSE: dict[str, tuple[Any, Any]] = {
@@ -71,6 +81,14 @@ FALSE: dict[str, tuple[Any, Any]] = {
     "a difference of absolute values": (Abs(Product(s - x[i], i)), Product(Abs(s) - Abs(x[i]), i)),
     "a root with the sign": (sqrt(Product(x[i] ** 2, i)), Product(x[i], i)),
     "the greater one for the smaller one": (Max(Product(x[i], i), -Product(x[i], i)), -Product(Abs(x[i]), i)),
+    "the log of a product of some, and one more": (
+        log(Product(where(j <= i, p[j], 1), j)),
+        Sum(where(j < i, log(p[j]), 0), j),
+    ),
+    "the log of a product of both signs": (
+        log(Product(where(j < i, x[j], 1), j) ** 2),
+        Sum(where(j < i, log(Abs(x[j])), 0), j),
+    ),
     "a window that is cut off at neither end": (Sum(iverson((j <= i) & (j > i - 2)), j), 2 + 0 * i),
     "a window of another length": (Sum(iverson((j <= i) & (j > i - 2)), j), Min(3, i + 1)),
     "an index is 0, 1 or at least 2": (Max(i, 2), i + 2 * delta(i, 0)),

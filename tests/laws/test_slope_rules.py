@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sympy import Ne, Rational, S, log, sqrt
+from sympy import Abs, Gt, Ne, Rational, S, log, sqrt
 
 from codegen.stability.functions import Weight
 from codegen.stability.slopes import slopes
@@ -39,6 +39,7 @@ def unweighted(node: Any) -> Any:
     [
         (sqrt(square) + x[n, i], y[n, i] / sqrt(square), Ne(square, 0)),
         (square ** Rational(1, 3) + x[n, i], y[n, i] * square ** Rational(-2, 3), Ne(square, 0)),
+        ((1 - p[n, i]) ** eps, (1 - p[n, i]) ** (eps - 1) * y[n, i], Gt(1 - p[n, i], 0)),
         (y[n, i] * log(x[n, i]), 3 * y[n, i] / x[n, i], Ne(y[n, i], 0)),
         (y[n, i] * log(x[n, i]), Sum(y[n, j] / x[n, j], j) + eps, None),
     ],
@@ -67,9 +68,17 @@ def test_a_root_that_has_a_name_is_not_divided_by_where_it_is_zero(body: Any) ->
     assert slopes(program.definitions, program).settled(held) == held
 
 
+def test_a_slope_with_a_letter_is_left_where_the_letter_gives_it_a_value() -> None:
+    program = program_of(Abs(x[n, i]) ** eps)
+    settled = slopes(program.definitions, program).settled(Abs(x[n, i]) ** (eps - 1))
+    at_zero = settled.subs(x[n, i], 0)
+    assert [at_zero.subs(eps, value) for value in (Rational(1, 2), 1, 2)] == [0, 1, 0]
+
+
 @pytest.mark.parametrize(
     ("forward", "adjoint"),
     [
+        (p[n, i] ** eps, p[n, i] ** (eps - 1)),  # of what is positive
         (sqrt(square + eps) + x[n, i], y[n, i] / sqrt(square + eps)),  # positive by its structure
         (sqrt(square) + x[n, i], y[n, i] * iverson(eps < sqrt(square)) / sqrt(square)),  # a bracket says so
         (x[n, i] ** 2, y[n, i] / sqrt(square)),  # no root in the definitions

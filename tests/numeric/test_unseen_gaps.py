@@ -64,6 +64,18 @@ def floored() -> Program:
     return program
 
 
+def soft_step() -> Program:
+    """A softplus less another, whose slope is the share of a bin."""
+    program = Program("soft_step", "a step with soft corners", [a, b])
+    program.kernel(program.define("o", [m], log((1 + exp(a[m])) / (1 + exp(a[m] - 1))) + b[m]), wrt=[a])
+    return program
+
+
+def soft_step_expected(a: Any, b: Any) -> tuple[Any, ...]:
+    upper, lower = mpmath.log(1 + mpmath.exp(a)), mpmath.log(1 + mpmath.exp(a - 1))
+    return upper - lower + b, logistic(a) - logistic(a - 1)
+
+
 def logistic(u: Any) -> Any:
     """1 / (1 + exp(-u)), without a difference for its tail."""
     return 1 / (1 + mpmath.exp(-u))
@@ -96,6 +108,7 @@ CASES: dict[str, tuple[Callable[[], Program], tuple[Array, Array], Callable[...,
     "gap reversed": (gap, (LOW, HIGH), gap_expected),
     "log gap": (log_gap, (HIGH, LOW), log_gap_expected),
     "floored": (floored, (HIGH, LOW), floored_expected),
+    "soft step": (soft_step, (np.minimum(HIGH, 100), np.zeros_like(LOW)), soft_step_expected),
     "discretised": (discretised, (POINTS, SCALES), discretised_expected),
 }
 

@@ -61,6 +61,11 @@ CASES: dict[str, tuple[Callable[[Expr], Expr], list[float], Callable[[Array], tu
             2 * (1 - 2 * np.tanh(x) ** 2) * np.exp(-np.logaddexp(x, -x)),
         ),
     ),
+    "Welsch's loss": (
+        lambda x: 1 - exp(-(x**2) / 2),
+        [-1e4, -5.0, -1.0, -1e-3, -1e-6, 1e-5, 0.5, 4.0],
+        lambda x: (-np.expm1(-(x**2) / 2), x * np.exp(-(x**2) / 2)),
+    ),
     "log of a selection": (
         lambda x: log(where(x > 0, x + 1, exp(x))),
         FAR,

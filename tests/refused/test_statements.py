@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -211,7 +212,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "an index from outside": (lambda: x[symbols("q", integer=True)], ("x[q]", "axis 0", "index(...)")),
     "a complex number": (lambda: defined(("o", [], I * s)), ("definition o", "I", "real")),
-    "an infinity": (lambda: defined(("o", [], s + sympy.oo)), ("definition o",)),
+    "an infinity": (lambda: defined(("o", [], s + sympy.oo)), ("definition o", "no real number")),
+    "a mask that adds an infinity": (
+        lambda: defined(("o", [i], softmax(where(x[i] > 0, x[i], -math.inf), over=i))),
+        ("definition o[i]", "-oo: no real number", "softmax(x[i, j], over=j, where="),
+    ),
+    "a transpose of a tensor": (lambda: X.T, ("X.T", "X[j, i]", "matrix(X).T")),
     "a matrix of SymPy's": (lambda: defined(("o", [], sympy.MatrixSymbol("M", 2, 2))), ("definition o", "M")),
     "a derivative that is not carried out": (
         lambda: defined(("o", [], sympy.Derivative(Function("f")(s), s))),

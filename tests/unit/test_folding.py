@@ -9,7 +9,7 @@ from sympy import Rational, exp, log, sqrt
 
 from derive.binders import free_indices
 from derive.folding import factored, fold, same, unify
-from derive.functions import softmax
+from derive.functions import relu, softmax
 from derive.gradient import inline
 from derive.language import Sum, dims, index, indices, iverson, lengths, scalars, tensor, tensors, where
 from derive.normal.form import is_zero, normal_form
@@ -52,6 +52,7 @@ FOLDED: dict[str, tuple[tuple[Any, ...], Any, Any, Any]] = {
     "a quotient with another name for the bound index": (
         (i, j), softmax(X[i, j], over=j), y[i] * exp(X[i, j]) / Sum(exp(X[i, k]), k), lambda h: y[i] * h[i, j],
     ),
+    "a selection, as a maximum is": ((i,), relu(x[i]), y[j] * relu(x[j]), lambda h: y[j] * h[j]),
     "inside a sum": ((i,), exp(x[i]), Sum(y[j] * exp(x[j]), j), lambda h: Sum(y[j] * h[j], j)),
     "a masked quotient": (
         (i, j),

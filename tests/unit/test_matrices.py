@@ -78,6 +78,8 @@ LAWS: dict[str, tuple[Any, Any]] = {
         Matrix(m, n, lambda r, c: substitute(softmax(A[r, inner], over=inner), {inner: c}), "by hand"),
     ),
     "softmax rows sum to one": (row_sum(row_softmax(mA)), mA / mA),
+    "a number less the entries": (1 - mA * mA, (1 + mA) * (1 - mA)),
+    "a trace goes round": (mA + (mA @ mA_1.T).trace(), (mA_1.T @ mA).trace() + mA),
     "four factors": ((mS @ mU) @ (mS @ mU), mS @ (mU @ mS) @ mU),
 }
 NO_LAWS: dict[str, tuple[Any, Any]] = {
@@ -85,6 +87,7 @@ NO_LAWS: dict[str, tuple[Any, Any]] = {
     "transpose without reversal": ((mS @ mU).T, mS.T @ mU.T),
     "entrywise is matrix product": (mS * mU, mS @ mU),
     "symmetric": (mS, mS.T),
+    "a trace goes the other way round": ((mS @ mU @ mS).trace() + mS, (mS.T @ mU @ mS).trace() + mS),
     "row sums are column sums": (row_sum(mS) * mU, row_sum(mS.T).T * mU),
     "softmax of rows is softmax of columns": (row_softmax(mS), row_softmax(mS.T).T),
 }
@@ -148,8 +151,10 @@ def test_against_explicit_matrices() -> None:
         (lambda: mA - mS, ("A - S",)),
         (lambda: (mA @ mB) @ mA, ("(A @ B) @ A", "p columns", "m rows")),
         (lambda: matrix(tensor("x", n)), ("matrix(x)",)),
+        (mA.trace, ("trace of A", "m rows", "n columns")),
+        (lambda: mS**2, ("S ** 2", "S * S", "S @ S")),
     ],
-    ids=["product", "sum", "entrywise product", "difference", "chain", "vector"],
+    ids=["product", "sum", "entrywise product", "difference", "chain", "vector", "trace", "power"],
 )
 def test_sizes_that_do_not_fit_are_named(attempt: Any, words: tuple[str, ...]) -> None:
     with pytest.raises(StatementError) as caught:

@@ -1,0 +1,72 @@
+"""What follows from equations by an inverse: A Y = R and B A = 1 say that Y = B R.
+
+Between `derive.prove`, which asks when nothing else has led to a proof, and `derive.statements`. An equation whose
+right side is a delta and whose left side is a sum of two factors, Sum(B[i, k] A[k, j], k) = delta(i, j), says that one
+factor undoes the other. Any other equation with a free index may be multiplied by a factor at that index and summed:
+both sides stay equal, and where the other factor is met a delta is left, which the normal form contracts. So the
+differential of an inverse, and the solution of a linear system, are solved for. The equations are meant for all values
+of their indices, so what is made of them holds for all values as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+from sympy import Eq, Expr, Indexed, KroneckerDelta, Mul
+
+from derive.binders import all_names, free_indices, fresh_index, substitute, symbols_of
+from derive.language import Index, Sum
+from derive.wellformed import is_equation
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor of an inverse: its entry, the index that is summed over, the one that is left, and the other factor."""
+
+    entry: Expr
+    inner: Index
+    outer: Index
+    partner: Any
+
+
+def solved_by_inverses(conditions: Sequence[Any]) -> Iterator[list[Any]]:
+    """The conditions with one more that follows: an equation multiplied by a factor that undoes one in it.
+
+    What says so comes first, then what follows, then the others: an equation that is used before what follows from it
+    would leave nothing of that.
+    """
+    equations = [known for known in conditions if is_equation(known) and isinstance(known, Eq)]
+    tried: set[Any] = set(equations)
+    for source in equations:
+        for factor in _factors(source):
+            for equation in (known for known in equations if known != source and factor.partner in symbols_of(known)):
+                for index in sorted(free_indices(equation), key=str):
+                    new = _multiplied(equation, factor, index) if index.extent == factor.inner.extent else None
+                    if not isinstance(new, Eq) or new in tried:
+                        continue
+                    tried.add(new)
+                    yield [source, new, *(known for known in conditions if known != source)]
+
+
+def _factors(equation: Eq) -> Iterator[Factor]:
+    """The two factors of an equation that says that one undoes the other; none for any other equation."""
+    for total, unit in (equation.args, equation.args[::-1]):
+        if not isinstance(unit, KroneckerDelta) or not isinstance(total, sympy.Sum) or len(total.limits) != 1:
+            continue
+        inner, parts = total.limits[0][0], Mul.make_args(total.function)
+        if len(parts) != 2 or not all(isinstance(part, Indexed) for part in parts):
+            continue
+        for entry, other in (parts, parts[::-1]):
+            outer = [index for index in unit.args if index in free_indices(entry) and index not in free_indices(other)]
+            if len(outer) == 1 and inner in free_indices(entry) & free_indices(other):
+                yield Factor(entry, inner, outer[0], other.base)
+
+
+def _multiplied(equation: Eq, factor: Factor, index: Index) -> Any:
+    """The equation times a factor, summed over one of its indices."""
+    place = fresh_index(factor.outer, set(all_names(sympy.Tuple(*equation.args, factor.entry))))
+    by = substitute(factor.entry, {factor.inner: index, factor.outer: place})
+    return Eq(*(Sum(by * side, index) for side in equation.args))
