@@ -30,12 +30,13 @@ from derive.writing import written, written_definition
 class Trace:
     """The stages of a program's routines; without a gradient there is no backward one.
 
-    `program` has look-ups for sums that pick an entry (`codegen.algebra.sifting`), and names for what is stated in one
-    piece: for the parts of sums within sums (`codegen.algebra.parts`), and for what functions are of
-    (`codegen.algebra.arguments`). `stated` is the program that is differentiated, its definitions in log space besides
-    (`codegen.algebra.logspace`).
+    `asked` is the program as it was written, `program` the same with look-ups for sums that pick an entry
+    (`codegen.algebra.sifting`) and names for what is stated in one piece: the parts of sums within sums
+    (`codegen.algebra.parts`), and what functions are of (`codegen.algebra.arguments`). `stated` is what is
+    differentiated, its definitions in log space besides (`codegen.algebra.logspace`).
     """
 
+    asked: Program
     program: Program
     stated: Program
     gradient: Gradient | None
@@ -80,14 +81,14 @@ def _traced(asked: Asked) -> Trace:
     stated = _in_log_space(program)
     sizes = typical_sizes(program)
     if request is None or not request.wrt or len(outputs) != 1:
-        return Trace(program, stated, None, (), first, (), sizes)
+        return Trace(asked.program, program, stated, None, (), first, (), sizes)
     gradient = stated.gradient(outputs[0], request.wrt)
     wanted = [str(gradient.adjoint(symbol).name) for symbol in request.wrt]
     known, read = set(stated.names()), needed(gradient, wanted)
     adjoints = [d for d in gradient.definitions if d.name in read and d.name not in known]
     forward = list(stated.definitions)
     second = backward_stages(gradient, adjoints, forward, wanted)
-    return Trace(program, stated, gradient, tuple(wanted), first, second, sizes)
+    return Trace(asked.program, program, stated, gradient, tuple(wanted), first, second, sizes)
 
 
 def _in_log_space(program: Program) -> Program:
@@ -191,10 +192,14 @@ def explained(trace: Trace) -> Iterator[str]:
     if trace.sizes:
         sizes = ", ".join(f"{name} = {size}" for name, size in sorted(trace.sizes.items()))
         yield f"costs at sizes assumed to be typical: {sizes}"
+    is_in_one_piece = trace.program.definitions != trace.asked.definitions
+    if is_in_one_piece:
+        yield from ("", "as stated", *map(_stated, trace.asked.definitions))
     for title, stages in (("forward", trace.forward), ("backward", trace.backward)):
         for place, stage in enumerate(stages):
             yield ""
-            yield f"{title}, {stage.name}" if place == 0 else f"{title}, after the pass: {stage.name}"
+            start = "with names for its parts" if is_in_one_piece and title == "forward" else stage.name
+            yield f"{title}, {start}" if place == 0 else f"{title}, after the pass: {stage.name}"
             before = stages[place - 1] if place else None
             yield from _costs(stage.cost, before.cost if before is not None else None, trace.sizes)
             yield from _definitions(stage) if before is None else _rewrites(stage, before)
@@ -211,7 +216,11 @@ def _costs(cost: Cost, before: Cost | None, sizes: Sizes) -> Iterator[str]:
 
 
 def _definitions(stage: Stage) -> Iterator[str]:
-    yield from (f"    {_formula(definition)}" for definition in stage.definitions)
+    yield from map(_stated, stage.definitions)
+
+
+def _stated(definition: Definition) -> str:
+    return f"    {_formula(definition)}"
 
 
 def _rewrites(stage: Stage, before: Stage) -> Iterator[str]:

@@ -85,8 +85,7 @@ class Stated:
     """What a program states, and what is known of it before its functions are put together.
 
     Attributes:
-        asked: The program that asks for kernels.
-        program: The same with names for its parts, its definitions in log space.
+        program: The program with names for its parts, its definitions in log space.
         trace: Its definitions and adjoints after each pass.
         inputs: What it takes.
         options: The names of the numbers and flags among them.
@@ -96,7 +95,6 @@ class Stated:
         statements: The definitions, lowered.
     """
 
-    asked: Program
     program: Program
     trace: Trace
     inputs: tuple[Any, ...]
@@ -110,11 +108,6 @@ class Stated:
     def given(self) -> frozenset[str]:
         """The names of the inputs."""
         return frozenset(map(name_of, self.inputs))
-
-    @property
-    def named(self) -> tuple[Definition, ...]:
-        """What the program defines, its parts under names."""
-        return tuple(self.trace.program.definitions)
 
     def lowered(self, program: Program, stages: Sequence[Stage], changed: Sequence[Definition] = ()) -> list[Statement]:
         """The definitions that are left after all passes, lowered, or others in their place.
@@ -132,13 +125,13 @@ def _stated(asked: Program) -> Stated:
     names = needed(program, outputs)
     options = frozenset(name_of(symbol) for symbol in inputs if isinstance(symbol, (Scalar, Flag)))
     forward = tuple(definition for definition in program.definitions if definition.name in names)
-    bare = Stated(asked, program, trace, inputs, options, outputs, forward, _parts(program), ())
+    bare = Stated(program, trace, inputs, options, outputs, forward, _parts(program), ())
     return replace(bare, statements=tuple(bare.lowered(program, trace.forward)))
 
 
 def _forward_only(stated: Stated) -> Kernel:
     """The kernel of a program that asks for no gradient."""
-    program, outputs = stated.program, stated.outputs
+    program, outputs, named = stated.program, stated.outputs, tuple(stated.trace.program.definitions)
     statements = deferred(shared(stated.statements, outputs), outputs, stated.trace.sizes)
     shapes = {definition.name: definition for definition in program.definitions}
     given = [parameter(symbol) for symbol in stated.inputs if isinstance(symbol, Tensor)]
@@ -146,7 +139,7 @@ def _forward_only(stated: Stated) -> Kernel:
     made = routine(program.name, program, statements, given, returned, stated.inputs)
     needs = _needs(stated, stated.forward, made)
     hypotheses = _hypotheses(program.assumptions, stated.forward)
-    return Kernel(stated.asked, stated.named, made, None, (), _defaults(program), hypotheses, needs)
+    return Kernel(stated.trace.asked, named, made, None, (), _defaults(program), hypotheses, needs)
 
 
 def _needs(stated: Stated, definitions: Sequence[Definition], *routines: Routine) -> Needs:
@@ -176,6 +169,7 @@ def _differentiated(stated: Stated) -> Kernel:
     upstream = replace(output, name=name_of(gradient.upstream))
 
     both = [*stated.forward, *trace.backward[-1].definitions]
+    named = tuple(trace.program.definitions)
 
     def pair(stem: str, first: Sequence[Statement], second: Sequence[Statement], kept: Sequence[str]) -> Kernel:
         made = (
@@ -184,7 +178,7 @@ def _differentiated(stated: Stated) -> Kernel:
         )
         hypotheses = _hypotheses([*program.assumptions, *gradient.assumptions], stated.forward)
         needs = _needs(stated, both, *made)
-        return Kernel(stated.asked, stated.named, *made, tuple(kept), _defaults(program), hypotheses, needs)
+        return Kernel(trace.asked, named, *made, tuple(kept), _defaults(program), hypotheses, needs)
 
     plain, variants = pair(program.name, forward, backward, saved), []
     boundary = [each.sizes for each in (*given, output, *gradients)]

@@ -62,3 +62,16 @@ def test_a_program_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert run(["generate", "--explain", "mine", str(path)]) == 0
     assert "dx[j] = Sum_i(dy[i]*W[i,j])" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_stated_in_one_piece_is_shown_as_it_is_stated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(OWN.replace("Sum(W[i, j] * x[j], j))", "1 / (1 + Sum(W[i, j] * x[j], j)**2))"), encoding="utf-8")
+    assert run(["generate", "--explain", "mine", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "as stated\n    y[i] = 1/(1 + Sum_j(x[j]*W[i,j])**2)\n" in shown
+    named = shown.split("forward, with names for its parts")[1].split("backward")[0]
+    assert "y_product[i] = Sum_j(x[j]*W[i,j])" in named
+    assert "y[i] = 1/(1 + y_product[i]**2)" in named
