@@ -66,6 +66,11 @@ class Defined(Expr):
         return DEFINITIONS[self.name].positional
 
     @property
+    def linear(self) -> bool:
+        """Whether the function is linear in its body."""
+        return DEFINITIONS[self.name].linear
+
+    @property
     def free_symbols(self) -> set[Any]:
         """The free symbols: those of body and condition less the bound index, and those of the place."""
         _, body, bound, place, condition = self.args
@@ -117,19 +122,21 @@ def _mean(body: Expr, bound: Index, condition: Any) -> Expr:
 class Definition:
     """A row of the table: whether the function is read at a position, its definition, and what it is over nothing.
 
-    The last is a limit or a convention, where the definition is 0/0 or the logarithm of 0.
+    That is a limit or a convention, where the definition is 0/0 or the logarithm of 0. `linear` says that the function
+    of a sum is the sum of the functions.
     """
 
     positional: bool
     meaning: Callable[[Expr, Index, Any], Expr]
     over_nothing: str
+    linear: bool = False
 
 
 DEFINITIONS: dict[str, Definition] = {
     "softmax": Definition(True, lambda f, i, c: bracketed(exp(f), c) / Sum(bracketed(exp(f), c), i), "0"),
     "log_softmax": Definition(True, lambda f, i, c: f - log(Sum(bracketed(exp(f), c), i)), "inf"),
     "logsumexp": Definition(False, lambda f, i, c: log(Sum(bracketed(exp(f), c), i)), "-inf"),
-    "mean": Definition(False, _mean, "0"),
+    "mean": Definition(False, _mean, "0", linear=True),
     "variance": Definition(False, lambda f, i, c: _mean((f - Defined("mean", f, i, i, c)) ** 2, i, c), "0"),
 }
 

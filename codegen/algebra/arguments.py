@@ -119,7 +119,7 @@ def _arguments(node: Any, around: tuple[Index, ...], bent: bool) -> Iterator[tup
         return
     scope = scope_of(node)
     inner = (*around, *(index for index in scope.bound if index not in around)) if scope is not None else around
-    is_function = isinstance(node, Defined) and node.name != "mean"  # which is as straight as a sum
+    is_function = isinstance(node, Defined) and not node.linear
     if is_function and not isinstance(node.args[1], Indexed) and _has_value(node.args[1]):
         yield node.args[1], inner, ARGUMENT
         return

@@ -76,7 +76,7 @@ class Surroundings:
         """Those of the parts of an expression that stands here."""
         scope = scope_of(expression)
         if scope is not None:
-            is_function = isinstance(expression, Defined)
+            is_function = isinstance(expression, Defined) and not expression.linear
             return Surroundings((*self.indices, *scope.bound), True, is_function, self.beside and not is_function)
         beside = self.beside or (isinstance(expression, Mul) and sum(map(bool, map(nesting, expression.args))) > 1)
         return replace(self, bent=self.bent or not isinstance(expression, LINEAR), beside=beside)
