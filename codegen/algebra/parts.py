@@ -141,10 +141,10 @@ def _is_read_by_adjoints(expression: Any, part: Any, around: Surroundings) -> bo
 
 
 def _is_shifted_sum(expression: Any) -> bool:
-    """Whether it is a sum and a bias: what a function of them is, it is of both."""
+    """Whether it is one sum and a bias: what a function of them is, it is of both."""
     terms = [term.as_coeff_Mul()[1] for term in expression.args] if isinstance(expression, Add) else []
     sums = [term for term in terms if scope_of(term) is not None]
-    return bool(sums) and all(isinstance(term, Indexed) for term in terms if term not in sums)
+    return len(sums) == 1 and all(isinstance(term, Indexed) for term in terms if term not in sums)
 
 
 def _has_one_set_of_examples(part: Any) -> bool:
