@@ -110,7 +110,8 @@ def opened(program: Program, request: KernelRequest, folder: Path, library: Arra
     path = folder / library.name / f"{program.name}.py"
     if not path.is_file():
         raise KernelError(
-            f"kernel {program.name}: expected the generated file {path}, found none; run `gradproof generate`"
+            f"kernel {program.name}: expected the generated file {path}, found none; run `gradproof generate`, for a "
+            "program of your own with a folder (-o DIR), and name that folder here (--generated DIR)"
         )
     if request.wrt and len(request.outputs) != 1:
         raise KernelError(

@@ -230,8 +230,12 @@ def _multiplication(node: Any, setting: Setting) -> NamedArray:
     brackets = [evaluate(argument.args[0], setting) for argument in node.args if is_bracket(argument)]
     inner = reduce(within, brackets, setting)
     factors = [evaluate(argument, inner) for argument in node.args if not is_bracket(argument)]
-    held = [NamedArray(setting.library.real(condition.array), condition.axes) for condition in brackets]
-    return folded(mul, [*factors, *held], setting.library)
+    product = folded(mul, [evaluate(sympy.S.One, setting), *factors], setting.library)
+    # A name may be infinite where the bracket keeps it away, and its product with 0 is none.
+    zero = evaluate(sympy.S.Zero, setting)
+    return reduce(
+        lambda value, held: joined(setting.library.where, [held, value, zero], setting.library), brackets, product
+    )
 
 
 def _power(node: Any, setting: Setting) -> NamedArray:

@@ -30,9 +30,15 @@ RESERVED = frozenset({
 })  # fmt: skip
 
 
+ANY = ""  # in place of a size: no kernel knows it
+
+
 @dataclass(frozen=True)
 class Parameter:
-    """An array that a kernel takes or returns: its axes by size, and the extent its entries point into, if any."""
+    """An array that a kernel takes or returns: its axes by size, and the extent its entries point into, if any.
+
+    Entries that point into a size that is none of an array's are of `ANY` number.
+    """
 
     name: str
     sizes: tuple[str, ...]
@@ -103,11 +109,19 @@ def check_names(program: Program, inputs: Iterable[Any]) -> None:
                 )
 
 
-def parameter(symbol: Tensor) -> Parameter:
-    """An input as a parameter."""
-    return Parameter(
-        name_of(symbol), tuple(map(str, symbol.shape)), False, None if symbol.into is None else str(symbol.into)
-    )
+def parameters(inputs: Iterable[Any]) -> list[Parameter]:
+    """The arrays among the inputs as parameters.
+
+    Labels that are only compared with each other may be of more kinds than the size of any axis tells.
+    """
+    arrays = [symbol for symbol in inputs if isinstance(symbol, Tensor)]
+    known = {str(size) for symbol in arrays for size in symbol.shape}
+    made = []
+    for symbol in arrays:
+        into = None if symbol.into is None else str(symbol.into)
+        is_known = into is None or into.isdigit() or into in known
+        made.append(Parameter(name_of(symbol), tuple(map(str, symbol.shape)), False, into if is_known else ANY))
+    return made
 
 
 def defined_parameter(definition: Definition) -> Parameter:

@@ -35,7 +35,7 @@ from codegen.planning.routines import (
     check_names,
     defined_parameter,
     name_of,
-    parameter,
+    parameters,
     routine,
 )
 from codegen.planning.shifts import unshifted
@@ -134,7 +134,7 @@ def _forward_only(stated: Stated) -> Kernel:
     program, outputs, named = stated.program, stated.outputs, tuple(stated.trace.program.definitions)
     statements = deferred(shared(stated.statements, outputs), outputs, stated.trace.sizes)
     shapes = {definition.name: definition for definition in program.definitions}
-    given = [parameter(symbol) for symbol in stated.inputs if isinstance(symbol, Tensor)]
+    given = parameters(stated.inputs)
     returned = [defined_parameter(shapes[name]) for name in outputs]
     made = routine(program.name, program, statements, given, returned, stated.inputs)
     needs = _needs(stated, stated.forward, made)
@@ -163,7 +163,7 @@ def _differentiated(stated: Stated) -> Kernel:
     adjoints = stated.lowered(gradient, trace.backward)
     forward, backward, saved = _both(stated, adjoints)
     shapes = {definition.name: definition for definition in (*program.definitions, *gradient.definitions)}
-    given = [parameter(symbol) for symbol in stated.inputs if isinstance(symbol, Tensor)]
+    given = parameters(stated.inputs)
     (output,) = [defined_parameter(shapes[name]) for name in stated.outputs]
     gradients = [defined_parameter(shapes[name]) for name in trace.wanted]
     upstream = replace(output, name=name_of(gradient.upstream))

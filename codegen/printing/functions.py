@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from codegen.backends import LIBRARIES
 from codegen.errors import KernelError
-from codegen.planning.routines import Kernel, Parameter, Routine
+from codegen.planning.routines import ANY, Kernel, Parameter, Routine
 from codegen.printing.registration import differentiated_numbers, registration, result_type, summary, version_of
 from derive.language import Flag, Scalar, Tensor
 
@@ -75,10 +75,10 @@ def _bound(kernel: Kernel, lines: Sequence[str], saved: Sequence[str]) -> list[s
     routine = kernel.forward
     known = {size for parameter in routine.parameters for size in parameter.sizes}
     sizes = [*used(routine.sizes, lines), *(name for name in saved if name in known)]
-    wanted = {*sizes, *(p.into for p in routine.parameters if p.into is not None and not p.into.isdigit())}
-    if wanted - known:
+    unknown = set(sizes) - known
+    if unknown:
         raise KernelError(
-            f"{kernel.program.name}: size {min(wanted - known)} is the size of no input, so a kernel cannot know it; "
+            f"{kernel.program.name}: size {min(unknown)} is the size of no input, so a kernel cannot know it; "
             "expected the size of an axis of an input, or a number"
         )
     least = ", ".join(f'"{size}": ({number}, "{why}")' for size, (number, why) in kernel.needs.items())
@@ -189,8 +189,12 @@ def _shape(parameter: Parameter) -> str:
 
 
 def _described(parameter: Parameter) -> str:
-    kind = f", integers in 0 .. {parameter.into}-1" if parameter.into is not None else ""
+    kind = "" if parameter.into is None else ", integers" if parameter.into == ANY else _range(parameter.into)
     return f"{parameter.name}: {_shape(parameter)}{kind}"
+
+
+def _range(size: str) -> str:
+    return f", integers in 0 .. {size}-1"
 
 
 def _binding(parameter: Parameter) -> str:

@@ -16,7 +16,10 @@ Saved = tuple[Any, ...]  # what a forward kernel hands to its backward kernel
 
 
 class Array(NamedTuple):
-    """An argument: its name, its value, and its axes by size; "N..." in front stands for any leading dimensions."""
+    """An argument: its name, its value, and its axes by size; "N..." in front stands for any leading dimensions.
+
+    Integers point `into` a size; labels that are only compared may be of any number of kinds, and that is "".
+    """
 
     name: str
     value: torch.Tensor
@@ -92,7 +95,7 @@ def bind(kernel: str, *arguments: Array, needs: Mapping[str, tuple[int, str]] = 
             raise TypeError(f"{kernel}: {argument.name}: expected {wanted}, found {value.dtype}")
         arrays.append(value)
     for argument, value in zip(arguments, arrays):
-        if argument.into is not None:
+        if argument.into:
             limit = int(argument.into) if argument.into.isdigit() else known[argument.into]
             _check_range(f"{kernel}: {argument.name}", argument.into, value, limit)
     types = {argument.name: value.dtype for argument, value in zip(arguments, arrays) if argument.into is None}

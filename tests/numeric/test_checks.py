@@ -275,7 +275,7 @@ def test_a_program_that_asks_for_no_kernel_is_passed_over(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (None, "found none; run `gradproof generate`"),
+        (None, "found none; run `gradproof generate`, for a program of your own with a folder"),
         ("def layer_forward(x, W, b):\n    return x, x\n", "expected a function layer_backward"),
         ("def layer_forward(:\n", "cannot be imported: SyntaxError"),
         ("from .missing import root\n", "cannot be imported: ModuleNotFoundError"),

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sympy import And, Max, exp, log, sqrt, tanh
+from sympy import And, Eq, Max, Ne, exp, log, sqrt, tanh
 
 from codegen.checking.array_library import array_library
 from codegen.checking.checks import check_kernels
 from codegen.checking.kernel_files import opened
 from codegen.generate import render_all, write
-from derive.functions import logsumexp, relu, sigmoid, softmax
-from derive.language import Product, Sum, Tensor, dims, indices, iverson, leading_index, scalar, tensor, where
+from derive.functions import log_softmax, logsumexp, relu, sigmoid, softmax
+from derive.language import Product, Sum, Tensor, dims, index, indices, iverson, leading_index, scalar, tensor, where
 from derive.program import Program
 
 N, T, S, C = dims("N T S C")
@@ -297,3 +297,27 @@ def test_a_distance_in_an_exponent_is_taken_as_it_is(tmp_path: Path) -> None:
     program.kernel(program.define("o", [n], Sum(share[n, c] * z[n, c], c)), wrt=[w, width])
     write(render_all([program], ["numpy"]), tmp_path, ["numpy"])
     assert "== -math.inf" not in (tmp_path / "numpy" / "near.py").read_text()
+
+
+def alike() -> Program:
+    """A supervised contrastive loss: how many kinds of labels there are is the size of no array."""
+    rows, features, kinds = dims("M D K")
+    i, j, k = indices("i j k", rows)
+    a = index("a", features)
+    e, label = tensor("e", rows, features), tensor("label", rows, into=kinds)
+    program = Program("alike", "supervised contrastive loss", [e, label])
+    s = program.define("s", [i, j], Sum(e[i, a] * e[j, a], a))
+    p = program.define("p", [i, j], log_softmax(s[i, j], over=j, where=Ne(i, j)))
+    others = Sum(iverson(And(Eq(label[i], label[k]), Ne(i, k))), k)
+    loss = -Sum(iverson(And(Eq(label[i], label[j]), Ne(i, j))) * p[i, j] / (1 + others), i, j)
+    program.kernel(program.define("L", [], loss), wrt=[e])
+    return program
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_labels_that_are_only_compared_may_be_of_any_kind(target: str, tmp_path: Path) -> None:
+    """And one row alone, whose share of nothing is infinite, is kept away by a bracket: the loss is 0."""
+    program = alike()
+    write(render_all([program], [target]), tmp_path, [target])
+    assert all(result.ok for result in check_kernels([program], target=target, folder=tmp_path))
+    assert "label: (M,), integers\n" in (tmp_path / target / "alike.py").read_text(encoding="utf-8")
