@@ -15,6 +15,7 @@ the factors of its reader, and `codegen.stability.rules` does the rest:
     p = softmax(x)          L = -log(1 - p[k])    L = log(1 + exp(x[k]) / Sum([j != k] exp(x[j]), j))
     p = softmax(x)          L = (1 - p[k])^q      exp(-q log(1 + exp(x[k]) / Sum([j != k] exp(x[j]), j)))
     p = softmax(x)   r = p[k]   L = -log(r)       -log(softmax(x)[k])          as by p itself
+    l = log_softmax(x)      L = -log(1 - exp(l[k]))       as by p, of which l is the logarithm
     p = sigmoid(x[k]) L = log(p[1] - p[0])        softplus(-x[1]), softplus(x[0]), log(1 - exp(x[0] - x[1]))
     p = where(c, exp(x), 0)                       p = [c] exp(x)               as under a masked sum
     p = where(c, exp(x), exp(y))                  p = exp(where(c, x, y))
@@ -61,12 +62,15 @@ def in_log_space(definitions: Definitions, setting: Setting) -> tuple[Definition
 class Exponentials:
     """The names of exponentials so far, what was written in, and which of the names may overflow.
 
+    `logarithms` are names of the logarithms of such: 1 less the exponential of one is 1 less a share.
+
     A share of a sum, such as a softmax or a sigmoid, is at most 1. Its logarithm needs its exponents; to divide by it,
     or by a sum with it, is no worse than to divide by a small number.
     """
 
     known: dict[str, Definition] = field(default_factory=dict)
     large: dict[str, Definition] = field(default_factory=dict)
+    logarithms: dict[str, Definition] = field(default_factory=dict)
     met: dict[str, Definition] = field(default_factory=dict)
 
     def learn(self, definition: Definition, body: Expr) -> None:
@@ -77,6 +81,13 @@ class Exponentials:
             self.large[definition.name] = self._spelled_out(definition, body, self.known)
         if is_exponential or isinstance(spelled, sympy.tanh) or self._is_made_of_known(spelled):
             self.known[definition.name] = self._spelled_out(definition, body, self.known)
+        elif any(self._is_logarithm(term) for term in Add.make_args(spelled)):
+            self.logarithms[definition.name] = definition
+
+    def _is_logarithm(self, term: Expr) -> bool:
+        """Whether a term is the logarithm of exponentials, negative, as that of what a share is divided by."""
+        number, value = term.as_coeff_Mul()
+        return bool(number == -1) and isinstance(value, sympy.log) and self.is_exponential(value.args[0])
 
     def _spelled_out(self, definition: Definition, body: Expr, names: dict[str, Definition]) -> Definition:
         """The definition with some of the names in its body written in, which is no use of them yet."""
@@ -206,7 +217,9 @@ class Exponentials:
     def opened(self, node: Any, names: dict[str, Definition]) -> Any:
         """An expression with those of the names that are its terms and factors written in."""
         if isinstance(node, (Add, Mul, Pow)):
-            return node.func(*(self.opened(part, names) for part in node.args))
+            is_beside_number = isinstance(node, Add) and node.args[0].is_number and names is self.known
+            parts = map(self._of_logarithms, node.args) if is_beside_number else node.args
+            return node.func(*(self.opened(part, names) for part in parts))
         if isinstance(node, (sympy.Sum, sympy.Product)):
             return node.func(self.opened(node.function, names), *node.limits)
         if isinstance(node, Where):
@@ -216,6 +229,11 @@ class Exponentials:
             return node
         self.met[name] = names[name]
         return self.opened(written_in(node, names[name]), names)
+
+    def _of_logarithms(self, term: Expr) -> Any:
+        """A multiple of the exponential of a named logarithm with the name written in."""
+        number, value = term.as_coeff_Mul()
+        return number * sympy.exp(self.opened(value.args[0], self.logarithms)) if isinstance(value, sympy.exp) else term
 
     def _selected(self, node: Any, names: dict[str, Definition]) -> Any:
         """A selection with names written in; where it is 0 otherwise, the condition is a factor, as under a mask."""

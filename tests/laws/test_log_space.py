@@ -9,7 +9,7 @@ from sympy import exp, log, pi, sqrt, tanh
 
 from codegen.algebra.logspace import held, log_space_rewrites
 from codegen.algebra.trace import claims_of, traced
-from derive.functions import sigmoid, silu, softmax
+from derive.functions import log_softmax, sigmoid, silu, softmax, softplus
 from derive.language import Product, Sum, dims, indices, iverson, leading_index, scalar, tensor, where
 from derive.program import Program
 from derive.prove import PROVED, prove
@@ -113,6 +113,12 @@ STATEMENTS = {
         p=lambda d: ([n, c], d["E"][n, c] / d["Z"][n]),
         r=lambda d: ([n], d["p"][n, k[n]]),
         L=lambda d: ([n], sqrt(1 - d["r"][n]) - log(1 - d["r"][n])),
+    ),
+    "what the exponential of a named log-likelihood leaves": program(
+        l=lambda _: ([n, c], log_softmax(x[n, c], over=c)), L=lambda d: ([n], log(1 - exp(d["l"][n, k[n]])))
+    ),
+    "the odds of a named log-likelihood": program(
+        l=lambda _: ([n, c], -softplus(x[n, c])), L=lambda d: ([n, c], d["l"][n, c] - log(1 - exp(d["l"][n, c])))
     ),
     "exponentials that have a name, and their sum": program(
         E=lambda _: ([n, c], exp(x[n, c])),

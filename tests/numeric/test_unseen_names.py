@@ -17,7 +17,7 @@ from sympy import exp, log
 from codegen.checking.array_library import array_library
 from codegen.checking.kernel_files import opened
 from codegen.generate import render_all, write
-from derive.functions import sigmoid, softmax
+from derive.functions import log_softmax, sigmoid, softmax
 from derive.language import Product, Sum, dims, indices, leading_index, tensor, where
 from derive.program import Program
 
@@ -70,6 +70,11 @@ def odds_expected(x: Array, k: Array) -> tuple[Array, Array]:
     return lse(others) - x[np.arange(len(k)), k], shares(others) - chosen(k)
 
 
+def likelihood(program: Program) -> Any:
+    known = program.define("l", [n, c], log_softmax(x[n, c], over=c))[n, k[n]]
+    return log(1 - exp(known)) - known
+
+
 def selected(program: Program) -> Any:
     share = program.define("p", [n, c], softmax(x[n, c], over=c))
     return -log(program.define("r", [n], Sum(where(kept[n, c] > 0, share[n, c], 0), c))[n])
@@ -106,6 +111,7 @@ def mixture_expected(x: Array, y: Array) -> tuple[Array, Array]:
 CASES: dict[str, tuple[Callable[[Program], Any], Callable[[Array, Array], tuple[Array, Array]], Any, Array, Array]] = {
     "looked up": (looked_up, looked_up_expected, k, LOGITS, LABELS),
     "odds": (odds, odds_expected, k, LOGITS, LABELS),
+    "odds by a logarithm": (likelihood, odds_expected, k, LOGITS, LABELS),
     "selected": (selected, selected_expected, kept, LOGITS, KEPT),
     "hazard": (hazard, hazard_expected, k, HAZARDS, LABELS),
     "mixture": (mixture, mixture_expected, y, LOGITS / 10, 1 + HAZARDS),
@@ -131,7 +137,7 @@ def test_a_named_probability_has_its_logarithm(name: str, target: str, dtype: ty
     wanted = expected(*(array.astype(np.longdouble) if array.dtype == dtype else array for array in given))
     for found, right in zip((output, slope), wanted, strict=True):
         scale = np.abs(right).max(axis=tuple(range(1, right.ndim)), initial=1.0, keepdims=True)
-        digits = (256 if name == "odds" else 32) * np.finfo(dtype).eps  # the slope of odds has odds as factors
+        digits = (256 if "odds" in name else 32) * np.finfo(dtype).eps  # the slope of odds has odds as factors
         assert (np.abs(library.plain(found) - right) <= digits * scale).all(), library.plain(found)
 
 
