@@ -14,7 +14,7 @@ from sympy import Add, Expr, Indexed, Mul
 
 from codegen.stability.functions import Largest, Softplus
 from codegen.stability.guards import Definitions, exponent_of
-from derive.binders import free_indices, map_children, substitute
+from derive.binders import free_indices, map_children, substitute, symbols_of
 from derive.folding import unify
 from derive.functions import Defined
 from derive.normal.signs import reasons_nonnegative
@@ -42,12 +42,19 @@ def _is_sum_of_a_set(value: Any, known: Definitions) -> bool:
 
 
 def is_bounded(exponent: Expr, known: Definitions) -> bool:
-    """Whether a scale has been taken away from an exponent: a logsumexp, by itself or by name, or its like."""
+    """Whether a scale has been taken away from an exponent: a logsumexp, by itself or by name, or its like.
+
+    What else it has must be what the scale is of, or at most 0: x - softplus(y) is as large as x.
+    """
+    scales: dict[Expr, Any] = {}
     for term in Add.make_args(exponent):
-        number, scale = term.as_coeff_Mul()
-        if number.is_negative and isinstance(meant(scale, known), (Softplus, Largest, Defined)):
-            return True
-    return False
+        number, value = term.as_coeff_Mul()
+        scale = meant(value, known)
+        if number.is_negative and isinstance(scale, (Softplus, Largest, Defined)):
+            scales[term] = scale
+    held = frozenset().union(*map(symbols_of, (*scales.values(), *scales)))
+    others = [term for term in Add.make_args(exponent) if term not in scales]
+    return bool(scales) and all(symbols_of(term) <= held or is_never_positive(term, known) for term in others)
 
 
 def is_never_positive(exponent: Expr, known: Definitions) -> bool:
