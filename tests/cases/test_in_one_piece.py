@@ -38,10 +38,17 @@ def focal(x: Any, W: Any, k: Any) -> Any:
     return (torch.expm1(-losses) ** 2 * losses).mean()
 
 
+def two_softmaxes(x: Any, W: Any, w: Any, k: Any) -> Any:
+    first, second = (F.log_softmax(z, -1).gather(1, k[:, None])[:, 0] for z in (x @ W, -2 * x @ W))
+    return -torch.logaddexp(F.logsigmoid(x @ w) + first, F.logsigmoid(-x @ w) + second).mean()
+
+
 def mixture(x: Any, W: Any, M: Any) -> Any:
     return -torch.logsumexp(F.log_softmax(x @ W, -1) - ((x[:, None] - M) ** 2).sum(-1) / 2, -1).mean()
 
 
+gate = sigmoid(Sum(x[n, a] * w[a], a))
+other_share = Sum(delta(v, tok[n]) * softmax(-2 * scores, over=v), v)
 ENTROPY = -mean(Sum(softmax(scores, over=v) * log(softmax(scores, over=v)), v), over=n)
 LOSSES: dict[str, tuple[Expr, list[Any], Callable[..., Any]]] = {
     "logsumexp_less_score": (
@@ -73,6 +80,7 @@ LOSSES: dict[str, tuple[Expr, list[Any], Callable[..., Any]]] = {
         [x, w, sign],
         lambda x, w, sign: -F.logsigmoid(sign * (x @ w)).mean(),
     ),
+    "two_softmaxes": (-mean(log(gate * share + (1 - gate) * other_share), over=n), [x, W, w, tok], two_softmaxes),
     "mixture": (
         -mean(log(Sum(softmax(scores, over=v) * exp(-Sum((x[n, a_3] - M[v, a_3]) ** 2, a_3) / 2), v)), over=n),
         [x, W, M],

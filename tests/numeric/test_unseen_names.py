@@ -108,29 +108,12 @@ def mixture_expected(x: Array, y: Array) -> tuple[Array, Array]:
     return lse(x) - lse(joint), shares(x) - shares(joint)
 
 
-def two_sources(program: Program) -> Any:
-    """The mixture of two softmaxes, with a gate; the slope has the product of a share and of the gate's tail."""
-    gate = program.define("g", [n], sigmoid(y[n, 0]))
-    first = program.define("p", [n, c], softmax(x[n, c], over=c))
-    second = program.define("q", [n, c], softmax(-2 * x[n, c], over=c))
-    return -log(gate[n] * first[n, 0] + (1 - gate[n]) * second[n, 0])
-
-
-def two_sources_expected(x: Array, y: Array) -> tuple[Array, Array]:
-    parts = [-np.logaddexp(0, -y[:, 0]) + x[:, 0] - lse(x), -np.logaddexp(0, y[:, 0]) - 2 * x[:, 0] - lse(-2 * x)]
-    whole = np.logaddexp(*parts)
-    first, second = (np.exp(part - whole)[:, None] for part in parts)
-    own = chosen(np.zeros(len(x)))
-    return -whole, first * (shares(x) - own) - 2 * second * (shares(-2 * x) - own)
-
-
 CASES: dict[str, tuple[Callable[[Program], Any], Callable[[Array, Array], tuple[Array, Array]], Any, Array, Array]] = {
     "looked up": (looked_up, looked_up_expected, k, LOGITS, LABELS),
     "odds": (odds, odds_expected, k, LOGITS, LABELS),
     "odds by a logarithm": (likelihood, odds_expected, k, LOGITS, LABELS),
     "selected": (selected, selected_expected, kept, LOGITS, KEPT),
     "hazard": (hazard, hazard_expected, k, HAZARDS, LABELS),
-    "two sources": (two_sources, two_sources_expected, y, LOGITS / 100, HAZARDS),
     "mixture": (mixture, mixture_expected, y, LOGITS / 10, 1 + HAZARDS),
 }
 
@@ -154,7 +137,7 @@ def test_a_named_probability_has_its_logarithm(name: str, target: str, dtype: ty
     wanted = expected(*(array.astype(np.longdouble) if array.dtype == dtype else array for array in given))
     for found, right in zip((output, slope), wanted, strict=True):
         scale = np.abs(right).max(axis=tuple(range(1, right.ndim)), initial=1.0, keepdims=True)
-        digits = (256 if "odds" in name or "two" in name else 32) * np.finfo(dtype).eps  # of odds, and of logits
+        digits = (256 if "odds" in name else 32) * np.finfo(dtype).eps  # the slope of odds has odds as factors
         assert (np.abs(library.plain(found) - right) <= digits * scale).all(), library.plain(found)
 
 
