@@ -1,4 +1,4 @@
-"""Hypotheses that say where an index is, i = 0, or what a size is, T = 2: of the claim's own position, and everywhere.
+"""Hypotheses that say where an index is, i = 0, what a size is, T = 2, and how one entry follows from the one before.
 
 What is proved is true at the positions and sizes that are left; false variants are refuted there.
 """
@@ -90,3 +90,30 @@ def test_what_is_a_position_and_what_a_value() -> None:
     assert not any(map(is_equation, (Eq(i, 0), Eq(i, T - 1), Eq(2 * i, j), Eq(i, j + 1), Eq(token[i], token[j]))))
     assert all(map(is_equation, (Eq(T, 2), Eq(x[i], 0), Eq(s, i), Eq(token[i], 0), Eq(Sum(x[j], j), T))))
     assert is_equation(Eq(Sum(iverson(j <= i), j), i + 1))  # true of every position
+
+
+w, z = tensors("w z", T + 1)
+RECURRENCES: dict[str, tuple[Any, Any, list[Any]]] = {
+    "one step": (w[j + 1] * w[j], s * w[j] ** 2, [Eq(w[i + 1], s * w[i])]),
+    "the first step": (w[1], s * w[0], [Eq(w[i + 1], s * w[i])]),
+    "a difference": (w[j + 1] - w[j], s, [Eq(w[i + 1], s + w[i])]),
+    "inside a sum": (Sum(w[i + 1] ** 2, i), s**2 * Sum(w[i] ** 2, i), [Eq(w[i + 1], s * w[i])]),
+    "two sequences": (w[j + 1], s * z[j], [Eq(w[i + 1], s * z[i])]),
+    "the one before": (w[j], 2 * w[j + 1], [Eq(w[i + 1], w[i] / 2)]),
+}
+NONE: dict[str, tuple[Any, Any, list[Any]]] = {
+    "the wrong direction": (w[j + 1], s * w[j], [Eq(w[i], s * w[i + 1])]),
+    "two steps for one": (w[1], s**2 * w[0], [Eq(w[i + 1], s * w[i])]),
+    "another sequence": (z[j + 1], s * z[j], [Eq(w[i + 1], s * w[i])]),
+    "one entry for all": (w[j + 1], s * w[0], [Eq(w[i + 1], s * w[i])]),
+}
+
+
+@pytest.mark.parametrize("name", RECURRENCES)
+def test_a_recurrence_is_used_at_any_position(name: str) -> None:
+    assert verdict_on(*RECURRENCES[name]).status == PROVED
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_a_recurrence_says_nothing_else(name: str) -> None:
+    assert verdict_on(*NONE[name]).status == REFUTED
