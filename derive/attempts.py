@@ -18,11 +18,11 @@ from typing import Any
 import sympy
 from sympy import Ge, Gt, Indexed, Le, Lt, Ne
 
-from derive.binders import free_indices, node_count, symbols_of
+from derive.binders import free_indices, leaves_of, node_count, symbols_of
 from derive.equations import read_equations
 from derive.errors import BudgetExceededError, NoLawError
 from derive.gradient import Gradient, depends_on, inline
-from derive.language import Scalar
+from derive.language import Dim, Scalar
 from derive.normal.case_analysis import Apart
 from derive.normal.existence import know_what_has_values
 from derive.normal.form import normal_form
@@ -36,6 +36,7 @@ from derive.ties import comparisons_of, without_ties
 from derive.wellformed import is_equation
 
 WRITTEN = 2_000  # nodes that a side or a hypothesis may grow to when definitions are written in
+SMALL = 300  # nodes of two sides with everything written in that is tried before names are written in one by one
 NEAR = 12  # definitions behind a name that are written in together
 LEVELS = 2  # levels of definitions that are written in together
 
@@ -117,12 +118,14 @@ def _read_hypotheses(ledger: Ledger, claim: Claim, reasons: list[str]) -> None:
     """Give the ledger what the claim's hypotheses say.
 
     An equation that mentions defined names counts twice: as it stands, and with their definitions written in. What is
-    said without an index is known when equations, which are meant for all values of theirs, are solved.
+    said without an index is known when equations, which are meant for all values of theirs, are solved. Equations of
+    sizes, T = 2, come first: the others are read with the ranges that these leave.
     """
     for condition in _conditions(claim):
         if not free_indices(condition):
             _know_sign(ledger, condition)
     equations = [known for known in (*claim.given, *_written_in(ledger, claim, claim.given)) if is_equation(known)]
+    equations.sort(key=lambda known: not all(isinstance(leaf, Dim) for leaf in leaves_of(known)))
     ledger.zeros = read_equations(ledger, equations, reasons)
     for condition in _conditions(claim):
         _know_sign(ledger, condition)
@@ -163,12 +166,22 @@ def _written_in(ledger: Ledger, claim: Claim, conditions: Sequence[Any]) -> list
 
 
 def attempts_at(claim: Claim, deadline: float) -> Iterator[tuple[Any, Any]]:
+    """The two sides with more and more definitions written in, each pair once: see `_written_out`."""
+    tried: set[tuple[Any, Any]] = set()
+    for sides in _written_out(claim, deadline):
+        if sides not in tried:
+            tried.add(sides)
+            yield sides
+
+
+def _written_out(claim: Claim, deadline: float) -> Iterator[tuple[Any, Any]]:
     """The two sides with more and more definitions written in, so that what need not be expanded is not.
 
     1. nothing; 2. the names that stand on one side only, the last defined first, until the sides share all names
     that are left, those that the hypotheses mention in a second go; 3. all names that are mentioned, one level and
-    then one more; 4. as 2, and in addition one shared name with what it is computed from directly, then with all
-    behind it where that is little, each in turn; 5. as 2, and all forward definitions; 6. everything.
+    then one more, unless nothing but a large expression is left; 4. as 2, and in addition one shared name with what it
+    is computed from directly, then with all behind it where that is little, each in turn; 5. as 2, and all forward
+    definitions; 6. everything.
     """
     program = claim.program
     order = [definition.symbol for definition in program.definitions]
@@ -195,13 +208,13 @@ def attempts_at(claim: Claim, deadline: float) -> Iterator[tuple[Any, Any]]:
             sides = written_in(sides, frozenset({max(lone, key=order.index)}))
         if not kept or sides != before:
             yield sides
+    shared = sorted(mentioned(sides[0]), key=order.index)
     level = claim.left, claim.right
     for _ in range(LEVELS):
         names = mentioned(level[0]) | mentioned(level[1])
-        if names:
-            level = written_in(level, names)
+        level = written_in(level, names)
+        if mentioned(level[0]) or sum(map(node_count, level)) <= SMALL or len(shared) < 2:
             yield level
-    shared = sorted(mentioned(sides[0]), key=order.index)
     adjoints = defined - frozenset(d.symbol for d in program.forward) if isinstance(program, Gradient) else frozenset()
     for name in shared:
         if name not in adjoints:

@@ -1,11 +1,14 @@
-"""What follows from equations by an inverse: A Y = R and B A = 1 say that Y = B R.
+"""What follows from equations by an inverse: A Y = R and B A = 1 say that A B = 1 and that Y = B R.
 
-Between `derive.prove`, which asks when nothing else has led to a proof, and `derive.statements`. An equation whose
-right side is a delta and whose left side is a sum of two factors, Sum(B[i, k] A[k, j], k) = delta(i, j), says that one
-factor undoes the other. Any other equation with a free index may be multiplied by a factor at that index and summed:
-both sides stay equal, and where the other factor is met a delta is left, which the normal form contracts. So the
-differential of an inverse, and the solution of a linear system, are solved for. The equations are meant for all values
-of their indices, so what is made of them holds for all values as well.
+Between `derive.prove`, which asks when cheap attempts have not led to a proof, and `derive.statements`. An equation
+whose right side is a delta and whose left side is a sum of two factors, Sum(B[i, k] A[k, j], k) = delta(i, j), says
+that one factor undoes the other. Where all three indices have one extent it does so from the other side as well, A B =
+1. Any other equation with a free index may be multiplied by a factor at that index and summed: both sides stay equal,
+and where the other factor is met a delta is left, which the normal form contracts. So the differential of an inverse,
+and the solution of a linear system, are solved for. The equations are meant for all values of their indices, so what is
+made of them holds for all values as well.
+
+SOUND: a square matrix that another one undoes from one side has full rank, and is undone by it from the other side too.
 """
 
 from __future__ import annotations
@@ -33,22 +36,27 @@ class Factor:
 
 
 def solved_by_inverses(conditions: Sequence[Any]) -> Iterator[list[Any]]:
-    """The conditions with one more that follows: an equation multiplied by a factor that undoes one in it.
+    """The conditions with some more that follow: an inverse from the other side, then an equation multiplied by one.
 
     What says so comes first, then what follows, then the others: an equation that is used before what follows from it
     would leave nothing of that.
     """
     equations = [known for known in conditions if is_equation(known) and isinstance(known, Eq)]
+    others = {equation: other for equation in equations if (other := _from_the_other_side(equation)) is not None}
+    units = {known: known for known in equations if any(_factors(known))}
+    units |= {other: equation for equation, other in others.items()}
+    if others:
+        yield list(dict.fromkeys([*units, *conditions]))
     tried: set[Any] = set(equations)
-    for source in equations:
+    for source, stated in units.items():
         for factor in _factors(source):
-            for equation in (known for known in equations if known != source and factor.partner in symbols_of(known)):
+            for equation in (known for known in equations if known != stated and factor.partner in symbols_of(known)):
                 for index in sorted(free_indices(equation), key=str):
                     new = _multiplied(equation, factor, index) if index.extent == factor.inner.extent else None
                     if not isinstance(new, Eq) or new in tried:
                         continue
                     tried.add(new)
-                    yield [source, new, *(known for known in conditions if known != source)]
+                    yield list(dict.fromkeys([source, new, *units, *conditions]))
 
 
 def _factors(equation: Eq) -> Iterator[Factor]:
@@ -63,6 +71,23 @@ def _factors(equation: Eq) -> Iterator[Factor]:
             outer = [index for index in unit.args if index in free_indices(entry) and index not in free_indices(other)]
             if len(outer) == 1 and inner in free_indices(entry) & free_indices(other):
                 yield Factor(entry, inner, outer[0], other.base)
+
+
+def _from_the_other_side(equation: Eq) -> Eq | None:
+    """A B = 1 for an equation that says B A = 1 of square matrices; None for any other."""
+    factors = list(_factors(equation))
+    if len(factors) != 2 or any(factor.outer.extent != factor.inner.extent for factor in factors):
+        return None
+    one, other = factors
+    taken = set(all_names(sympy.Tuple(*equation.args)))
+    left = fresh_index(one.outer, taken)
+    right = fresh_index(other.outer, {*taken, left.name})
+    middle = fresh_index(one.inner, {*taken, left.name, right.name})
+    entries = (
+        substitute(one.entry, {one.outer: middle, one.inner: right}),
+        substitute(other.entry, {other.inner: left, other.outer: middle}),
+    )
+    return Eq(Sum(entries[0] * entries[1], middle), KroneckerDelta(left, right))
 
 
 def _multiplied(equation: Eq, factor: Factor, index: Index) -> Any:

@@ -58,6 +58,11 @@ NOWHERE = (
     "hypotheses may contradict each other"
 )
 
+TIED = (
+    "the normal form proves it where no comparison that was differentiated has a tie, but at each point that was tried "
+    "one has: x[i] > x[j] at i = j"
+)
+
 
 def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0, vacuous: bool = False) -> Verdict:
     """The verdict on a claim, within a budget of `seconds` of processor time for the proof and the search for numbers.
@@ -87,11 +92,11 @@ def _prove_or_refute(claim: Claim, seconds: float, seed: int, *, vacuous: bool) 
     attempts = attempts_at(claim, deadline)
     proof = first_proof(claim, islice(attempts, CHEAP), _share(deadline), reasons, vacuous=vacuous)
     if proof is None:
+        proof = _by_inverses(claim, deadline)
+    if proof is None:
         found = _counterexample(claim, seed, min(_share(deadline), time.thread_time() + SEARCH))
     if proof is None and found is None:
         proof = first_proof(claim, attempts, _share(deadline), reasons, vacuous=vacuous)
-    if proof is None and found is None:
-        proof = _by_inverses(claim, deadline)
     if proof is None and found is None:
         found = _counterexample(claim, seed, deadline)
     if proof is not None:
@@ -133,7 +138,8 @@ def _confirmed(
         # Where every point has a tie, as x[i] - x[j] has at i = j, nothing was proved.
         seen = confirm(off_ties(whole), seed=seed)
         if seen.points == 0 and seen.disagreement is None and not vacuous:
-            return _unproved(claim, find_counterexample(claim, seed=seed, budget_s=min(seconds, SEARCH)), NOWHERE)
+            away = off_ties(claim, everywhere=False)
+            return _unproved(claim, find_counterexample(away, seed=seed, budget_s=min(seconds, SEARCH)), TIED)
     if seen.disagreement is not None and (
         ledger.may_leave_out(masked=seen.masked) or _agrees_where_not_zero(whole, ledger, seed)
     ):
@@ -205,7 +211,7 @@ def _counterexample(claim: Claim, seed: int, until: float) -> Counterexample | N
         found = _where_sides_are_equal(claim, seed, until)
     if found is None or not comparisons_of(claim) or not jumps(claim):
         return found
-    away = off_ties(claim)
+    away = off_ties(claim, everywhere=False)
     again = find_counterexample(away, seed=seed, budget_s=max(until - time.thread_time(), LEAST))
     if again is None:
         seen = confirm(away, seed=seed)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import sympy
@@ -79,9 +80,12 @@ def without_ties(ledger: Ledger, comparisons: Iterable[Any]) -> tuple[Apart, ...
     return tuple(found)
 
 
-def off_ties(claim: Claim) -> Claim:
-    """The claim under the further conditions that its comparisons have no tie, for all of their indices."""
-    apart = []
+def off_ties(claim: Claim, *, everywhere: bool = True) -> Claim:
+    """The claim under the further conditions that its comparisons have no tie, for all of their indices.
+
+    Unless `everywhere`, x[i] and x[j] may be equal where i = j, as they always are.
+    """
+    apart: list[Any] = []
     for comparison in comparisons_of(claim):
         taken = set(all_names(sympy.Tuple(claim.left, claim.right, comparison)))
         names: dict[Any, Any] = {}
@@ -89,5 +93,18 @@ def off_ties(claim: Claim) -> Claim:
             names[index] = fresh_index(index, taken)  # an index of the claim would stand for one position only
             taken.add(names[index].name)
         left, right = (substitute(side, names) for side in comparison.args)
-        apart.append(sympy.Ne(left, right, evaluate=False))
+        no_tie = sympy.Ne(left, right, evaluate=False)
+        meetings = [] if everywhere else _meetings(left, right)
+        apart.append(sympy.Or(*meetings, no_tie, evaluate=False) if meetings else no_tie)
     return replace(claim, given=(*claim.given, *apart))
+
+
+def _meetings(left: Any, right: Any) -> list[Any]:
+    """Equations of two indices that make two sides one: i = j for x[i] and x[j]."""
+    free = sorted(free_indices(left) | free_indices(right), key=str)
+    pairs = [(one, other) for one, other in combinations(free, 2) if one.extent == other.extent]
+    return [
+        sympy.Eq(one, other)
+        for one, other in pairs
+        if sympy.expand(substitute(left, {one: other}) - substitute(right, {one: other})) == 0
+    ]

@@ -35,6 +35,7 @@ STRUCTURE: tuple[type, ...] = (
 )  # fmt: skip
 LARGEST = 50_000  # nodes of an expression; what is larger is refused before anything walks through it
 LARGEST_EXPONENT = 1_000_000  # of a power with a number as its exponent: 2**x is worked out when x becomes a number
+LINEAR = (sympy.Add, sympy.Mul)  # what positions are made with: 2 i, T - 1
 LEAVES: tuple[type, ...] = (Dim, Scalar, Flag, Index, Tensor, BooleanAtom, Str)
 
 
@@ -297,7 +298,15 @@ def check_free(expression: Any, allowed: Iterable[Index], what: str, *, exactly:
 
 def is_equation(condition: Any) -> bool:
     """Whether a condition equates values, and is thus a hypothesis about tensors and not about indices."""
-    return isinstance(condition, sympy.Eq) and not all(
+    return isinstance(condition, sympy.Eq) and not _is_about_positions(condition)
+
+
+def _is_about_positions(condition: Any) -> bool:
+    """Whether an equation says where indices are: i = j, tok[i] = tok[j], i + r = t, i = 0, 2 i = T - 1."""
+    parts = [part for side in condition.args for part in sympy.preorder_traversal(side)]
+    if free_indices(condition) and all(isinstance(part, (Index, Dim, sympy.Rational, *LINEAR)) for part in parts):
+        return True
+    return all(
         isinstance(side, Index)
         or (isinstance(side, Indexed) and side.is_integer)
         or (isinstance(side, sympy.Add) and extent_of(side) is not None)

@@ -88,8 +88,9 @@ def _rational(_ledger: Ledger, node: Any, _scope: Scope) -> Polynomial:
     return number(ratio(int(value.p), int(value.q)))
 
 
-def _size(_ledger: Ledger, node: Any, _scope: Scope) -> Polynomial:
-    return from_atom(Entry(node.name, (), "+", True))
+def _size(ledger: Ledger, node: Any, _scope: Scope) -> Polynomial:
+    atom = Entry(node.name, (), "+", True)
+    return rewriting.rewritten(ledger, atom) or from_atom(atom)
 
 
 def _scalar(ledger: Ledger, node: Any, _scope: Scope) -> Polynomial:

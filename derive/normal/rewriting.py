@@ -38,8 +38,10 @@ from derive.normal.terms import (
     from_atom,
     is_idempotent,
     parts_of,
+    position,
     ratio,
     total,
+    value_of,
 )
 
 PRIORITY = (Total, Entry)  # what a hypothesis is solved for, first choice first; nothing else is looked up
@@ -81,8 +83,14 @@ def solved(left: Polynomial, right: Polynomial, text: str) -> Rewrite | None:
     first = min(rank for rank, _, _ in candidates)
     chosen = ((a, c) for rank, a, c in candidates if rank == first)
     # The longest sum goes, as V A U M in C M + V A U M = I: what is left of a sum that has it is shorter.
-    pattern, c = max(chosen, key=lambda pair: (_length(pair[0]), pair[0].key))
+    pattern, c = max(chosen, key=lambda pair: (_length(pair[0]), _is_later(pair[0], difference), pair[0].key))
     return _for_atom(pattern, c, difference, text)
+
+
+def _is_later(atom: Atom, difference: Polynomial) -> bool:
+    """Whether an entry is one after all others of its tensor, x[t + 1] beside x[t]: a recurrence goes down."""
+    others = [a for m in difference.terms for a, _ in m if a != atom and _may_match(atom, a)]
+    return bool(others) and _goes_down(atom, others)
 
 
 def _length(atom: Atom) -> int:
@@ -170,8 +178,17 @@ def _for_atom(pattern: Atom, coefficient: Rational, difference: Polynomial, text
 
 
 def variables_in(parts: Iterable[Atom], free: frozenset[str]) -> tuple[Var, ...]:
-    """The free indices among the parts, by name."""
-    return tuple(sorted({v for v in parts if isinstance(v, Var) and v.name in free}, key=lambda v: v.key))
+    """The free indices among the parts, and in computed ones, by name."""
+    found = {v for part in parts for v in _indices_in(part) if v.name in free}
+    return tuple(sorted(found, key=lambda v: v.key))
+
+
+def _indices_in(part: Atom) -> Iterator[Var]:
+    """An index, or those that a position is computed from: t of t + 1."""
+    if isinstance(part, Var):
+        yield part
+    elif isinstance(part, Place):
+        yield from (atom for monomial in part.value.terms for atom, _ in monomial if isinstance(atom, Var))
 
 
 def mentions(polynomial: Polynomial, pattern: Atom) -> bool:
@@ -198,8 +215,8 @@ def rewritten(ledger: Ledger, atom: Atom) -> Polynomial | None:
                     continue  # the mask is 1 here
                 ledger.use(f"hypothesis {rewrite.text}")
                 return replacement
-            same_kind = (a for m in replacement.terms for a, _ in m if _may_match(rewrite.pattern, a))
-            if any(other.key >= atom.key for other in same_kind):
+            same_kind = [a for m in replacement.terms for a, _ in m if _may_match(rewrite.pattern, a)]
+            if any(other.key >= atom.key for other in same_kind) and not _goes_down(atom, same_kind):
                 continue  # symmetry, already in the direction that is kept
             ledger.use(f"hypothesis {rewrite.text}")
             return replacement
@@ -240,11 +257,34 @@ def _may_match(pattern: Atom, atom: Atom) -> bool:
 
 
 def instances(variables: Sequence[Var], parts: Iterable[Atom]) -> Iterator[dict[str, Atom]]:
-    """All ways to put one of the parts in place of each variable, where it runs over the same range."""
-    ordered = sorted(set(parts), key=lambda part: part.key)
+    """All ways to put one of the parts in place of each variable, where it runs over the same range.
+
+    So are the indices that a position is computed from, and the position before it: of x[t + 1] and x[1] t and 0.
+    """
+    near = {other for part in set(parts) for other in (part, *_indices_in(part), *_before(part))}
+    ordered = sorted(near, key=lambda part: part.key)
     choices = [[part for part in ordered if runs_over(part, variable.extent)] for variable in variables]
     for chosen in assignments(*choices):
         yield {variable.name: part for variable, part in zip(variables, chosen, strict=True)}
+
+
+def _before(part: Atom) -> Iterator[Atom]:
+    """The position before a fixed or a computed one."""
+    if isinstance(part, Place) or (isinstance(part, Fixed) and part.value > 0):
+        yield position(value_of(part) - UNITY)
+
+
+def _goes_down(pattern: Atom, others: Iterable[Atom]) -> bool:
+    """Whether a recurrence leads from an entry to earlier ones alone, x[t + 1] to x[t], so that it ends."""
+    return isinstance(pattern, Entry) and all(
+        isinstance(other, Entry)
+        and all(
+            (value_of(here) - value_of(there)).constant() in (0, 1)
+            for here, there in zip(pattern.where, other.where, strict=True)
+        )
+        and pattern.key != other.key
+        for other in others
+    )
 
 
 def runs_over(part: Atom, extent: Polynomial) -> bool:

@@ -16,9 +16,11 @@ from math import inf
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import sympy
+
 from derive.binders import free_indices
 from derive.evaluation import Environment, Evaluator
-from derive.language import Index, Tensor
+from derive.language import Dim, Index, Tensor
 from derive.numeric.arithmetic import Arithmetic, Rationals, reals
 from derive.numeric.compilation import ordered_indices
 from derive.numeric.conditions import conditions_on_values, met
@@ -52,7 +54,8 @@ class Trial:
         self.indices = ordered_indices(free_indices(claim.left).union(free_indices(claim.right), *placed))
         self.evaluator = Evaluator([claim.left, claim.right, *claim.given], definitions)
         self.needs = self.evaluator.needs
-        self.size_names = [str(size.name) for size in self.needs.dims]
+        self.stated = _stated_sizes(claim.given)
+        self.size_names = [str(size.name) for size in self.needs.dims if str(size.name) not in self.stated]
         self.positive = frozenset(str(known.name) for known in self.needs.inputs if is_positive(known))
         self.equalities, self.inequalities = conditions_on_values(claim.given, definitions)
         free = dict(enumerate(self.evaluator.free[2:], start=2))
@@ -69,6 +72,7 @@ class Trial:
 
         With `inequalities`, it is also moved to meet these, which random points do as a rule; it is less generic then.
         """
+        sizes = {**sizes, **self.stated}
         drawn = f"{seed} {turn} {regime.name} {sorted(sizes.items())} {sorted(flags.items())}"
         if (drawn, inequalities) not in self._drawn:  # one arithmetic after the other asks for the same
             sample = draw(self.needs, sizes, flags, regime, drawn, turn + 1)
@@ -235,3 +239,10 @@ class Point:
             sides = known.rational(first), known.rational(second)
         left, right = (known.reals.context.nstr(value, digits) for value, _ in sides)
         return self.trial.reported(self.sample, place, left, right)
+
+
+def _stated_sizes(given: Sequence[Any]) -> dict[str, int]:
+    """The sizes that hypotheses give as numbers: T = 100."""
+    pairs = (known.args for known in given if isinstance(known, sympy.Eq))
+    stated = ((size, int(value)) for size, value in pairs if isinstance(size, Dim) and value.is_Integer)
+    return {str(size.name): value for size, value in stated if value > 0}

@@ -235,6 +235,18 @@ def test_induction_needs_the_start_and_the_step() -> None:
     not_proved(program.claim("i", 2 * rise, z[j] - z[0], by=Induction(j)))
 
 
+def test_induction_needs_a_factor_that_has_a_value_and_leads_on() -> None:
+    program, z, v = Program("i"), tensor("z", n + 1), tensor("v", n + 1)
+    down, up = [Eq(z[k], x * z[k + 1])], [Eq(z[k + 1], x * z[k])]
+    refuses(program.claim("i", z[j], z[0] * x ** (-j), given=down, by=Induction(j, 1 / x)), "may have no value")
+    refuses(program.claim("i", z[j], z[0] * x**j, given=up, by=Induction(j, z[1])), "may have no value")
+    refuses(program.claim("i", z[j], z[0] * x**j, given=up, by=Induction(j, x * k)), "has an index")
+    not_proved(program.claim("i", z[j], z[0] * x ** (j + 1), given=up, by=Induction(j, x)))
+    not_proved(program.claim("i", z[j], z[0] * y**j, given=up, by=Induction(j, x)))
+    not_proved(program.claim("i", z[j], z[0] * x**j, by=Induction(j, x)))
+    not_proved(program.claim("i", z[j], v[j], given=[Eq(z[0], v[0])], by=Induction(j, 0 * x)))
+
+
 def test_chain_with_a_wrong_step_or_a_gap() -> None:
     program = Program("c")
     steps = tuple(program.steps("c", (x + y) ** 2, x**2 + x * y + y**2, x * (x + y) + y**2))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sympy import Abs, Eq, Ne, sign
+from sympy import Abs, Eq, Max, Ne, Or, sign
 
 from derive.functions import relu
-from derive.language import Sum, dims, index, indices, iverson, tensor
+from derive.language import Sum, delta, dims, index, indices, iverson, tensor
 from derive.program import Program
 from derive.prove import PROVED, REFUTED, prove
 from derive.statements import Claim
@@ -101,3 +101,29 @@ def test_a_comparison_that_never_switches_is_no_tie() -> None:
     wrong = made.claim("wrong", made["dx"][i], made["dL"] * sign(x[i]))
     assert prove(right).status == PROVED
     assert prove(wrong, seconds=2.0).status != PROVED
+
+
+def greater_of_two(given: list[Any], sign_: int = 1) -> Claim:
+    """The derivative of max(x[i], x[j]), which has a tie at i = j whatever x is."""
+    program = Program("greater")
+    slope = program.derivative(Max(x[i], x[j]), x[k])
+    by_hand = delta(i, k) * iverson(x[i] > x[j]) + sign_ * delta(j, k) * iverson(x[j] > x[i])
+    return program.claim("c", slope, by_hand, given=given)
+
+
+def test_a_tie_that_a_hypothesis_on_indices_excludes_refutes_nothing() -> None:
+    """Where i != j, x[i] = x[j] is an accident, and does not count; at i = j the claim is false."""
+    assert prove(greater_of_two([Ne(i, j)])).status != REFUTED
+    assert prove(greater_of_two([])).status == REFUTED
+    wrong = prove(greater_of_two([Ne(i, j)], -1)).counterexample
+    assert wrong is not None
+    assert len(set(wrong.inputs["x"])) == len(wrong.inputs["x"])
+
+
+def test_where_two_entries_are_one() -> None:
+    claim = greater_of_two([])
+    apart, met = off_ties(claim).given[-1], off_ties(claim, everywhere=False).given[-1]
+    assert isinstance(apart, Ne)
+    assert isinstance(met, Or)
+    assert apart in met.args
+    assert len(met.args) == 2

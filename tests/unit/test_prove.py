@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
-from sympy import Eq, Ne, atan, exp, log, pi, sign
+from sympy import Eq, Max, Min, Ne, atan, exp, log, pi, sign
 
 import derive.attempts
 from derive.advice import advice_on
+from derive.attempts import SMALL, attempts_at
+from derive.binders import node_count
 from derive.errors import AlarmError
 from derive.functions import logsumexp, mean, relu, softmax
 from derive.language import Sum, dims, index, indices, iverson, scalar, scalars, tensor, tensors
@@ -152,6 +155,32 @@ def test_definitions_are_written_in_as_far_as_needed() -> None:
     for left, right in ((second[i], first[i] ** 2), (third[i], 2 * x[i]), (third[i], log(first[i] ** 2))):
         assert prove(program.claim("c", left, right)).status == PROVED
     assert prove(program.claim("c", third[i], x[i])).status == REFUTED
+
+
+def overlap() -> Claim:
+    """The slope of the overlap of two boxes over their union in one corner, with names for both and their sides."""
+    left, top, right, below = scalars("left top right below")
+    other = scalars("left_1 top_1 right_1 below_1")
+    program = Program("overlap")
+    width = program.define("width", [], relu(Min(right, other[2]) - Max(left, other[0])))
+    height = program.define("height", [], relu(Min(below, other[3]) - Max(top, other[1])))
+    both = program.define("both", [], width * height)
+    areas = (right - left) * (below - top) + (other[2] - other[0]) * (other[3] - other[1])
+    union = program.define("union", [], areas - both)
+    share = program.define("share", [], both / union)
+    moved = height * iverson(right < other[2]) * iverson(width > 0)
+    by_hand = moved / union - both * (below - top - moved) / union**2
+    return program.claim("c", program.derivative(share, right), by_hand)
+
+
+def test_large_sides_are_written_out_last_and_once() -> None:
+    claim = overlap()
+    tried = list(attempts_at(claim, time.thread_time() + 60))
+    assert len(set(tried)) == len(tried)
+    sizes = [sum(map(node_count, sides)) for sides in tried]
+    assert sizes[-1] == max(sizes) > SMALL
+    assert sizes.index(max(sizes)) == len(sizes) - 1
+    assert prove(claim).status == PROVED
 
 
 def test_an_identity_about_opaque_names_needs_no_definition() -> None:

@@ -6,7 +6,7 @@ import pytest
 from sympy import Abs, Eq, Or, Rational, atan, erf, exp, log, sqrt, tanh
 
 from derive.functions import argmax, argmin, relu, sigmoid, softmax, softplus
-from derive.language import Product, Sum, delta, dims, index, indices, iverson, scalar, scalars, tensor, tensors
+from derive.language import Product, Sum, delta, dims, index, indices, iverson, scalar, scalars, tensor, tensors, where
 from derive.operators import expectation, first_order, limit, variance_over
 from derive.program import Program
 from derive.prove import PROVED, Verdict, prove
@@ -138,6 +138,18 @@ def test_induction_telescopes() -> None:
     rise = program.claim("r", Sum(iverson(k < j) * (w[k + 1] - w[k]), k), w[j] - w[0], by=Induction(j))
     proved(rise)
     proved(program.claim("at", Sum(iverson(k < m) * (w[k + 1] - w[k]), k) + w[0], w[m], by=Lemmas((rise,), ((j, m),))))
+
+
+def test_induction_on_recurrences() -> None:
+    """A geometric sequence, a running average, and two sequences by one recurrence."""
+    program, w, v, u = Program("induction"), *tensors("w v", n + 1), tensor("u", n)
+    given = [Eq(w[k + 1], x * w[k])]
+    proved(program.claim("g", w[j], w[0] * x**j, given=given, by=Induction(j, x)))
+    given = [Eq(w[k + 1], x * w[k] + (1 - x) * u[k])]
+    average = x**j * w[0] + (1 - x) * Sum(where(k < j, x ** (j - 1 - k) * u[k], 0), k)
+    proved(program.claim("a", w[j], average, given=given, by=Induction(j, x)))
+    given = [Eq(known[k + 1], x * known[k] + u[k]) for known in (w, v)]
+    proved(program.claim("s", w[j], v[j], given=[*given, Eq(w[0], v[0])], by=Induction(j, x)))
 
 
 def test_chain_of_equalities() -> None:
