@@ -24,11 +24,12 @@ from typing import Any
 
 from sympy import Add, Expr, Indexed, Mul, exp, true
 
+from codegen.algebra.everywhere import has_value_everywhere
 from codegen.algebra.forms import Forms, nesting
-from codegen.ir.sharing import fresh_name
+from codegen.ir.sharing import fresh_defined_name
 from derive.binders import all_names, map_children, scope_of
 from derive.functions import DEFINITIONS, Defined
-from derive.language import Index, Scalar, Tensor, Where, axis_sizes, entry
+from derive.language import Index, Scalar, Tensor, Where, axis_sizes, entry, is_bracket
 from derive.program import Program
 from derive.statements import Definition, Name
 
@@ -64,22 +65,27 @@ class Surroundings:
     """Where a part of a statement stands: the indices in scope, and what is around it.
 
     `within` says that a sum is, `bent` that what is around it, up to the next sum, is not linear in it, and `beside`
-    that another factor of the same product has sums.
+    that another factor of the same product has sums. `guarded` says that it stands under a condition, where a value may
+    be wanted that there is none of elsewhere.
     """
 
     indices: tuple[Index, ...]
     within: bool = False
     bent: bool = False
     beside: bool = False
+    guarded: bool = False
 
     def below(self, expression: Any) -> Surroundings:
         """Those of the parts of an expression that stands here."""
         scope = scope_of(expression)
+        guarded = self.guarded or _is_guard(expression) or any(map(_is_guard, Mul.make_args(expression)))
         if scope is not None:
             is_function = isinstance(expression, Defined)
-            return Surroundings((*self.indices, *scope.bound), True, is_function, self.beside and not is_function)
+            beside = self.beside and not is_function
+            return Surroundings((*self.indices, *scope.bound), True, is_function, beside, guarded)
         beside = self.beside or (isinstance(expression, Mul) and sum(map(bool, map(nesting, expression.args))) > 1)
-        return replace(self, bent=self.bent or not isinstance(expression, LINEAR), beside=beside)
+        bent = self.bent or not isinstance(expression, LINEAR)
+        return replace(self, bent=bent, beside=beside, guarded=guarded)
 
 
 @dataclass
@@ -105,15 +111,15 @@ class Naming:
                 return expression
             form = self.forms.of(expression)
             if form.number not in self.named:
-                is_own = (
-                    is_argument or self.forms.uses[form.number] > 1 or (around.bent and _is_shifted_sum(expression))
-                )
-                part = descended(expression, Surroundings(around.indices) if is_own else around)
-                is_value = isinstance(expression, Expr) and not isinstance(expression, Indexed)
-                if not (is_own or _is_read_by_adjoints(expression, part, around)) or not is_value or not form.plain:
+                may_be_named = form.plain and _is_value(expression, around)
+                is_used = self.forms.uses[form.number] > 1
+                is_own = is_argument or is_used or (around.bent and _is_shifted_sum(expression))
+                alone = Surroundings(around.indices, guarded=around.guarded)
+                part = descended(expression, alone if is_own and may_be_named else around)
+                if not may_be_named or not (is_own or _is_read_by_adjoints(expression, part, around)):
                     return part
                 over = _laid_out(part, form.free, around.indices)
-                name = fresh_name(f"{definition.name}_{_role(expression, is_argument)}", self.taken)
+                name = fresh_defined_name(f"{definition.name}_{_role(expression, is_argument)}", self.taken)
                 symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
                 made.append(Definition(symbol, over, part))
                 self.named[form.number] = symbol, tuple(form.free.index(index) for index in over)
@@ -138,6 +144,18 @@ def _is_read_by_adjoints(expression: Any, part: Any, around: Surroundings) -> bo
         around.beside and nesting(part) == 1 and (nesting(expression) == 1 or _has_one_set_of_examples(part))
     )
     return around.bent or (around.within and (is_whole or is_projection))
+
+
+def _is_value(expression: Any, around: Surroundings) -> bool:
+    """Whether it is a number that may be computed for all indices: no condition, and nothing that one keeps away."""
+    if not isinstance(expression, Expr) or isinstance(expression, Indexed) or is_bracket(expression):
+        return False
+    return not around.guarded or has_value_everywhere(expression)
+
+
+def _is_guard(expression: Any) -> bool:
+    """Whether it is a selection, or a function over a set of places."""
+    return isinstance(expression, Where) or (isinstance(expression, Defined) and expression.args[4] != true)
 
 
 def _is_shifted_sum(expression: Any) -> bool:

@@ -119,6 +119,17 @@ def test_names_that_are_taken_are_left_alone() -> None:
     assert list(defined(program)) == ["O_argument_2[b, i, j]", "O_softmax[b, i, j]", "O[b, i, c]"]
 
 
+def test_no_adjoint_of_a_part_takes_the_name_of_an_input() -> None:
+    """The adjoint of O_argument would be dO_argument, and who wrote the statement was told to rename it."""
+    bias = tensor("dO_argument", B, T, S)
+    program = Program("biased", inputs=[Q, K, W, bias])
+    scores = Sum(Q[b, i, a] * K[b, j, a], a) + bias[b, i, j]
+    O = program.define("O", [b, i, c], Sum(softmax(scores, over=j) * W[b, j, c], j))
+    program.kernel(O, wrt=[Q, bias])
+    assert list(defined(program)) == ["O_argument_2[b, i, j]", "O_softmax[b, i, j]", "O[b, i, c]"]
+    assert render_all([program], ("numpy",))
+
+
 def test_at_a_computed_place_there_may_be_no_entry() -> None:
     """A part would be computed for all indices, and where a condition keeps some away there is nothing to be read."""
     x, a_2 = tensor("x", T + 1, D), index("a_2", D)
