@@ -24,6 +24,7 @@ from typing import Any
 
 from sympy import Add, Expr, Indexed, Mul, exp, true
 
+from codegen.algebra.axes import is_leading, laid_out
 from codegen.algebra.everywhere import has_value_everywhere
 from codegen.algebra.forms import Forms, nesting
 from codegen.ir.sharing import fresh_defined_name
@@ -118,7 +119,7 @@ class Naming:
                 part = descended(expression, alone if is_own and may_be_named else around)
                 if not may_be_named or not (is_own or _is_read_by_adjoints(expression, part, around)):
                     return part
-                over = _laid_out(part, form.free, around.indices)
+                over = laid_out(expression, part, form.free, around.indices)
                 name = fresh_defined_name(f"{definition.name}_{_role(expression, is_argument)}", self.taken)
                 symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
                 made.append(Definition(symbol, over, part))
@@ -167,7 +168,7 @@ def _is_shifted_sum(expression: Any) -> bool:
 
 def _has_one_set_of_examples(part: Any) -> bool:
     """Whether one array in it has a leading index, and the others are the same for all examples."""
-    return len({read for read in part.atoms(Indexed) if any(map(_is_leading, read.indices))}) == 1
+    return len({read for read in part.atoms(Indexed) if any(map(is_leading, read.indices))}) == 1
 
 
 def _has_exponentials(expression: Any) -> bool:
@@ -176,25 +177,6 @@ def _has_exponentials(expression: Any) -> bool:
         return False
     bound = expression.args[2]
     return bool(DEFINITIONS[expression.name].meaning(bound, bound, true).has(exp))
-
-
-def _laid_out(part: Any, free: tuple[Index, ...], around: tuple[Index, ...]) -> tuple[Index, ...]:
-    """The indices of a part as axes, in the order of an array that has them all, if the part reads one.
-
-    Otherwise leading ones come first, then those that every array has, as a product of stacks of matrices, then those
-    beside a leading one: rows of examples, whatever is summed around them. Among equals outer ones come first.
-    """
-    arrays = sorted((read.indices for read in part.atoms(Indexed)), key=str)
-    whole = next((places for places in arrays if set(free) <= set(places)), None)
-    if whole is not None:
-        return tuple(sorted(free, key=lambda index: (not index.leading, whole.index(index))))
-    beside = {index for places in arrays if any(map(_is_leading, places)) for index in places}
-    shared = set(free).intersection(*arrays)
-    return tuple(sorted(free, key=lambda i: (not i.leading, i not in shared, i not in beside, around.index(i))))
-
-
-def _is_leading(place: Any) -> bool:
-    return isinstance(place, Index) and place.leading
 
 
 def _role(expression: Any, is_argument: bool) -> str:
