@@ -69,10 +69,15 @@ def _positive_where(condition: Any) -> Known:
     """What is positive where a condition holds, without numbers as factors."""
     found = set()
     for part in And.make_args(condition):
-        if isinstance(part, Relational) and part.rel_op in (">", "<"):
-            difference = sympy.expand(part.lhs - part.rhs if part.rel_op == ">" else part.rhs - part.lhs)
-            found.add(difference.as_content_primitive()[1])
-    return frozenset(found)
+        if isinstance(part, Relational) and part.rel_op in (">", "<", ">=", "<="):
+            more, less = (part.lhs, part.rhs) if part.rel_op in (">", ">=") else (part.rhs, part.lhs)
+            is_strict = part.rel_op in (">", "<")
+            reasons = reasons_nonnegative if is_strict else reasons_positive
+            if reasons(unfold(less)) is not None:
+                found.add(more)
+            if is_strict:
+                found.add(sympy.expand(more - less))
+    return frozenset(value.as_content_primitive()[1] for value in found)
 
 
 def _is_positive(node: Any, known: Known) -> bool:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sympy import Add, Expr, Indexed, Mul, exp, true
+from sympy import Add, Expr, Indexed, Mul, Pow, Sum, exp, true
 
 from codegen.algebra.axes import is_leading, laid_out
 from codegen.algebra.everywhere import has_value_everywhere
@@ -151,7 +151,17 @@ def _is_value(expression: Any, around: Surroundings) -> bool:
     """Whether it is a number that may be computed for all indices: no condition, and nothing that one keeps away."""
     if not isinstance(expression, Expr) or isinstance(expression, Indexed) or is_bracket(expression):
         return False
+    if _divides_by_exponentials(expression):
+        return False  # beside the exponentials that it divides it is in log space
     return not around.guarded or has_value_everywhere(expression)
+
+
+def _divides_by_exponentials(expression: Any) -> bool:
+    """Whether it is 1 by a sum of exponentials, or by one and other terms."""
+    if not isinstance(expression, Pow) or not expression.exp.is_negative:
+        return False
+    factors = [factor for term in Add.make_args(expression.base) for factor in Mul.make_args(term)]
+    return any(isinstance(factor, Sum) and factor.function.has(exp) for factor in factors)
 
 
 def _is_guard(expression: Any) -> bool:

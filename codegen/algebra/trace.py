@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from codegen.algebra.arguments import with_arguments_named
+from codegen.algebra.comparisons import with_sets_compared
 from codegen.algebra.costs import Cost, Sizes, typical_sizes
 from codegen.algebra.logspace import log_space_rewrites
 from codegen.algebra.networks import names_in
@@ -30,10 +31,10 @@ from derive.writing import written, written_definition
 class Trace:
     """The stages of a program's routines; without a gradient there is no backward one.
 
-    `program` has look-ups for sums that pick an entry (`codegen.algebra.sifting`), and names for what is stated in one
-    piece: for the parts of sums within sums (`codegen.algebra.parts`), and for what functions are of
-    (`codegen.algebra.arguments`). `stated` is the program that is differentiated, its definitions in log space besides
-    (`codegen.algebra.logspace`).
+    `program` has look-ups for sums that pick an entry (`codegen.algebra.sifting`), sizes of sets for sums of positive
+    terms that are compared with 0 (`codegen.algebra.comparisons`), and names for what is stated in one piece: for the
+    parts of sums within sums (`codegen.algebra.parts`), and for what functions are of (`codegen.algebra.arguments`).
+    `stated` is the program that is differentiated, its definitions in log space besides (`codegen.algebra.logspace`).
     """
 
     program: Program
@@ -71,7 +72,7 @@ def traced(program: Program) -> Trace:
 @lru_cache(maxsize=500)
 def _traced(asked: Asked) -> Trace:
     """The trace of what is asked for: the definitions that it needs, through all algebraic passes."""
-    program = with_arguments_named(with_parts_named(with_entries_read(asked.program)))
+    program = with_arguments_named(with_sets_compared(with_parts_named(with_entries_read(asked.program))))
     request = program.request
     outputs = request.outputs if request is not None else ()
     names = needed(program, [str(output.name) for output in outputs])

@@ -52,6 +52,7 @@ s, squares = Sum(x[n, b] * W[a, b], b), Sum(x[n, b] ** 2, b)
         (x[n, a] - mean(x[n, b], over=b)) / sqrt(variance(x[n, b], over=b) + eps),
         where(s > 0, log(2 * s), 0),
         where(s <= 0, 1, 1 / s),
+        where(s > 1, log(s), 0),
         where(And(s > 0, x[n, a] > 0), log(s) * sqrt(x[n, a]), 0),
         iverson(s > 0) * log(s),
         softmax(log(s), over=a, where=s > 0),
