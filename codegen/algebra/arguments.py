@@ -27,6 +27,7 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Indexed, Mul, Pow
 
+from codegen.ir.sharing import fresh_defined_name
 from derive.binders import free_indices, leaves_of, map_children, scope_of
 from derive.folding import unify
 from derive.functions import Defined
@@ -97,11 +98,7 @@ class Arguments:
             for binding in unify(definition.body, argument, {}):
                 if binding.keys() >= set(definition.indices):
                     return entry(definition.symbol, [binding[index] for index in definition.indices])
-        name, number = stem, 1
-        while {name, f"d{name}"} & self.taken:
-            number += 1
-            name = f"{stem}_{number}"
-        self.taken |= {name, f"d{name}"}
+        name = fresh_defined_name(stem, self.taken)
         free = free_indices(argument)
         over = tuple(sorted((index for index in around if index in free), key=lambda index: not index.leading))
         symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)

@@ -22,13 +22,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sympy import Add, Expr, Indexed, Mul, exp, true
+from sympy import Add, Expr, Indexed, Mul, Pow, Sum, exp, true
 
+from codegen.algebra.axes import is_leading, laid_out
+from codegen.algebra.everywhere import has_value_everywhere
 from codegen.algebra.forms import Forms, nesting
-from codegen.ir.sharing import fresh_name
+from codegen.ir.sharing import fresh_defined_name
 from derive.binders import all_names, map_children, scope_of
 from derive.functions import DEFINITIONS, Defined
-from derive.language import Index, Scalar, Tensor, Where, axis_sizes, entry
+from derive.language import Index, Scalar, Tensor, Where, axis_sizes, entry, is_bracket
 from derive.program import Program
 from derive.statements import Definition, Name
 
@@ -64,22 +66,27 @@ class Surroundings:
     """Where a part of a statement stands: the indices in scope, and what is around it.
 
     `within` says that a sum is, `bent` that what is around it, up to the next sum, is not linear in it, and `beside`
-    that another factor of the same product has sums.
+    that another factor of the same product has sums. `guarded` says that it stands under a condition, where a value may
+    be wanted that there is none of elsewhere.
     """
 
     indices: tuple[Index, ...]
     within: bool = False
     bent: bool = False
     beside: bool = False
+    guarded: bool = False
 
     def below(self, expression: Any) -> Surroundings:
         """Those of the parts of an expression that stands here."""
         scope = scope_of(expression)
+        guarded = self.guarded or _is_guard(expression) or any(map(_is_guard, Mul.make_args(expression)))
         if scope is not None:
             is_function = isinstance(expression, Defined) and not expression.linear
-            return Surroundings((*self.indices, *scope.bound), True, is_function, self.beside and not is_function)
+            beside = self.beside and not is_function
+            return Surroundings((*self.indices, *scope.bound), True, is_function, beside, guarded)
         beside = self.beside or (isinstance(expression, Mul) and sum(map(bool, map(nesting, expression.args))) > 1)
-        return replace(self, bent=self.bent or not isinstance(expression, LINEAR), beside=beside)
+        bent = self.bent or not isinstance(expression, LINEAR)
+        return replace(self, bent=bent, beside=beside, guarded=guarded)
 
 
 @dataclass
@@ -105,15 +112,15 @@ class Naming:
                 return expression
             form = self.forms.of(expression)
             if form.number not in self.named:
-                is_own = (
-                    is_argument or self.forms.uses[form.number] > 1 or (around.bent and _is_shifted_sum(expression))
-                )
-                part = descended(expression, Surroundings(around.indices) if is_own else around)
-                is_value = isinstance(expression, Expr) and not isinstance(expression, Indexed)
-                if not (is_own or _is_read_by_adjoints(expression, part, around)) or not is_value or not form.plain:
+                may_be_named = form.plain and _is_value(expression, around)
+                is_used = self.forms.uses[form.number] > 1
+                is_own = is_argument or is_used or (around.bent and _is_shifted_sum(expression))
+                alone = Surroundings(around.indices, guarded=around.guarded)
+                part = descended(expression, alone if is_own and may_be_named else around)
+                if not may_be_named or not (is_own or _is_read_by_adjoints(expression, part, around)):
                     return part
-                over = _laid_out(part, form.free, around.indices)
-                name = fresh_name(f"{definition.name}_{_role(expression, is_argument)}", self.taken)
+                over = laid_out(expression, part, form.free, around.indices)
+                name = fresh_defined_name(f"{definition.name}_{_role(expression, is_argument)}", self.taken)
                 symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
                 made.append(Definition(symbol, over, part))
                 self.named[form.number] = symbol, tuple(form.free.index(index) for index in over)
@@ -140,6 +147,28 @@ def _is_read_by_adjoints(expression: Any, part: Any, around: Surroundings) -> bo
     return around.bent or (around.within and (is_whole or is_projection))
 
 
+def _is_value(expression: Any, around: Surroundings) -> bool:
+    """Whether it is a number that may be computed for all indices: no condition, and nothing that one keeps away."""
+    if not isinstance(expression, Expr) or isinstance(expression, Indexed) or is_bracket(expression):
+        return False
+    if _divides_by_exponentials(expression):
+        return False  # beside the exponentials that it divides it is in log space
+    return not around.guarded or has_value_everywhere(expression)
+
+
+def _divides_by_exponentials(expression: Any) -> bool:
+    """Whether it is 1 by a sum of exponentials, or by one and other terms."""
+    if not isinstance(expression, Pow) or not expression.exp.is_negative:
+        return False
+    factors = [factor for term in Add.make_args(expression.base) for factor in Mul.make_args(term)]
+    return any(isinstance(factor, Sum) and factor.function.has(exp) for factor in factors)
+
+
+def _is_guard(expression: Any) -> bool:
+    """Whether it is a selection, or a function over a set of places."""
+    return isinstance(expression, Where) or (isinstance(expression, Defined) and expression.args[4] != true)
+
+
 def _is_shifted_sum(expression: Any) -> bool:
     """Whether it is one sum and a bias: what a function of them is, it is of both."""
     terms = [term.as_coeff_Mul()[1] for term in expression.args] if isinstance(expression, Add) else []
@@ -149,7 +178,7 @@ def _is_shifted_sum(expression: Any) -> bool:
 
 def _has_one_set_of_examples(part: Any) -> bool:
     """Whether one array in it has a leading index, and the others are the same for all examples."""
-    return len({read for read in part.atoms(Indexed) if any(map(_is_leading, read.indices))}) == 1
+    return len({read for read in part.atoms(Indexed) if any(map(is_leading, read.indices))}) == 1
 
 
 def _has_exponentials(expression: Any) -> bool:
@@ -158,25 +187,6 @@ def _has_exponentials(expression: Any) -> bool:
         return False
     bound = expression.args[2]
     return bool(DEFINITIONS[expression.name].meaning(bound, bound, true).has(exp))
-
-
-def _laid_out(part: Any, free: tuple[Index, ...], around: tuple[Index, ...]) -> tuple[Index, ...]:
-    """The indices of a part as axes, in the order of an array that has them all, if the part reads one.
-
-    Otherwise leading ones come first, then those that every array has, as a product of stacks of matrices, then those
-    beside a leading one: rows of examples, whatever is summed around them. Among equals outer ones come first.
-    """
-    arrays = sorted((read.indices for read in part.atoms(Indexed)), key=str)
-    whole = next((places for places in arrays if set(free) <= set(places)), None)
-    if whole is not None:
-        return tuple(sorted(free, key=lambda index: (not index.leading, whole.index(index))))
-    beside = {index for places in arrays if any(map(_is_leading, places)) for index in places}
-    shared = set(free).intersection(*arrays)
-    return tuple(sorted(free, key=lambda i: (not i.leading, i not in shared, i not in beside, around.index(i))))
-
-
-def _is_leading(place: Any) -> bool:
-    return isinstance(place, Index) and place.leading
 
 
 def _role(expression: Any, is_argument: bool) -> str:

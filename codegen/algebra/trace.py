@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from codegen.algebra.arguments import with_arguments_named
+from codegen.algebra.comparisons import with_sets_compared
 from codegen.algebra.costs import Cost, Sizes, typical_sizes
 from codegen.algebra.logspace import log_space_rewrites
 from codegen.algebra.networks import names_in
@@ -31,7 +32,8 @@ class Trace:
     """The stages of a program's routines; without a gradient there is no backward one.
 
     `asked` is the program as it was written, `program` the same with look-ups for sums that pick an entry
-    (`codegen.algebra.sifting`) and names for what is stated in one piece: the parts of sums within sums
+    (`codegen.algebra.sifting`), sizes of sets for sums of positive terms that are compared with 0
+    (`codegen.algebra.comparisons`), and names for what is stated in one piece: the parts of sums within sums
     (`codegen.algebra.parts`), and what functions are of (`codegen.algebra.arguments`). `stated` is what is
     differentiated, its definitions in log space besides (`codegen.algebra.logspace`).
     """
@@ -72,7 +74,7 @@ def traced(program: Program) -> Trace:
 @lru_cache(maxsize=500)
 def _traced(asked: Asked) -> Trace:
     """The trace of what is asked for: the definitions that it needs, through all algebraic passes."""
-    program = with_arguments_named(with_parts_named(with_entries_read(asked.program)))
+    program = with_arguments_named(with_sets_compared(with_parts_named(with_entries_read(asked.program))))
     request = program.request
     outputs = request.outputs if request is not None else ()
     names = needed(program, [str(output.name) for output in outputs])

@@ -190,3 +190,13 @@ def fresh_name(stem: str, taken: set[str]) -> str:
         name = f"{stem}_{number}"
     taken.add(name)
     return name
+
+
+def fresh_defined_name(stem: str, taken: set[str]) -> str:
+    """The same for a definition: the name of its adjoint is not taken either."""
+    name, number = stem, 1
+    while {name, f"d{name}"} & taken:
+        number += 1
+        name = f"{stem}_{number}"
+    taken |= {name, f"d{name}"}
+    return name

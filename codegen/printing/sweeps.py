@@ -193,7 +193,7 @@ def matched(
         name for name, axes in first.loop.stored.items()
         if name not in returned and set(axes) & set(first.restricted)
         and all(_visits(step, name, first) for step in backward)
-        and not any(isinstance(step, Statement) and name in reads(step.node) for step in forward)
+        and not any(_reads(step, {name}) for step in forward if step is not first)
     }  # fmt: skip
     if not partial:
         return list(forward), list(backward)
@@ -211,17 +211,18 @@ def matched(
     return [*forward[:place], filled, *apart(forward[place + 1 :])], [*apart(readers[:last]), *readers[last:]]
 
 
-def _reads(step: Sweep, names: set[str]) -> bool:
-    return any(names & reads(statement.node) for statement in step.loop.body)
+def _reads(step: Step, names: set[str]) -> bool:
+    body = [step] if isinstance(step, Statement) else step.loop.body
+    return any(names & reads(statement.node) for statement in body)
 
 
 def _visits(step: Statement | Sweep, name: str, first: Sweep) -> bool:
     """Whether a step reads the array only where the first loop has written it."""
-    if isinstance(step, Statement):
-        return name not in reads(step.node)
     if not _reads(step, {name}):
         return True
-    return step.loop.row == first.loop.row and dict(step.restricted) == dict(first.restricted)
+    return (
+        isinstance(step, Sweep) and step.loop.row == first.loop.row and dict(step.restricted) == dict(first.restricted)
+    )
 
 
 def options_of(planned: Sequence[Step]) -> list[str]:

@@ -104,6 +104,25 @@ def test_rows_of_a_part_come_before_what_is_in_them() -> None:
     assert "O_argument[b, i, j]" in defined(program)
 
 
+def test_heads_come_before_the_rows_of_a_product() -> None:
+    """Each group g of heads has R heads of queries: scores are matrices of i and j, a value has columns c."""
+    G, R = dims("G R")
+    g, r, k, k_2, k_3, o = index("g", G), index("r", R), *indices("k k_2 k_3 o", D)
+    X, W_Q, W_K = tensor("X", B, T, D), tensor("W_Q", G, R, D, D), tensor("W_K", G, D, D)
+    W_V, W_O = tensor("W_V", G, C, D), tensor("W_O", D, G, R, C)
+    t, c_2 = index("t", T), index("c_2", C)
+    queries, keys = Sum(X[b, i, k] * W_Q[g, r, a, k], k), Sum(X[b, t, k_2] * W_K[g, a, k_2], k_2)
+    values = Sum(X[b, t, k_3] * W_V[g, c_2, k_3], k_3)
+    shares = softmax(Sum(queries * keys, a) / sqrt(D), over=t, where=t <= i)
+    program = Program("heads", inputs=[X, W_Q, W_K, W_V, W_O])
+    program.define("O", [b, i, o], Sum(Sum(shares * values, t) * W_O[o, g, r, c_2], g, r, c_2))
+    found = {left: body for left, body in defined(program).items() if left.startswith(("O_arg", "O_soft", "O_sum"))}
+    axes = [left.split("[")[1] for left in found]
+    assert sorted(axes) == sorted([
+        "b, i, g, r, a]", "b, t, g, a]", "b, g, r, i, t]", "b, g, r, i, t]", "b, t, g, c_2]", "b, g, r, i, c_2]",
+    ])  # fmt: skip
+
+
 def test_leading_axes_come_first_though_they_are_summed_inside() -> None:
     program = Program("total", inputs=[Q, K])
     total = program.define("total", [], Sum(log(Sum(exp(Sum(Q[b, i, a] * K[b, j, a], a)), j)), i, b))
@@ -117,6 +136,17 @@ def test_names_that_are_taken_are_left_alone() -> None:
     scores = Sum(Q[b, i, a] * K[b, j, a], a) + taken[b, i, j]
     program.define("O", [b, i, c], Sum(softmax(scores, over=j) * W[b, j, c], j))
     assert list(defined(program)) == ["O_argument_2[b, i, j]", "O_softmax[b, i, j]", "O[b, i, c]"]
+
+
+def test_no_adjoint_of_a_part_takes_the_name_of_an_input() -> None:
+    """The adjoint of O_argument would be dO_argument, and who wrote the statement was told to rename it."""
+    bias = tensor("dO_argument", B, T, S)
+    program = Program("biased", inputs=[Q, K, W, bias])
+    scores = Sum(Q[b, i, a] * K[b, j, a], a) + bias[b, i, j]
+    O = program.define("O", [b, i, c], Sum(softmax(scores, over=j) * W[b, j, c], j))
+    program.kernel(O, wrt=[Q, bias])
+    assert list(defined(program)) == ["O_argument_2[b, i, j]", "O_softmax[b, i, j]", "O[b, i, c]"]
+    assert render_all([program], ("numpy",))
 
 
 def test_at_a_computed_place_there_may_be_no_entry() -> None:
