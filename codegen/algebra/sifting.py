@@ -37,8 +37,9 @@ def sifted(expression: Any) -> Any:
     scope = scope_of(inner)
     bound = scope.bound if scope is not None else ()
     body = Mul(*(_as_delta(factor, bound) for factor in Mul.make_args(inner.function)))
-    if not any(isinstance(factor, KroneckerDelta) for factor in Mul.make_args(body)):
-        return inner
+    deltas = [factor for factor in Mul.make_args(body) if isinstance(factor, KroneckerDelta)]
+    if not deltas or any(place.is_Integer for factor in deltas for place in factor.args):
+        return inner  # at a size of 0 there is no first entry, and the sum is 0
     contracted = contracted_sum(body, bound)
     return inner if contracted.has(KroneckerDelta) else unshadowed(contracted)
 

@@ -34,6 +34,7 @@ PICKED: list[tuple[Any, Any]] = [
 LEFT = [
     Sum(iverson(Ne(v, tok[n])) * z[n, v], v),
     Sum(delta(v, 3) * z[n, v], v),  # there may be no fourth entry
+    Sum(where(Eq(v, 0), z[n, v], 0), v),  # nor a first one
     Sum(where(Eq(v, tok[n]), z[n, v], 1), v),
     Sum(where(Eq(z[n, v], 0), z[n, u], 0), v),
     delta(v, tok[n]) * z[n, v],
