@@ -7,6 +7,7 @@ through other people's files. In between, `main` turns it into a message, and tr
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,12 @@ def enter(arguments: Sequence[str] | None = None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         main(sys.argv[1:] if arguments is None else list(arguments), prog_name="gradproof")
+    except SystemExit as ended:
+        if "torch.distributed" in sys.modules and "WORLD_SIZE" in os.environ and isinstance(ended.code, int):
+            from gradproof.training.distributed import leave
+
+            leave(ended.code)
+        raise
     finally:
         if is_heard:
             signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -7,11 +7,13 @@ the same update. Without torchrun there is one process, and everything here does
     with process_group(config) as group:
         model = group.wrap(create_model(config, vocabulary, seed))
         loss = group.mean(model.loss_and_gradients(group.share(tokens), group.share(targets), step))
+    leave(0)
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,7 +28,7 @@ from gradproof.training.model import Ids, Model, model_class
 if TYPE_CHECKING:
     from gradproof.training.engine_torch import TorchModel
 
-__all__ = ["Group", "process_group"]
+__all__ = ["Group", "leave", "process_group"]
 
 AnyModel = TypeVar("AnyModel", bound=Model)
 
@@ -161,6 +163,20 @@ def process_group(config: TrainingConfig) -> Iterator[Group]:
             distributed.barrier()  # the store that all need to take leave lies in one of them
     finally:
         distributed.destroy_process_group()
+
+
+def leave(status: int) -> None:
+    """End this process at once with an exit status, if it is one of several; all that was written is flushed.
+
+    Of a group that DistributedDataParallel had, PyTorch keeps the threads also when the group is destroyed, and at the
+    end of Python about one process in twenty is aborted by them ("terminate called without an active exception"):
+    torchrun would take a run that is saved for one that failed.
+    """
+    if _number("WORLD_SIZE", 1, "1") > 1:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # nobody reads it any more
+                stream.flush()
+        os._exit(status)
 
 
 def _number(name: str, least: int, otherwise: str = "") -> int:

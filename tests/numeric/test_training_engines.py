@@ -189,7 +189,7 @@ TRAINING = """
 import json, sys
 import numpy as np, torch
 from gradproof.training.config import TrainingConfig
-from gradproof.training.distributed import process_group
+from gradproof.training.distributed import leave, process_group
 from gradproof.training.model import create_model
 from gradproof.training.optimiser import AdamW, learning_rate_at
 
@@ -206,6 +206,7 @@ with process_group(config) as group:
         optimiser.update(step, learning_rate_at(step, config))
     if group.is_first:
         print(json.dumps(losses))
+leave(0)
 """
 
 

@@ -317,6 +317,7 @@ ALLOWED = {
                 "contextlib.contextmanager",
                 "contextlib.suppress",
                 "os",
+                "sys",
                 "torch",
                 "torch.distributed",
                 "torch.nn.parallel.DistributedDataParallel",
@@ -325,6 +326,7 @@ ALLOWED = {
         names=frozenset(
             {
                 "BaseException",
+                "OSError",
                 "RuntimeError",
             }
         ),
