@@ -115,8 +115,7 @@ def _one_level(expression: Expr, program: Program) -> Expr:
         base = node.base if isinstance(node, sympy.Indexed) else node
         known = program.definition(str(base.name))
         if known is not None and known.symbol == base:
-            where = node.indices if isinstance(node, sympy.Indexed) else ()
-            names[node] = substitute(known.body, dict(zip(known.indices, where, strict=True)))
+            names[node] = known.at(node)
     return substitute(expression, names)
 
 

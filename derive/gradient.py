@@ -178,10 +178,10 @@ def _define(
     body = unshadowed(body)
     if name in taken:
         raise StatementError(f"{made.name}: the adjoint's name {name} is taken; rename that definition or input")
-    symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
-    made.definitions.append(Definition(symbol, over, body))
+    definition = Definition.named(name, over, body)
+    made.definitions.append(definition)
     taken.add(name)
-    return symbol
+    return definition.symbol
 
 
 def _indices_for(symbol: Name, received: list[Contribution], taken: set[str]) -> tuple[Index, ...]:
@@ -232,8 +232,7 @@ def inline(
         definition = program.definition(str(base.name)) if isinstance(base, (Tensor, Scalar)) else None
         if definition is None or definition.symbol != base or base in keep:
             return map_children(node, replaced)
-        where = node.indices if isinstance(node, Indexed) else ()
-        return replaced(substitute(definition.body, dict(zip(definition.indices, where, strict=True))))
+        return replaced(definition.at(node))
 
     return replaced(expression)
 
@@ -261,7 +260,6 @@ def jacobian(program: Program, output: Name, variable: Name, name: str) -> Gradi
         target.append(index)
     body = derivative_of(program, definition.left, entry(variable, target), through_definitions=True)
     over = (*definition.indices, *target)
-    symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
     made = Gradient(
         f"{program.name}_jacobian", f"Jacobian of {program.name}", list(program.inputs), list(program.definitions),
         forward=program, output=output,
@@ -269,7 +267,7 @@ def jacobian(program: Program, output: Name, variable: Name, name: str) -> Gradi
     record_points(
         made, _differentiated(program, definition.left, variable), program, influenced_by(program, [variable])
     )
-    made.definitions.append(Definition(symbol, over, body))
+    made.definitions.append(Definition.named(name, over, body))
     return made
 
 
@@ -321,5 +319,4 @@ def _definition_at(program: Program, value: Expr) -> Expr:
     known = program.definition(str(base.name)) if isinstance(base, (Tensor, Scalar)) else None
     if known is None or known.symbol != base:
         return value
-    where = value.indices if isinstance(value, Indexed) else ()
-    return substitute(known.body, dict(zip(known.indices, where, strict=True)))
+    return known.at(value)

@@ -18,7 +18,7 @@ from sympy import Expr
 
 from derive.binders import free_indices, symbols_of
 from derive.errors import StatementError
-from derive.language import Flag, Index, Scalar, Tensor, axis_sizes, checked_name, expression_of, iverson, listed
+from derive.language import Flag, Index, Scalar, Tensor, checked_name, expression_of, iverson, listed
 from derive.matrices import Matrix
 from derive.requests import check_variables, checked_defaults, checked_sizes
 from derive.statements import Claim, Definition, KernelRequest, Name
@@ -104,9 +104,8 @@ class Program:
         check_names(expression, what, self._declared())
         if name in self._declared() or any(name == str(known.name) for known in named_symbols(expression)):
             raise StatementError(f"{what}: the name {name} is taken; choose another")
-        symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
-        self.definitions.append(Definition(symbol, over, expression))
-        return symbol
+        self.definitions.append(Definition.named(name, over, expression))
+        return self.definitions[-1].symbol
 
     def claim(
         self, id: str, left: Any, right: Any, *, name: str = "", given: Sequence[Any] = (), over: Sequence[Index] = (),

@@ -5,14 +5,15 @@ Beside `derive.program`, which checks and collects them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sympy import Expr
+from sympy import Expr, Indexed
 
-from derive.language import Index, Scalar, Tensor, entry
+from derive.binders import substitute
+from derive.language import Index, Scalar, Tensor, axis_sizes, entry
 
 if TYPE_CHECKING:
     from derive.program import Program
@@ -28,6 +29,11 @@ class Definition:
     symbol: Name
     indices: tuple[Index, ...]
     body: Expr
+
+    @classmethod
+    def named(cls, name: str, over: Sequence[Index], body: Expr) -> Definition:
+        """The definition of a tensor over these indices, or of a scalar where there are none."""
+        return cls(Tensor(name, axis_sizes(over)) if over else Scalar(name), tuple(over), body)
 
     @cached_property
     def _hash(self) -> int:
@@ -45,6 +51,11 @@ class Definition:
     def left(self) -> Expr:
         """The left side, symbol[indices]."""
         return entry(self.symbol, self.indices)
+
+    def at(self, read: Any) -> Any:
+        """What the name stands for where it is read, `read` an entry of the tensor or the scalar itself."""
+        places = read.indices if isinstance(read, Indexed) else ()
+        return substitute(self.body, dict(zip(self.indices, places, strict=True)))
 
     def __str__(self) -> str:
         return f"{self.left} = {self.body}"

@@ -34,8 +34,7 @@ from derive.functions import Defined
 from derive.gradient import influenced_by
 from derive.language import Dim, Index, Scalar, Tensor, entry
 from derive.program import Program
-from derive.statements import Definition, Name
-from derive.symbols import axis_sizes
+from derive.statements import Definition
 
 BOUNDED = (sympy.tanh, sympy.sin, sympy.cos)  # functions with a value of at most 1, wherever they are taken
 FEWEST = 2  # kinds of arrays in a product, and variables in an exponent that is worth a name
@@ -101,10 +100,10 @@ class Arguments:
         name = fresh_defined_name(stem, self.taken)
         free = free_indices(argument)
         over = tuple(sorted((index for index in around if index in free), key=lambda index: not index.leading))
-        symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
-        self.known.append(Definition(symbol, over, argument))
-        self.active, self.defined = {*self.active, symbol}, {*self.defined, symbol}
-        return self.known[-1].left
+        made = Definition.named(name, over, argument)
+        self.known.append(made)
+        self.active, self.defined = {*self.active, made.symbol}, {*self.defined, made.symbol}
+        return made.left
 
 
 PRODUCT, ARGUMENT = "product", "argument"  # what a name ends in

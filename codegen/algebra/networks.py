@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import sympy
-from sympy import Add, Expr, Indexed, Mul, Pow, S
+from sympy import Add, Expr, Mul, Pow, S
 
 from derive.binders import all_names, free_indices, fresh_index, leaves_of, substitute
 from derive.differentiation import contracted_sum
@@ -215,8 +215,7 @@ def components(term: Term) -> list[tuple[tuple[Index, ...], Factors]]:
 
 def opened(term: Term, base: Expr, definition: Definition) -> tuple[Term, ...]:
     """The terms that come of writing the definition in for one factor `base` of the term."""
-    where = base.indices if isinstance(base, Indexed) else ()
-    body = substitute(definition.body, dict(zip(definition.indices, where, strict=True)))
+    body = definition.at(base)
     powers = dict(term.factors)
     powers[base] -= 1
     rest = _made(term.coefficient, powers, term.scope)

@@ -30,7 +30,7 @@ from codegen.algebra.forms import Forms, nesting
 from codegen.ir.sharing import fresh_defined_name
 from derive.binders import all_names, map_children, scope_of
 from derive.functions import DEFINITIONS, Defined
-from derive.language import Index, Scalar, Tensor, Where, axis_sizes, entry, is_bracket
+from derive.language import Index, Where, entry, is_bracket
 from derive.program import Program
 from derive.statements import Definition, Name
 
@@ -57,8 +57,9 @@ def with_parts_named(program: Program) -> Program:
 
 
 def _taken(program: Program) -> set[str]:
-    names = {*program.names(), *(str(symbol.name) for symbol in program.all_inputs())}
-    return names.union(*(all_names(d.body) | {index.name for index in d.indices} for d in program.definitions))
+    """The names that mean something in the program, those of its indices among them."""
+    indices = (all_names(d.body) | {index.name for index in d.indices} for d in program.definitions)
+    return program.declared_names().union(*indices)
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,8 @@ class Naming:
                     return part
                 over = laid_out(expression, part, form.free, around.indices)
                 name = fresh_defined_name(f"{definition.name}_{_role(expression, is_argument)}", self.taken)
-                symbol: Name = Tensor(name, axis_sizes(over)) if over else Scalar(name)
-                made.append(Definition(symbol, over, part))
-                self.named[form.number] = symbol, tuple(form.free.index(index) for index in over)
+                made.append(Definition.named(name, over, part))
+                self.named[form.number] = made[-1].symbol, tuple(form.free.index(index) for index in over)
             symbol, places = self.named[form.number]
             return entry(symbol, [form.free[place] for place in places])
 

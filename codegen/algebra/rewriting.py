@@ -15,7 +15,7 @@ from sympy import Expr, Indexed
 
 from codegen.algebra.costs import Sizes
 from codegen.algebra.networks import names_in
-from derive.binders import map_children, substitute
+from derive.binders import map_children
 from derive.language import Scalar
 from derive.program import Program
 from derive.statements import Definition
@@ -96,6 +96,5 @@ def written_in(node: Any, gone: Definition) -> Any:
     if isinstance(node, (Indexed, Scalar)):
         if name_of(node) != gone.name:
             return node
-        where = node.indices if isinstance(node, Indexed) else ()
-        return substitute(gone.body, dict(zip(gone.indices, where, strict=True)))
+        return gone.at(node)
     return map_children(node, lambda part: written_in(part, gone))

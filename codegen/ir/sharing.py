@@ -194,9 +194,6 @@ def fresh_name(stem: str, taken: set[str]) -> str:
 
 def fresh_defined_name(stem: str, taken: set[str]) -> str:
     """The same for a definition: the name of its adjoint is not taken either."""
-    name, number = stem, 1
-    while {name, f"d{name}"} & taken:
-        number += 1
-        name = f"{stem}_{number}"
+    name = fresh_name(stem, taken | {known[1:] for known in taken if known.startswith("d")})
     taken |= {name, f"d{name}"}
     return name

@@ -67,8 +67,7 @@ def _written_out(value: Any, known: Definitions) -> Any:
     definition = known.get(value.base if isinstance(value, Indexed) else value)
     if definition is None:
         return map_children(value, lambda part: _written_out(part, known))
-    places = value.indices if isinstance(value, Indexed) else ()
-    return substitute(definition.body, dict(zip(definition.indices, places, strict=True)))
+    return definition.at(value)
 
 
 def may_overflow(product: Expr, known: Definitions) -> bool:
