@@ -13,6 +13,10 @@ from codegen.algebra.parts import with_parts_named
 from codegen.checking.checks import check_kernels
 from codegen.generate import render_all, write
 from gradproof import (
+    Abs,
+    Eq,
+    Max,
+    Ne,
     Program,
     Sum,
     dims,
@@ -57,6 +61,22 @@ s, squares = Sum(x[n, b] * W[a, b], b), Sum(x[n, b] ** 2, b)
         iverson(s > 0) * log(s),
         softmax(log(s), over=a, where=s > 0),
         where(squares > 0, x[n, a] / sqrt(squares), 0),
+        where(s > 0, log(1 + s), s / (1 - s)),
+        where(s < -1, 1 / s, 0),
+        where(s >= 2, 1 / sqrt(s - 1), 0),
+        where(s >= 0, sqrt(s), exp(s) / (1 + exp(s))),
+        where(s >= 0, 1, exp(s)),  # it does not overflow
+        where(Ne(s, 0), tanh(s) / s, 1),
+        where(Eq(s, 1), 1, log(s**2 + 1) / (2 * s - 2)),
+        where(Abs(s) < 1, sqrt(1 - s**2), 0),
+        where(And(s < 1, s > -1), log((1 + s) / (1 - s)), 0),
+        where(s < -sqrt(D), sqrt(D) / s, 0),
+        where(s / sqrt(D) < -1, sqrt(D) / s, 0),
+        where(Abs(s / sqrt(D)) < 1, sqrt(1 - s**2 / D), 0),
+        where(Ne(s / D, 0), tanh(s) / s, 1),
+        log(Max(s, eps)),
+        1 / Max(sqrt(squares), eps),
+        where(a > b, sqrt(Sum((x[n, a] - x[n, b]) ** 2, n)) * log(a - b), 0),  # in x[n, a], a is a place
     ],
     ids=str,
 )
@@ -75,6 +95,18 @@ def test_what_has_a_value(expression: Expr) -> None:
         softmax(log(s), over=a),
         where(s < 0, 1, log(s)),  # not at 0
         where(s > 0, log(Sum(x[n, c], c)), 0),
+        where(s >= 0, log(s), 0),
+        where(s >= 0, 1 / sqrt(s), 0),
+        where(s > 0, 1, 1 / (1 + s)),
+        where(s > -1, 1 / s, 0),
+        where(Ne(s, 0), log(s), 0),
+        where(Ne(s, 0), 1 / (s - 1), 0),
+        where(Abs(s) <= 1, 1 / (1 - s**2), 0),
+        where(Abs(s) > 1, sqrt(1 - s**2), 0),
+        where(-Abs(s) < 1, sqrt(1 - s**2), 0),
+        log(Max(s, 0)),
+        where(x[n, a] > 0, Sum(log(x[n, a]), a), 0),  # the index of the sum is another one
+        where(x[n, a] > 0, log(Sum(x[n, a], a)), 0),
     ],
     ids=str,
 )
@@ -89,6 +121,9 @@ total, logs = Sum(x[n, a], a), log(Sum(x[n, a], a))
 STATEMENTS: dict[str, Callable[[], Expr]] = {
     "selected": lambda: where(total > 0, Sum(softmax(w[c] * logs, over=c) * x[n, c], c) * Sum(tanh(w[b] * logs), b), 0),
     "roots": lambda: where(total > 0, Sum(softmax(x[n, c] / sqrt(total), over=c) * w[c], c) * w[0] / sqrt(total), 0),
+    "distances": lambda: Sum(
+        w[a] * Sum(softmax(-sqrt(Sum((W[a, c] - W[b, c]) ** 2, c)), over=b, where=b < a) * x[n, b], b), a
+    ),
     "beside_a_bracket": lambda: Sum(iverson(s > 0) * tanh(log(s)) * w[a], a) * Sum(iverson(s > 0) * log(s), a),
 }
 
