@@ -17,6 +17,7 @@ the factors of its reader, and `codegen.stability.rules` does the rest:
     p = softmax(x)   r = p[k]   L = -log(r)       -log(softmax(x)[k])          as by p itself
     l = log_softmax(x)      L = -log(1 - exp(l[k]))       as by p, of which l is the logarithm
     p = sigmoid(x[k]) L = log(p[1] - p[0])        softplus(-x[1]), softplus(x[0]), log(1 - exp(x[0] - x[1]))
+    p = sigmoid(x)   q = y p + (1 - y)(1 - p)   L = -log(q)      log of two exponentials, relative to the larger
     p = where(c, exp(x), 0)                       p = [c] exp(x)               as under a masked sum
     p = where(c, exp(x), exp(y))                  p = exp(where(c, x, y))
     L = log(where(c, exp(x), y))                  L = where(c, log(exp(x)), log(y))    x where c holds
@@ -127,8 +128,13 @@ class Exponentials:
             return all(branch.is_number or self._is_made_of_known(branch) for branch in body.args[1:])
         if isinstance(body, Add):
             terms = [term for term in body.args if not term.is_number]
-            return len(terms) == 1 and self._is_made_of_known(terms[0])
+            return self._is_made_of_known(terms[0]) if len(terms) == 1 else all(map(self._is_mixed, terms))
         return name_of(body) in self.known
+
+    def _is_mixed(self, term: Expr) -> bool:
+        """Whether a term of a mixture is what is known times entries, or 1 less such, as in y p + (1 - y)(1 - p)."""
+        others = [factor for factor in Mul.make_args(term) if not self._is_made_of_known(factor)]
+        return len(others) < len(Mul.make_args(term)) and all(map(is_entry_or_rest, others))
 
     def _is_share(self, body: Expr) -> bool:
         """Whether a body is divided by a sum of exponentials."""
@@ -161,7 +167,11 @@ class Exponentials:
             parts = [self._divided(factor) for factor in node.args]
             if any(new != old for new, old in zip(parts, node.args, strict=True)):
                 # What is divided has the same exponentials: by themselves they would still overflow.
-                return node.func(*(self.opened(self.resolved(part), self.large) for part in parts))
+                names = self.known if any(map(self._divides_by_mixture, node.args)) else self.large
+                return node.func(*(self.opened(self.resolved(part), names) for part in parts))
+            terms = [term for part in node.args if isinstance(part, Add) for term in part.args]
+            if any(self._divides_by_mixture(factor) for term in terms for factor in Mul.make_args(term)):
+                node = node.func(*(part if isinstance(part, Add) else self.opened(part, self.known) for part in parts))
         if isinstance(node, Pow):
             node = self._rooted(self._divided(node))
         if isinstance(node, sympy.log):
@@ -173,8 +183,18 @@ class Exponentials:
 
     def _divided(self, node: Any) -> Any:
         """A negative power with the exponentials of its base written in; anything else as it is."""
-        is_divisor = isinstance(node, Pow) and node.exp.is_negative
-        return self.opened(node.base, self.large) ** node.exp if is_divisor else node
+        if not isinstance(node, Pow) or not node.exp.is_negative:
+            return node
+        return self.opened(node.base, self.known if self._divides_by_mixture(node) else self.large) ** node.exp
+
+    def _divides_by_mixture(self, node: Any) -> bool:
+        """Whether a factor divides by a mixture of shares: where all are small, what is divided is, too."""
+        if not isinstance(node, Pow) or not node.exp.is_negative:
+            return False
+        name = name_of(node.base)
+        body = unfold(self.known[name].body) if name in self.known else node.base
+        is_sum = isinstance(body, Add) and len([term for term in body.args if not term.is_number]) > 1
+        return is_sum and all(map(self._is_mixed, body.args))
 
     def _rooted(self, node: Any) -> Any:
         """A power that is no whole number with the exponentials that are factors of its base written in."""
@@ -278,6 +298,12 @@ def is_weight(factor: Any) -> bool:
     """Whether a factor is a number, a condition, or a value that is declared positive."""
     is_declared = isinstance(factor, (Indexed, Scalar)) and reasons_positive(factor) is not None
     return bool(factor.is_number) or is_bracket(factor) or is_declared
+
+
+def is_entry_or_rest(factor: Any) -> bool:
+    """Whether a factor is a value that is given or has a name, or the difference of one and a number."""
+    terms = [term.as_coeff_Mul()[1] for term in Add.make_args(factor) if not term.is_number]
+    return len(terms) <= 1 and all(isinstance(term, (Indexed, Scalar)) for term in terms)
 
 
 def exponent_of(node: Any) -> Any:

@@ -100,10 +100,18 @@ class Search:
             changes.extend(made)
             return new
 
+        def with_parts(part: Any) -> Any:
+            return map_children(part, part_of)
+
+        if isinstance(node, sympy.log) and _is_mixture(node.args[0]):
+            return sympy.log(with_parts(node.args[0])), tuple(changes)
         if not isinstance(node, (Mul, sympy.Sum)):
-            return map_children(node, part_of), tuple(changes)
+            return with_parts(node), tuple(changes)
         term = term_of(node)
-        inner = {base: part_of(base) for base, _ in term.factors if not isinstance(base, (Indexed, Scalar))}
+        inner = {
+            base: with_parts(base) if power.is_negative and _is_mixture(base) else part_of(base)
+            for base, power in term.factors if not isinstance(base, (Indexed, Scalar))
+        }  # fmt: skip
         powers = Mul(*(inner.get(base, base) ** power for base, power in term.factors))
         whole = times(Term(term.coefficient, (), term.scope), term_of(powers)) if inner else term
         after = self.best(whole)
@@ -169,6 +177,14 @@ class Search:
         parts = terms_of(definition.body)
         moving = [names_in(*(f for f, _ in part.factors if free_indices(f) & summed)) for part in parts]
         return len(parts) > 1 and any(names <= given for names in moving)
+
+
+def _is_mixture(node: Expr) -> bool:
+    """Whether it is a sum with exponentials; what divides, or has its logarithm taken, is not multiplied out then.
+
+    As (1 - y)(1 - p) + y p it is right where p is small; as 1 - p + (2 p - 1) y it is 0 there.
+    """
+    return isinstance(node, Add) and node.has(sympy.exp)
 
 
 @lru_cache(maxsize=5_000)

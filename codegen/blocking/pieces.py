@@ -14,7 +14,7 @@ from codegen.blocking.loops import Loop
 from codegen.ir.insides import is_condition, peeled
 from codegen.ir.nodes import Axes, Contract, Gather, Map, Node, Position, Read, Reduce, Scatter, Select, View
 from codegen.ir.sharing import Statement, fresh_name, label, reads
-from codegen.ir.trees import walk, with_children
+from codegen.ir.trees import is_one_of_two, walk, with_children
 from derive.language import Index
 
 LEAVES = (Read, View, Position, Gather)
@@ -54,7 +54,8 @@ class Setting:
 
     def is_text(self, node: Node) -> bool:
         """Whether the value is an expression in a call, and needs no memory of its own."""
-        return isinstance(node, LEAVES) or node.is_host or is_condition(node) or not self.is_wide(node.axes)
+        is_read = isinstance(node, LEAVES) or node.is_host or is_condition(node) or is_one_of_two(node)
+        return is_read or not self.is_wide(node.axes)
 
 
 def apart(setting: Setting, taken: set[str], *, products_first: bool = False) -> list[Statement]:

@@ -28,7 +28,7 @@ from codegen.ir.nodes import (
     Size,
     View,
 )
-from codegen.ir.trees import walk, with_children
+from codegen.ir.trees import is_one_of_two, walk, with_children
 from derive.language import Dim
 
 TRIVIAL = (Read, Literal, Size, Option, Position)
@@ -143,7 +143,7 @@ def hoisted(statements: Sequence[Statement]) -> list[Statement]:
             if node in named:
                 return named[node]
             rebuilt = with_children(node, [place(child) for child in node.children])
-            if isinstance(node, TRIVIAL) or node.is_host or node is statement.node:
+            if isinstance(node, TRIVIAL) or node.is_host or is_one_of_two(rebuilt) or node is statement.node:
                 return rebuilt
             if uses[node] < 2 and not _wants_name(node):
                 return rebuilt

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, overload
 
-from codegen.ir.nodes import Contract, Literal, Map, Node, Option, nodes_in
+from codegen.ir.nodes import Contract, Literal, Map, Node, Option, Read, Select, View, nodes_in
 from derive.language import Index
 
 
@@ -37,6 +37,13 @@ def flagged(condition: Node) -> tuple[Option | None, Node]:
         if isinstance(denied, Map) and denied.operation == "not" and isinstance(denied.operands[0], Option):
             return denied.operands[0], inner
     return None, condition
+
+
+def is_one_of_two(node: Node) -> bool:
+    """Whether the node is one of two arrays of the same shape, which of them a number says: it is no new array."""
+    if not isinstance(node, Select) or not node.condition.is_host or flagged(node.condition)[0] is not None:
+        return False
+    return isinstance(node.yes, (Read, View)) and isinstance(node.no, (Read, View)) and node.yes.axes == node.no.axes
 
 
 def with_children(node: Node, children: Sequence[Node]) -> Node:

@@ -37,7 +37,7 @@ from functools import lru_cache
 from typing import Any
 
 import sympy
-from sympy import Add, Expr, Mul, S
+from sympy import Add, Expr, Mul, Ne, S
 
 from codegen.stability.bounds import (
     has_exponential,
@@ -47,7 +47,7 @@ from codegen.stability.bounds import (
     may_overflow,
 )
 from codegen.stability.exponents import cancelled, exponential_parts
-from codegen.stability.functions import MOST_TERMS, ErfComplement, ExpLess1, Largest, NormalCdf, Softplus
+from codegen.stability.functions import MOST_TERMS, ErfComplement, ExpLess1, Largest, NormalCdf, Softplus, Weight
 from codegen.stability.gaps import without_gaps
 from codegen.stability.guards import Definitions, guarded
 from codegen.stability.named_tails import with_tails_of_names
@@ -56,7 +56,8 @@ from codegen.stability.tails import at_polynomials, near_one, scaled_cdf, with_l
 from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
 from derive.folding import same, unify
 from derive.functions import Defined, unfold
-from derive.language import Index, entry
+from derive.language import Index, Where, entry
+from derive.normal.signs import reasons_positive
 from derive.statements import Definition
 
 
@@ -227,10 +228,28 @@ def _relative(node: Expr, known: Definitions) -> tuple[Expr, Expr] | None:
     parts = [exponential_parts(term, known) for term in node.args]
     if not any(free_indices(exponent) for exponent, _, _ in parts) or any(brackets for _, brackets, _ in parts):
         return None
-    largest = Largest(*(exponent for exponent, _, _ in parts))
+    is_difference = _is_difference(node, known)
+    exponents = [exponent for exponent, _, _ in parts] if is_difference else _exponents_met(parts)
+    largest = Largest(*exponents)
     # Each exponential less 1 does as well where the weights add up to 0, and the difference keeps its digits.
-    power = ExpLess1 if _is_difference(node, known) else sympy.exp
-    return largest, Add(*(Mul(*others, power(exponent - largest)) for exponent, _, others in parts))
+    power = ExpLess1 if is_difference else sympy.exp
+    terms = zip(exponents, parts, strict=True)
+    return largest, Add(*(Mul(*others, power(exponent - largest)) for exponent, (_, _, others) in terms))
+
+
+def _exponents_met(parts: Sequence[tuple[Expr, Sequence[Expr], Sequence[Expr]]]) -> list[Expr]:
+    """The exponents of the terms of a sum. Of two terms, the one without weight has the exponent of the other.
+
+    It adds 0 then, as it should, and the other one is not 0 beside the larger exponential.
+    """
+    exponents = [exponent for exponent, _, _ in parts]
+    if len(parts) > 2:
+        return exponents
+    weights = [Mul(*others) for _, _, others in parts]
+    return [
+        own if reasons_positive(unfold(weight)) is not None else Where(Ne(Weight(weight), 0), own, other)
+        for own, other, weight in zip(exponents, reversed(exponents), weights, strict=True)
+    ]
 
 
 def _is_difference(node: Add, known: Definitions) -> bool:

@@ -47,9 +47,9 @@ def jensen_shannon_forward(
         X_n = X[n]
         Y_n = Y[n]
         log_M_n = log_M[n]
-        log_M_top = np.maximum(X_n, Y_n, out=room(0, n, V))
+        log_M_top = np.maximum(X_n if 1 - b != 0 else Y_n, Y_n, out=room(0, n, V))
         # log_M[n,v] = log((1 - b)*exp(X[n,v]) + b*exp(Y[n,v]))
-        np.subtract(X_n, log_M_top, out=log_M_n)
+        np.subtract(X_n if 1 - b != 0 else Y_n, log_M_top, out=log_M_n)
         np.exp(log_M_n, out=log_M_n)
         log_M_n *= 1 - b
         log_M_part = np.subtract(Y_n, log_M_top, out=room(4, n, V))

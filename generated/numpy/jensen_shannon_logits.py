@@ -58,9 +58,9 @@ def jensen_shannon_logits_forward(
         log_Q_part_2 = np.log(np.maximum(log_Q_exp.sum(axis=-1), 1))
         # log_Q[n,v] = log_softmax(z[n,v], over=v)
         np.subtract(log_Q_part, log_Q_part_2[..., None], out=log_Q_n)
-        log_M_top = np.maximum(log_Q_n, Y_n, out=room(0, n, V))
+        log_M_top = np.maximum(log_Q_n if 1 - b != 0 else Y_n, Y_n, out=room(0, n, V))
         # log_M[n,v] = log((1 - b)*exp(log_Q[n,v]) + b*exp(Y[n,v]))
-        np.subtract(log_Q_n, log_M_top, out=log_M_n)
+        np.subtract(log_Q_n if 1 - b != 0 else Y_n, log_M_top, out=log_M_n)
         np.exp(log_M_n, out=log_M_n)
         log_M_n *= 1 - b
         log_M_part = np.subtract(Y_n, log_M_top, out=room(4, n, V))

@@ -50,9 +50,9 @@ def jensen_shannon_forward(
         X_n = X[n]
         Y_n = Y[n]
         log_M_n = log_M[n]
-        log_M_top = torch.maximum(X_n, Y_n, out=room(0, n, V))
+        log_M_top = torch.maximum(X_n if 1 - b != 0 else Y_n, Y_n, out=room(0, n, V))
         # log_M[n,v] = log((1 - b)*exp(X[n,v]) + b*exp(Y[n,v]))
-        torch.sub(X_n, log_M_top, out=log_M_n)
+        torch.sub(X_n if 1 - b != 0 else Y_n, log_M_top, out=log_M_n)
         torch.exp(log_M_n, out=log_M_n)
         log_M_n.mul_(1 - b)
         log_M_part = torch.sub(Y_n, log_M_top, out=room(3, n, V))
@@ -133,7 +133,7 @@ _operator = Operator(
     "jensen_shannon",
     jensen_shannon_forward,
     jensen_shannon_backward,
-    version="vebf5cd22",
+    version="vc381f17f",
     arrays=("X: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

@@ -59,9 +59,9 @@ def jensen_shannon_logits_forward(
         log_Q_part_2 = torch.log(torch.clamp(log_Q_exp.sum(dim=-1), min=1))
         # log_Q[n,v] = log_softmax(z[n,v], over=v)
         torch.sub(log_Q_part, log_Q_part_2[..., None], out=log_Q_n)
-        log_M_top = torch.maximum(log_Q_n, Y_n, out=room(0, n, V))
+        log_M_top = torch.maximum(log_Q_n if 1 - b != 0 else Y_n, Y_n, out=room(0, n, V))
         # log_M[n,v] = log((1 - b)*exp(log_Q[n,v]) + b*exp(Y[n,v]))
-        torch.sub(log_Q_n, log_M_top, out=log_M_n)
+        torch.sub(log_Q_n if 1 - b != 0 else Y_n, log_M_top, out=log_M_n)
         torch.exp(log_M_n, out=log_M_n)
         log_M_n.mul_(1 - b)
         log_M_part = torch.sub(Y_n, log_M_top, out=room(3, n, V))
@@ -148,7 +148,7 @@ _operator = Operator(
     "jensen_shannon_logits",
     jensen_shannon_logits_forward,
     jensen_shannon_logits_backward,
-    version="v3752a782",
+    version="v70901470",
     arrays=("z: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),
