@@ -29,6 +29,7 @@ from derive.normal.terms import Polynomial
 from derive.program import Program
 from derive.refutation import Counterexample, confirm, find_counterexample
 from derive.rules import Rule, RuleRefusedError
+from derive.rules.equal_or_not import numbers_compared
 from derive.statements import Claim
 from derive.ties import comparisons_of, jumps, off_ties
 from derive.verdicts import (
@@ -101,6 +102,10 @@ def _prove_or_refute(claim: Claim, seconds: float, seed: int, *, vacuous: bool) 
         found = _counterexample(claim, seed, deadline)
     if proof is not None:
         return _confirmed(claim, *proof, seconds, seed, vacuous=vacuous)
+    for rule in numbers_compared(claim) if found is None else ():
+        verdict = _prove_by_rule(claim, rule, max(deadline - time.thread_time(), LEAST), seed, vacuous=vacuous)
+        if verdict.status != UNDECIDED:
+            return verdict
     return _unproved(claim, found, "; ".join(dict.fromkeys([*reasons, "no counterexample found at small sizes"])))
 
 

@@ -12,7 +12,6 @@ vanishing bracket or delta ends a product, so that what a mask excludes may be u
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from fractions import Fraction
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any
@@ -44,11 +43,12 @@ from derive.numeric.closures import (
     together,
     warmer,
 )
+from derive.numeric.exactness import Exactness, exact_number
 from derive.numeric.operations import RULES, cases_of
 from derive.statements import Definition
 from derive.symbols import size_at
 
-__all__ = ["Compiler", "decimal", "ordered_indices"]
+__all__ = ["Compiler", "ordered_indices"]
 
 CHEAP = (sympy.Atom, sympy.Add, sympy.Mul, Indexed, KroneckerDelta, Where, Piecewise)  # not worth remembering
 COMPARISONS: dict[type, Callable[[int], bool]] = {
@@ -59,11 +59,6 @@ COMPARISONS: dict[type, Callable[[int], bool]] = {
     sympy.Gt: lambda order: order > 0,
     sympy.Ge: lambda order: order >= 0,
 }
-
-
-def decimal(number: sympy.Float) -> Fraction:
-    """The decimal fraction that a Float was written as: 0.1 is 1/10."""
-    return Fraction(str(number))
 
 
 def ordered_indices(indices: Iterable[Index]) -> tuple[Index, ...]:
@@ -85,12 +80,6 @@ def axis_extent(node: Any, axis: int) -> Any:
     return size_at(node.base.shape[axis], node.indices[:axis])
 
 
-def _exact_number(node: Any) -> int | Fraction:
-    if isinstance(node, sympy.Float):
-        return decimal(node)
-    return int(node) if node.is_Integer else Fraction(int(node.p), int(node.q))
-
-
 class Compiler:
     """Turns expressions into closures; hands out the places of the frame and says how each is filled at a point.
 
@@ -104,9 +93,8 @@ class Compiler:
         self.warmers: list[Callable[[Frame], None]] = []
         self._shared: dict[Any, Code] = {}
         self._named: dict[Any, int] = {}
-        self._exactness: dict[Any, bool] = {}
         self._defined: dict[Any, tuple[int, tuple[int, ...], Code]] = {}
-        self._symbols = {definition.symbol for definition in definitions}
+        self._exactness = Exactness({definition.symbol for definition in definitions})
         for definition in definitions:  # in order, so that compiling never recurses from one into the next
             self._define(definition)
 
@@ -187,7 +175,7 @@ class Compiler:
 
     def _exact_value(self, node: Any, scope: Scope) -> Code:
         if node.is_number and not node.args:
-            number = _exact_number(node)
+            number = exact_number(node)
             return itemgetter(self.slot_of(("value", number), lambda field, _s, _i: field.rational(number)))
         exact = self.exact(node, scope)
         return lambda frame: frame[ARITHMETIC].rational(exact(frame))
@@ -196,31 +184,14 @@ class Compiler:
 
     def is_exact(self, node: Any) -> bool:
         """Whether an expression consists of indices, sizes and integer inputs alone, rationally."""
-        if node not in self._exactness:
-            self._exactness[node] = self._is_exact(node)
-        return self._exactness[node]
-
-    def _is_exact(self, node: Any) -> bool:
-        if isinstance(node, (sympy.Integer, sympy.Rational, sympy.Float, Index, Dim, KroneckerDelta)):
-            return True
-        if isinstance(node, Scalar):
-            return bool(node.is_integer) and node not in self._symbols
-        if isinstance(node, Indexed):
-            return bool(node.base.label.is_integer) and node.base not in self._symbols
-        if isinstance(node, (sympy.Add, sympy.Mul)):
-            return all(map(self.is_exact, node.args))
-        if isinstance(node, sympy.Pow):
-            return self.is_exact(node.base) and self.is_exact(node.exp) and bool(node.exp.is_integer)
-        if isinstance(node, (Where, Piecewise)):
-            return all(self.is_exact(value) for _, value in cases_of(node))
-        return False
+        return self._exactness.of(node)
 
     def exact(self, node: Any, scope: Scope) -> Code:
         """Code for an exact expression, as a Python integer or Fraction."""
         if isinstance(node, Index):
             return itemgetter(scope[node])
         if node.is_number and not node.args:
-            number = _exact_number(node)
+            number = exact_number(node)
             return lambda _frame: number
         name = str(getattr(node, "name", ""))
         if isinstance(node, Dim):
@@ -327,7 +298,20 @@ class Compiler:
 
             return compare_exactly
         low, high = self.value(node.lhs, scope), self.value(node.rhs, scope)
-        return lambda frame: holds(frame[ARITHMETIC].order(low(frame), high(frame)))
+        if not self._exactness.of_inputs(node.lhs) or not self._exactness.of_inputs(node.rhs):
+            return lambda frame: holds(frame[ARITHMETIC].order(low(frame), high(frame)))
+        sides = self.exact(node.lhs, scope), self.exact(node.rhs, scope)
+
+        def compare(frame: Frame) -> bool:
+            try:
+                return holds(frame[ARITHMETIC].order(low(frame), high(frame)))
+            except UndefinedError:
+                left, right = (side(frame) for side in sides)
+                if left == right:  # too close to tell as rounded numbers, but as fractions they are equal
+                    return holds(0)
+                raise
+
+        return compare
 
     def choice(self, node: Any, scope: Scope, compiled: Callable[[Any, Scope], Code]) -> Code:
         """Code for a Where or a Piecewise; only the branch that is taken is evaluated."""
