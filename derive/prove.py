@@ -9,8 +9,9 @@ evaluates at several small sizes. Disagreement is neither verdict: it raises Ala
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -157,7 +158,8 @@ def _confirmed(
         return _unproved(claim, left_out, "")
     laws = (*definitions_used(claim, sides), *ledger.laws) or (ARITHMETIC,)
     conditions = tuple(sorted(set(map(readable, ledger.conditions))))
-    return Verdict(claim, PROVED, hypotheses_of(claim, ledger), laws, conditions=conditions)
+    hypotheses = hypotheses_of(claim, ledger)
+    return Verdict(claim, PROVED, hypotheses, laws, conditions=conditions, leaves_out=ledger.leaves_out)
 
 
 def _agrees_where_not_zero(claim: Claim, ledger: Ledger, seed: int) -> bool:
@@ -240,7 +242,7 @@ def _as_proved(claim: Claim, sides: tuple[Any, Any]) -> Claim:
 
 def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int, *, vacuous: bool) -> Verdict:
     """The verdict on a claim that a rule reduces to equalities: proved when all of them are."""
-    hypotheses, laws, reason = [*hypotheses_of(claim, None)], [rule.name], ""
+    hypotheses, conditions, laws, reason = [*hypotheses_of(claim, None)], list[str](), [rule.name], ""
     try:
         parts = [prove(part, seconds=seconds, seed=seed, vacuous=True) for part in rule.obligations(claim)]
         hypotheses += rule.hypotheses(claim)
@@ -248,14 +250,19 @@ def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int, *, vacuo
         parts, reason = [], f"{rule.name}: {error}"
     for part in parts:
         # What a rule adds to the conditions of an obligation it has to discharge itself: a case, a lemma.
-        added = [condition for condition in part.claim.given if condition not in claim.given]
-        discharged = {*map(stated, added), *(f"hypothesis {condition}" for condition in added)}
-        hypotheses += [text for text in part.hypotheses if text not in discharged]
+        further = [condition for condition in part.claim.given if condition not in claim.given]
+        discharged = {*map(stated, further), *(f"hypothesis {condition}" for condition in further)}
+        own = _index_names(part.claim) - _index_names(claim)
+        meant = {text: _for_all(text, own) for text in part.conditions}
+        conditions += meant.values()
+        hypotheses += [meant.get(text, text) for text in part.hypotheses if text not in discharged]
         laws += [law for law in part.laws if law not in discharged]
         if part.status != PROVED:
             reason = f"{rule.name}: {part.claim.name or part.claim} is {part.status.lower()}"
+        elif own & part.leaves_out:
+            reason = f"{rule.name}: {part.claim.name or part.claim} is proved at some positions only"
+        if reason:
             break
-    conditions = tuple(dict.fromkeys(text for part in parts for text in part.conditions))
     found = find_counterexample(claim, seed=seed) if reason else None
     seen = confirm(claim, seed=seed) if not reason else None
     if seen is not None and seen.disagreement is not None:
@@ -269,4 +276,17 @@ def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int, *, vacuo
         reason = NOWHERE
     if reason:
         return replace(_unproved(claim, found, reason), hypotheses=tuple(dict.fromkeys(hypotheses)))
-    return Verdict(claim, PROVED, tuple(dict.fromkeys(hypotheses)), tuple(dict.fromkeys(laws)), conditions=conditions)
+    told, used, added = (tuple(dict.fromkeys(texts)) for texts in (hypotheses, laws, conditions))
+    leaves_out = frozenset[str]().union(*(part.leaves_out for part in parts))
+    return Verdict(claim, PROVED, told, used, conditions=added, leaves_out=leaves_out)
+
+
+def _index_names(claim: Claim) -> frozenset[str]:
+    """The names of the indices that a claim is about."""
+    return frozenset(index.name for index in free_indices(claim.left) | free_indices(claim.right))
+
+
+def _for_all(condition: str, names: Iterable[str]) -> str:
+    """A condition of an obligation, which stands for all positions of indices that the claim does not have."""
+    meant = [name for name in sorted(names) if re.search(rf"\b{re.escape(name)}\b", condition)]
+    return f"{condition} for all {', '.join(meant)}" if meant else condition
