@@ -28,7 +28,7 @@ from derive.normal.expressions import expression_of_form
 from derive.normal.ledger import Ledger
 from derive.normal.terms import Polynomial
 from derive.program import Program
-from derive.refutation import Counterexample, confirm, find_counterexample
+from derive.refutation import Counterexample, confirm, find_counterexample, is_rare
 from derive.rules import Rule, RuleRefusedError
 from derive.statements import Claim
 from derive.ties import comparisons_of, jumps, off_ties
@@ -52,6 +52,7 @@ SEARCH = 5.0  # seconds of processor time for a counterexample before everything
 LEAST = 0.5  # seconds of processor time for a search away from ties, when one near them has found something
 LEFT_OUT = 0.1  # seconds of processor time for a search where one condition of a proof does not hold ...
 MOST_LEFT_OUT = 4  # ... for as many conditions at most
+RARE = 0.2  # seconds of processor time for a search behind a proof that a few points may say nothing about
 MOST_FOLLOWING = 16  # equations that are made of the hypotheses and tried, one at a time
 WHOLE = 100  # definitions of a program that the second engine evaluates from its inputs on
 NOWHERE = (
@@ -147,19 +148,28 @@ def _confirmed(
         found = find_counterexample(claim, seed=seed, budget_s=min(seconds, SEARCH))
         return _unproved(claim, found, f"the normal form proves it only where {', '.join(ledger.conditions)}")
     if seen.disagreement is not None:
-        raise AlarmError(
-            f"internal alarm: claim {claim.id} of {claim.program.name} is proved by the normal form and contradicted "
-            f"by the second engine: {seen.disagreement}. Neither can be trusted; please report this statement."
-        )
+        raise AlarmError(_alarm(claim, seen.disagreement))
     if seen.points == 0 and not vacuous:
         return _unproved(claim, None, NOWHERE, ledger)
-    left_out = _false_where_left_out(off_ties(whole) if comparisons_of(claim) else whole, ledger, seed)
+    away = off_ties(whole) if comparisons_of(claim) else whole
+    left_out = _false_where_left_out(away, ledger, seed)
+    if left_out is None and is_rare(away):
+        left_out = find_counterexample(away, seed=seed, budget_s=RARE)
+        if left_out is not None and not ledger.conditions:
+            raise AlarmError(_alarm(claim, left_out))
     if left_out is not None:
         return _unproved(claim, left_out, "")
     laws = (*definitions_used(claim, sides), *ledger.laws) or (ARITHMETIC,)
     conditions = tuple(sorted(set(map(readable, ledger.conditions))))
     hypotheses = hypotheses_of(claim, ledger)
     return Verdict(claim, PROVED, hypotheses, laws, conditions=conditions, leaves_out=ledger.leaves_out)
+
+
+def _alarm(claim: Claim, disagreement: Counterexample) -> str:
+    return (
+        f"internal alarm: claim {claim.id} of {claim.program.name} is proved by the normal form and contradicted "
+        f"by the second engine: {disagreement}. Neither can be trusted; please report this statement."
+    )
 
 
 def _agrees_where_not_zero(claim: Claim, ledger: Ledger, seed: int) -> bool:
