@@ -52,7 +52,7 @@ SEARCH = 5.0  # seconds of processor time for a counterexample before everything
 LEAST = 0.5  # seconds of processor time for a search away from ties, when one near them has found something
 LEFT_OUT = 0.1  # seconds of processor time for a search where one condition of a proof does not hold ...
 MOST_LEFT_OUT = 4  # ... for as many conditions at most
-RARE = 0.2  # seconds of processor time for a search behind a proof that a few points may say nothing about
+RARE = 0.05  # seconds of processor time for a search behind a proof of what few points tell, and for one at ties
 MOST_FOLLOWING = 16  # equations that are made of the hypotheses and tried, one at a time
 WHOLE = 100  # definitions of a program that the second engine evaluates from its inputs on
 NOWHERE = (
@@ -153,10 +153,10 @@ def _confirmed(
         return _unproved(claim, None, NOWHERE, ledger)
     away = off_ties(whole) if comparisons_of(claim) else whole
     left_out = _false_where_left_out(away, ledger, seed)
-    if left_out is None and is_rare(away):
-        left_out = find_counterexample(away, seed=seed, budget_s=RARE)
-        if left_out is not None and not ledger.conditions:
-            raise AlarmError(_alarm(claim, left_out))
+    for only_ties in (True, False) if left_out is None and is_rare(away) else ():
+        left_out = left_out or find_counterexample(away, seed=seed, budget_s=RARE, only_ties=only_ties)
+    if left_out is not None and not ledger.conditions:
+        raise AlarmError(_alarm(claim, left_out))
     if left_out is not None:
         return _unproved(claim, left_out, "")
     laws = (*definitions_used(claim, sides), *ledger.laws) or (ARITHMETIC,)
