@@ -11,7 +11,7 @@ Because sums are never multiplied out, the cost is linear in the size of the exp
 of the textbook formula.
 
 FAILURE: piecewise functions are differentiated branch by branch, which is right almost everywhere; the points where a
-condition switches are excluded (`derive.prove` reports this hypothesis).
+condition switches are excluded (`derive.exceptional` names them as a hypothesis).
 """
 
 from __future__ import annotations

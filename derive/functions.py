@@ -280,4 +280,6 @@ def unfold(expression: Any) -> Any:
         for value, condition in reversed(expression.args[:-1]):
             result = Where(unfold(condition), unfold(value), result)
         return result
-    return expression if isinstance(expression, sympy.Indexed) else map_children(expression, unfold)
+    made = expression if isinstance(expression, sympy.Indexed) else map_children(expression, unfold)
+    # SymPy knows that a selection is real, and makes the root of its square an absolute value.
+    return unfold(made) if isinstance(expression, sympy.Pow) and made.has(sympy.Abs) else made

@@ -9,8 +9,9 @@ evaluates at several small sizes. Disagreement is neither verdict: it raises Ala
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -27,7 +28,7 @@ from derive.normal.expressions import expression_of_form
 from derive.normal.ledger import Ledger
 from derive.normal.terms import Polynomial
 from derive.program import Program
-from derive.refutation import Counterexample, confirm, find_counterexample
+from derive.refutation import Counterexample, confirm, find_counterexample, is_rare
 from derive.rules import Rule, RuleRefusedError
 from derive.rules.equal_or_not import numbers_compared
 from derive.statements import Claim
@@ -52,6 +53,7 @@ SEARCH = 5.0  # seconds of processor time for a counterexample before everything
 LEAST = 0.5  # seconds of processor time for a search away from ties, when one near them has found something
 LEFT_OUT = 0.1  # seconds of processor time for a search where one condition of a proof does not hold ...
 MOST_LEFT_OUT = 4  # ... for as many conditions at most
+RARE = 0.05  # seconds of processor time for a search behind a proof of what few points tell, and for one at ties
 MOST_FOLLOWING = 16  # equations that are made of the hypotheses and tried, one at a time
 WHOLE = 100  # definitions of a program that the second engine evaluates from its inputs on
 NOWHERE = (
@@ -151,18 +153,28 @@ def _confirmed(
         found = find_counterexample(claim, seed=seed, budget_s=min(seconds, SEARCH))
         return _unproved(claim, found, f"the normal form proves it only where {', '.join(ledger.conditions)}")
     if seen.disagreement is not None:
-        raise AlarmError(
-            f"internal alarm: claim {claim.id} of {claim.program.name} is proved by the normal form and contradicted "
-            f"by the second engine: {seen.disagreement}. Neither can be trusted; please report this statement."
-        )
+        raise AlarmError(_alarm(claim, seen.disagreement))
     if seen.points == 0 and not vacuous:
         return _unproved(claim, None, NOWHERE, ledger)
-    left_out = _false_where_left_out(off_ties(whole) if comparisons_of(claim) else whole, ledger, seed)
+    away = off_ties(whole) if comparisons_of(claim) else whole
+    left_out = _false_where_left_out(away, ledger, seed)
+    for only_ties in (True, False) if left_out is None and is_rare(away) else ():
+        left_out = left_out or find_counterexample(away, seed=seed, budget_s=RARE, only_ties=only_ties)
+    if left_out is not None and not ledger.conditions:
+        raise AlarmError(_alarm(claim, left_out))
     if left_out is not None:
         return _unproved(claim, left_out, "")
     laws = (*definitions_used(claim, sides), *ledger.laws) or (ARITHMETIC,)
     conditions = tuple(sorted(set(map(readable, ledger.conditions))))
-    return Verdict(claim, PROVED, hypotheses_of(claim, ledger), laws, conditions=conditions)
+    hypotheses = hypotheses_of(claim, ledger)
+    return Verdict(claim, PROVED, hypotheses, laws, conditions=conditions, leaves_out=ledger.leaves_out)
+
+
+def _alarm(claim: Claim, disagreement: Counterexample) -> str:
+    return (
+        f"internal alarm: claim {claim.id} of {claim.program.name} is proved by the normal form and contradicted "
+        f"by the second engine: {disagreement}. Neither can be trusted; please report this statement."
+    )
 
 
 def _agrees_where_not_zero(claim: Claim, ledger: Ledger, seed: int) -> bool:
@@ -245,7 +257,7 @@ def _as_proved(claim: Claim, sides: tuple[Any, Any]) -> Claim:
 
 def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int, *, vacuous: bool) -> Verdict:
     """The verdict on a claim that a rule reduces to equalities: proved when all of them are."""
-    hypotheses, laws, reason = [*hypotheses_of(claim, None)], [rule.name], ""
+    hypotheses, conditions, laws, reason = [*hypotheses_of(claim, None)], list[str](), [rule.name], ""
     try:
         parts = [prove(part, seconds=seconds, seed=seed, vacuous=True) for part in rule.obligations(claim)]
         hypotheses += rule.hypotheses(claim)
@@ -253,14 +265,19 @@ def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int, *, vacuo
         parts, reason = [], f"{rule.name}: {error}"
     for part in parts:
         # What a rule adds to the conditions of an obligation it has to discharge itself: a case, a lemma.
-        added = [condition for condition in part.claim.given if condition not in claim.given]
-        discharged = {*map(stated, added), *(f"hypothesis {condition}" for condition in added)}
-        hypotheses += [text for text in part.hypotheses if text not in discharged]
+        further = [condition for condition in part.claim.given if condition not in claim.given]
+        discharged = {*map(stated, further), *(f"hypothesis {condition}" for condition in further)}
+        own = _index_names(part.claim) - _index_names(claim)
+        meant = {text: _for_all(text, own) for text in part.conditions}
+        conditions += meant.values()
+        hypotheses += [meant.get(text, text) for text in part.hypotheses if text not in discharged]
         laws += [law for law in part.laws if law not in discharged]
         if part.status != PROVED:
             reason = f"{rule.name}: {part.claim.name or part.claim} is {part.status.lower()}"
+        elif own & part.leaves_out:
+            reason = f"{rule.name}: {part.claim.name or part.claim} is proved at some positions only"
+        if reason:
             break
-    conditions = tuple(dict.fromkeys(text for part in parts for text in part.conditions))
     found = find_counterexample(claim, seed=seed) if reason else None
     seen = confirm(claim, seed=seed) if not reason else None
     if seen is not None and seen.disagreement is not None:
@@ -274,4 +291,17 @@ def _prove_by_rule(claim: Claim, rule: Rule, seconds: float, seed: int, *, vacuo
         reason = NOWHERE
     if reason:
         return replace(_unproved(claim, found, reason), hypotheses=tuple(dict.fromkeys(hypotheses)))
-    return Verdict(claim, PROVED, tuple(dict.fromkeys(hypotheses)), tuple(dict.fromkeys(laws)), conditions=conditions)
+    told, used, added = (tuple(dict.fromkeys(texts)) for texts in (hypotheses, laws, conditions))
+    leaves_out = frozenset[str]().union(*(part.leaves_out for part in parts))
+    return Verdict(claim, PROVED, told, used, conditions=added, leaves_out=leaves_out)
+
+
+def _index_names(claim: Claim) -> frozenset[str]:
+    """The names of the indices that a claim is about."""
+    return frozenset(index.name for index in free_indices(claim.left) | free_indices(claim.right))
+
+
+def _for_all(condition: str, names: Iterable[str]) -> str:
+    """A condition of an obligation, which stands for all positions of indices that the claim does not have."""
+    meant = [name for name in sorted(names) if re.search(rf"\b{re.escape(name)}\b", condition)]
+    return f"{condition} for all {', '.join(meant)}" if meant else condition

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, product
+from typing import Any
 
 import sympy
 from sympy.core.relational import Relational
@@ -37,14 +38,14 @@ from derive.numeric.simplification import simplified
 from derive.numeric.trial import COARSE, VISIBLE, Place, Point, Trial
 from derive.statements import Claim
 
-__all__ = ["Confirmation", "Counterexample", "confirm", "find_counterexample"]
+__all__ = ["Confirmation", "Counterexample", "confirm", "find_counterexample", "is_rare"]
 
 ROUNDS = 2  # how often the plan of sizes and magnitudes is gone through, with other inputs ...
 MORE_ROUNDS, FEW = 12, 200  # ... and how often at most while fewer positions than this have been compared
 ROUNDS_IN_PIECES, FEW_IN_PIECES = 200, 1_000  # the same for functions in pieces, some of which are narrow
 TIE_POINTS = 32  # points with ties that are tried, which is a few for each assignment of sizes
 PATIENCE = 0.3  # the share of the time that one point may take, so that a costly one does not keep others from a try
-PIECES = (Relational, sympy.Max, sympy.Min, sympy.sign)
+PIECES = (Relational, sympy.Abs, sympy.Max, sympy.Min, sympy.sign)
 CONFIRM_SECONDS = 5.0  # of computing, after which a point that meets the hypotheses is no longer looked for
 CONFIRM_SAMPLES = 4  # points that a proved claim is evaluated at, if its sizes and flags do not ask for more
 CONFIRM_LIMIT = 20_000  # terms to sum at one point ...
@@ -120,7 +121,7 @@ def _points(trial: Trial, seed: int) -> Iterator[Point]:
     """Generic points, simplest first, and then some with ties, where a comparison and its strict form differ."""
     sizes_tried, flags_tried = size_plan(trial.size_names), flag_settings(trial.needs)
     compared = 0
-    rounds, few = (ROUNDS_IN_PIECES, FEW_IN_PIECES) if _is_in_pieces(trial.claim) else (MORE_ROUNDS, FEW)
+    rounds, few = (ROUNDS_IN_PIECES, FEW_IN_PIECES) if is_in_pieces(trial.claim) else (MORE_ROUNDS, FEW)
     for turn in range(rounds):
         if turn >= ROUNDS and compared >= few:
             break
@@ -136,11 +137,20 @@ def _points(trial: Trial, seed: int) -> Iterator[Point]:
     yield from _drawn(trial, product(sizes_about(trial.size_names, numbers), REGIMES[:1], flags_tried), seed, 0)
 
 
-def _is_in_pieces(claim: Claim) -> bool:
+def is_in_pieces(claim: Claim) -> bool:
     """Whether a side, or a definition, takes its value by cases of values: boxes that overlap, ratios out of bounds."""
+    return any(is_differentiable(symbol) for part in _pieces(claim) for symbol in symbols_of(part))
+
+
+def is_rare(claim: Claim) -> bool:
+    """Whether a few points may all miss what a claim says: it is in pieces, or compares with a number, [i < 3]."""
+    numbers = (number for part in _pieces(claim) for number in part.atoms(sympy.Integer))
+    return is_in_pieces(claim) or any(abs(number) > 1 for number in numbers)
+
+
+def _pieces(claim: Claim) -> Iterator[Any]:
     behind = (definition.body for definition in claim.program.definitions)
-    parts = (part for side in (claim.left, claim.right, *behind) for part in side.atoms(*PIECES))
-    return any(is_differentiable(symbol) for part in parts for symbol in symbols_of(part))
+    return (part for side in (claim.left, claim.right, *behind) for part in side.atoms(*PIECES))
 
 
 def _tied(trial: Trial, seed: int) -> Iterator[Point]:

@@ -32,8 +32,9 @@ class Verdict:
     """What became of a claim.
 
     `status` is Proved, Refuted or Undecided. `hypotheses` are the conditions under which a proof holds, `conditions`
-    those of them that it added, which are neither declared nor given; `laws` is what it used. `counterexample` belongs
-    to Refuted, `reason` to Undecided. `seconds` is wall-clock time.
+    those of them that it added, which are neither declared nor given; `laws` is what it used. `leaves_out` has indices
+    at some positions of which a condition fails whatever the inputs are. `counterexample` belongs to Refuted, `reason`
+    to Undecided. `seconds` is wall-clock time.
     """
 
     claim: Claim
@@ -44,6 +45,7 @@ class Verdict:
     counterexample: Counterexample | None = None
     reason: str = ""
     conditions: tuple[str, ...] = ()
+    leaves_out: frozenset[str] = frozenset()
 
     @cached_property
     def advice(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Zero by cases: a polynomial with brackets is zero when it is zero in every case that can occur.
 
-The last resort of `derive.normal.form`, for functions in pieces: Huber's loss, a clipped ratio, a hard sigmoid. Each
+The last resort of `derive.normal.zero`, for functions in pieces: Huber's loss, a clipped ratio, a hard sigmoid. Each
 bracket [p > 0] is taken to hold and not to hold, in turn; what is then left of the polynomial has to be zero, or the
 case has to be impossible. A case is impossible when the inequalities that it takes for granted contradict each other
 by linear arithmetic (Fourier and Motzkin: whatever bounds a quantity from below and from above has to leave room).

@@ -61,6 +61,7 @@ from derive.operators import OverInput
 __all__ = ["Scope", "index_atom", "is_zero", "normal_form", "read", "shown"]
 
 Scope = Mapping[Index, Var]
+POSITIONS = (Index, sympy.Integer, Indexed, sympy.Add, Dim)  # what `index_atom` reads
 
 
 def normal_form(ledger: Ledger, expression: Any, scope: Scope | None = None) -> Polynomial:
@@ -206,7 +207,10 @@ def _bound(ledger: Ledger, node: Any, scope: Scope) -> tuple[Scope, list[Var]]:
 
 
 def _delta(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:
-    return deltas.delta(ledger, *(index_atom(ledger, part, scope) for part in node.args[:2]))
+    left, right = node.args[:2]
+    if not all(side.is_integer and isinstance(side, POSITIONS) for side in (left, right)):
+        return selections.equal(ledger, left, right, scope)  # s + 1 may lie between two positions
+    return deltas.delta(ledger, index_atom(ledger, left, scope), index_atom(ledger, right, scope))
 
 
 def _hyperbolic(ledger: Ledger, node: Any, scope: Scope) -> Polynomial:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from derive.errors import BudgetExceededError, StatementError
+from derive.normal.positions import can_hold_everywhere
 from derive.normal.terms import ONE, Monomial, Polynomial, Rational, Var
 from derive.normal.wording import worded
 
@@ -147,6 +148,12 @@ class Ledger:
         """What the result assumes not to be 0, in whatever case."""
         known = (one.form for one in self.assumed if one.text == "!= 0" and not one.branches)
         return [form for form in known if form is not None]
+
+    @property
+    def leaves_out(self) -> frozenset[str]:
+        """The indices at some positions of which a condition fails for all inputs: t, where it is t - 50 != 0."""
+        forms = [known.form for known in self.assumed if known.form is not None and known.form.free]
+        return frozenset().union(*(form.free for form in forms if not can_hold_everywhere(form)))
 
     @property
     def hypotheses(self) -> list[str]:

@@ -1,11 +1,12 @@
-"""Powers and exponentials, and how a function of cases is taken apart; `derive.normal.logarithms` is their inverse.
+"""Powers and exponentials; `derive.normal.logarithms` is their inverse.
 
 The laws, each over the reals and each with its side condition:
 - exp(a + b) = exp(a) exp(b); exp(c a) = exp(a)^c; exp(log x) = x for x > 0;
 - x^n = exp(n log x) for x > 0, and for any x with a formal logarithm where n is an integer;
 - (x y)^c = x^c y^c for x, y > 0, for x, y >= 0 where c > 0, or for integer c; a sum keeps its power as a `Base` after
   its content is taken out, so that 1/(1 + e^-x) and e^x/(1 + e^x) meet;
-- f of an expression with a bracket is split by cases: f([c] x + y) = [c] f(x + y) + (1 - [c]) f(y).
+- f of an expression with a bracket is split by cases (`derive.normal.splitting`): f([c] x + y) is [c] f(x + y) +
+  (1 - [c]) f(y).
 """
 
 from __future__ import annotations

@@ -99,7 +99,8 @@ def _greater(ledger: Ledger, left: Any, right: Any, scope: form.Scope) -> Polyno
     return comparisons.bracket(ledger, form.read(ledger, left, scope) - form.read(ledger, right, scope))
 
 
-def _equal(ledger: Ledger, left: Any, right: Any, scope: form.Scope) -> Polynomial:
+def equal(ledger: Ledger, left: Any, right: Any, scope: form.Scope) -> Polynomial:
+    """Where two positions, or two values, are equal."""
     if all(_is_position(side) for side in (left, right)):
         return deltas.delta(ledger, form.index_atom(ledger, left, scope), form.index_atom(ledger, right, scope))
     neither = [UNITY - _greater(ledger, *sides, scope) for sides in ((left, right), (right, left))]
@@ -117,6 +118,6 @@ COMPARISONS: tuple[tuple[Any, Callable[[Ledger, Any, Any, form.Scope], Polynomia
     (sympy.StrictLessThan, lambda ledger, left, right, scope: _greater(ledger, right, left, scope)),
     (sympy.GreaterThan, lambda ledger, left, right, scope: UNITY - _greater(ledger, right, left, scope)),
     (sympy.LessThan, lambda ledger, left, right, scope: UNITY - _greater(ledger, left, right, scope)),
-    (sympy.Equality, _equal),
-    (sympy.Unequality, lambda ledger, left, right, scope: UNITY - _equal(ledger, left, right, scope)),
+    (sympy.Equality, equal),
+    (sympy.Unequality, lambda ledger, left, right, scope: UNITY - equal(ledger, left, right, scope)),
 )

@@ -1,7 +1,7 @@
 """A normal polynomial as a reader writes it: r - 1 instead of -1*1 + r, r**T instead of exp(T*ln(r)).
 
 Used by `derive.normal.ledger` for the hypotheses of a verdict, where the statement has no words of its own. Nothing is
-computed here. Bound indices keep the names they have in the normal form; `derive.prove.readable` gives them letters.
+computed here. Bound indices keep the names they have in the normal form; `derive.verdicts.readable` gives them letters.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import sympy
-from sympy import Abs, Eq, Integer, Max, Min, sign
+from sympy import Abs, Eq, Integer, Max, Min, sign, sqrt
 
 from derive.functions import relu
 from derive.language import Sum, dims, index, indices, iverson, scalar, tensors, where
@@ -163,6 +163,13 @@ def test_contradictions(inequalities: list[tuple[Any, str, Any]], contradictory:
         for larger, sign_, smaller in inequalities
     ]
     assert is_contradictory(ledger, facts) is contradictory
+
+
+def test_the_root_of_a_square_of_pieces_is_an_absolute_value() -> None:
+    """SymPy makes it one while the pieces are written in: before, it does not know that a logarithm is real."""
+    program, larger = Program("roots", inputs=[x, y]), Max(sympy.log(X), Y)
+    assert prove(program.claim("same", 1 / sqrt(larger**2), 1 / Abs(larger))).status == PROVED
+    assert prove(program.claim("other", 1 / sqrt(larger**2), 1 / larger)).status == REFUTED
 
 
 def test_pieces_meet_at_a_tie() -> None:

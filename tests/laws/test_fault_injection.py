@@ -22,6 +22,7 @@ from click.testing import CliRunner
 from sympy import Abs, Eq, Max, Min, Ne, Or, cos, erf, exp, log, sign, sin, sqrt, tanh
 
 import derive.equations
+import derive.prove
 from derive.errors import AlarmError
 from derive.functions import softmax
 from derive.language import Product, Sum, delta, dims, index, indices, iverson, scalar, scalars, tensor, where
@@ -561,6 +562,26 @@ def test_a_fault_raises_the_alarm(fault: Fault, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(AlarmError, match="proved by the normal form and contradicted"):
         prove(claim_of(fault))
     assert fault.law in used
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (where(T <= 3, x[i], y[i]), where(T <= 4, x[i], y[i])),
+        (Sum(iverson(i < 4) * x[i], i), Sum(iverson(i < 5) * x[i], i)),
+        (Abs(T + s), T + s),
+        (Max(s, r) * iverson(s >= 0), Max(s, r) * iverson(s > 0)),
+        (iverson(x[i] > y[i]), iverson(x[i] >= y[i])),
+        (where((s > 1) & (r > 1) & (p > 2), s, r), where((s > 1) & (r > 1) & (q > 2), s, r)),
+    ],
+    ids=["size", "position", "sign", "border", "tie", "box"],
+)
+def test_a_proof_out_of_thin_air_raises_the_alarm(left: Any, right: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is false at a few sizes, at a border or in a narrow piece is looked for there, whatever the proof says."""
+    claim = Program("forged").claim("c", left, right, over=[i])
+    monkeypatch.setattr(derive.prove, "first_proof", lambda *_args, **_options: (Ledger(), (left, right)))
+    with pytest.raises(AlarmError, match="proved by the normal form and contradicted"):
+        prove(claim)
 
 
 def recordable_laws() -> Iterator[re.Pattern[str]]:

@@ -753,6 +753,15 @@ def test_what_needs_a_sign_is_not_proved_without_it(left: Any, right: Any, neede
     assert verdict.status != PROVED or needed <= set(verdict.hypotheses)
 
 
+@pytest.mark.parametrize("place", [s, s + 1, x[j] + 1, i / 2 + 1], ids=str)
+def test_no_index_is_between_two_positions(place: Any) -> None:
+    """A delta of a value that is no position: an index may be equal to it, and need not be where it is in the range."""
+    inside = iverson(place > -1) * iverson(place < T)
+    assert prove(equality(Sum(delta(k, place), k), inside)).status == REFUTED
+    assert prove(equality(delta(k, place), iverson(Eq(k, place)))).status == PROVED
+    assert prove(equality(delta(k, 2 * i), delta(k, i))).status == REFUTED
+
+
 @pytest.mark.parametrize(
     ("left", "right", "hypothesis"),
     [

@@ -235,6 +235,25 @@ def test_induction_needs_the_start_and_the_step() -> None:
     not_proved(program.claim("i", 2 * rise, z[j] - z[0], by=Induction(j)))
 
 
+def test_induction_takes_no_step_over_a_position_that_a_condition_leaves_out() -> None:
+    """The sides differ beyond position 50, where the left one has no value and no step is proved."""
+    program = Program("i")
+    left, right = 1 / (1 / (j - 50) + x), (j - 50) / (1 + x * (j - 50))
+    false = program.claim("i", left + iverson(j > 50), right, by=Induction(j))
+    assert prove(program.claim("e", left, right)).status == PROVED
+    verdict = prove(false)
+    assert verdict.status == UNDECIDED
+    assert "at some positions only" in verdict.reason
+
+
+def test_induction_tells_that_its_conditions_stand_for_all_positions() -> None:
+    program, z = Program("i"), tensor("z", n + 1)
+    falls = Sum(iverson(k < j) * (1 / z[k + 1] - 1 / z[k]), k)
+    verdict = prove(program.claim("i", falls, 1 / z[j] - 1 / z[0], by=Induction(j)))
+    assert verdict.status == PROVED
+    assert {"z[0] != 0", "z[j_1] != 0 for all j_1"} <= set(verdict.conditions)
+
+
 def test_induction_needs_a_factor_that_has_a_value_and_leads_on() -> None:
     program, z, v = Program("i"), tensor("z", n + 1), tensor("v", n + 1)
     down, up = [Eq(z[k], x * z[k + 1])], [Eq(z[k + 1], x * z[k])]
