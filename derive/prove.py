@@ -22,6 +22,7 @@ from derive.attempts import attempts_at, first_proof, proof_of
 from derive.binders import free_indices
 from derive.consequences import solved_by_inverses
 from derive.errors import AlarmError, StatementError
+from derive.language import is_bracket
 from derive.normal.existence import with_values
 from derive.normal.expressions import expression_of_form
 from derive.normal.ledger import Ledger
@@ -58,6 +59,10 @@ NOWHERE = (
     "hypotheses may contradict each other"
 )
 
+NO_RULE = (
+    "an inequality can be given a rule: by=Squares(...) for a gap that is a sum of squares, by=Combination(...) of "
+    "hypotheses, by=Gibbs(...) for divergences (docs/prover.md)"
+)
 TIED = (
     "the normal form proves it where no comparison that was differentiated has a tie, but at each point that was tried "
     "one has: x[i] > x[j] at i = j"
@@ -101,7 +106,10 @@ def _prove_or_refute(claim: Claim, seconds: float, seed: int, *, vacuous: bool) 
         found = _counterexample(claim, seed, deadline)
     if proof is not None:
         return _confirmed(claim, *proof, seconds, seed, vacuous=vacuous)
-    return _unproved(claim, found, "; ".join(dict.fromkeys([*reasons, "no counterexample found at small sizes"])))
+    reasons.append("no counterexample found at small sizes")
+    if found is None and claim.by is None and is_bracket(claim.left):
+        reasons.append(NO_RULE)
+    return _unproved(claim, found, "; ".join(dict.fromkeys(reasons)))
 
 
 def _by_inverses(claim: Claim, deadline: float) -> tuple[Ledger, tuple[Any, Any]] | None:
