@@ -8,7 +8,7 @@ is seen in `derive.normal.positivity`; here a polynomial p is written as p = g +
 - a >= b where a >= 0 and a^2 >= b^2, for roots;
 - sine, cosine and erf lie between -1 and 1, brackets between 0 and 1: what is linear in one of them is not
   negative if it is not at both ends;
-- a sum over an index is not negative if its terms are not;
+- a sum over an index, or over pairs of positions, is not negative if its terms are not;
 - at last, q is a sum of squares (`derive.normal.gram`).
 
 SOUND: every step goes from "q >= 0" to "p >= 0" wherever p has a value. INCOMPLETE: gaps are taken with the coefficient
@@ -36,6 +36,7 @@ from derive.normal.terms import (
     Var,
     number,
     ratio,
+    sorted_monomial,
     total,
 )
 
@@ -88,6 +89,10 @@ def sign_of(ledger: Ledger, polynomial: Polynomial, depth: int = DEPTH) -> int:
         return NOTHING
     if positivity.is_nonnegative(polynomial):
         return _noted(ledger, polynomial, ALWAYS_POSITIVE if positivity.is_positive(polynomial) else NEVER_NEGATIVE)
+    if all(c > 0 and _has_square_of_sum(ledger, m) for m, c in polynomial.terms.items()):
+        positive = any(map(positivity.monomial_is_positive, polynomial.terms))
+        ledger.use("a sum of squares is at least 0")
+        return _noted(ledger, polynomial, ALWAYS_POSITIVE if positive else NEVER_NEGATIVE)
     for whole in (number(polynomial.terms.get((), 0)), number(0)):
         if (whole.is_zero or positivity.is_positive(whole)) and gram.is_sum_of_squares(polynomial - whole):
             ledger.use("a sum of squares is at least 0")
@@ -104,6 +109,14 @@ def sign_of(ledger: Ledger, polynomial: Polynomial, depth: int = DEPTH) -> int:
             return found
         ledger.laws, ledger.facts, ledger.assumed = held  # what led nowhere is no part of the proof
     return NOTHING
+
+
+def _has_square_of_sum(ledger: Ledger, monomial: Monomial) -> bool:
+    """Whether no factor is negative, sums of squares of sums among them: Sum_n,a,b x(n, a) x(n, b)."""
+    return all(
+        positivity.factor_is_nonnegative(a, e) or (isinstance(a, Total) and gaps.is_square_of_sum(ledger, a))
+        for a, e in monomial
+    )
 
 
 def _noted(ledger: Ledger, polynomial: Polynomial, sign: int) -> int:
@@ -158,11 +171,49 @@ def _term_by_term(ledger: Ledger, polynomial: Polynomial, depth: int) -> int:
 def _spread(ledger: Ledger, monomial: Monomial, bound: list[Var]) -> Polynomial:
     """What is summed over the bound indices in a monomial, or each position's part of it."""
     for atom, power in monomial:
-        if isinstance(atom, Total) and power == 1 and gaps.extents(list(atom.bound)) == gaps.extents(bound):
+        if isinstance(atom, Total) and power == 1 and gaps.extents(atom.bound) == gaps.extents(bound):
             rest = tuple(pair for pair in monomial if pair[0] != atom)
             return products.product(ledger, [Polynomial({rest: ONE}), gaps.body_of(ledger, atom, bound)])
     parts = [powers.power(ledger, var.extent, -ONE) for var in bound]
     return products.product(ledger, [Polynomial({monomial: ONE}), *parts])
+
+
+def _pair_by_pair(ledger: Ledger, polynomial: Polynomial, depth: int) -> int:
+    """The sign of the terms of a sum over pairs of positions, products of two sums being written as one.
+
+    T Sum f^2 - (Sum f)^2 is the sum of (f(v) - f(w))^2 / 2.
+    """
+    for atom in gaps.totals_in(polynomial):
+        if len(atom.bound) > 1 or not any(_sums_over(m, atom)[1:] for m in polynomial.terms):
+            continue
+        pair = [ledger.fresh_var(atom.bound[0].extent) for _ in range(2)]
+        inside = total(_over_pairs(ledger, m, atom, pair).scaled(c) for m, c in polynomial.ordered())
+        found = sign_of(ledger, inside, depth)
+        if found:
+            ledger.use("a sum is at least 0 where its terms are")
+            return _noted(ledger, atom.bound[0].extent, found)
+    return NOTHING
+
+
+def _sums_over(monomial: Monomial, like: Total) -> list[Total]:
+    """The sums over the range of another one among the factors of a monomial, a square counting twice."""
+    over = ((a, e) for a, e in monomial if isinstance(a, Total) and gaps.extents(a.bound) == gaps.extents(like.bound))
+    return [atom for atom, power in over if power in (1, 2) for _ in range(int(power))]
+
+
+def _over_pairs(ledger: Ledger, monomial: Monomial, like: Total, pair: list[Var]) -> Polynomial:
+    """What is summed over all pairs of positions in a monomial, the same for both orders of a pair."""
+    taken = _sums_over(monomial, like)[:2]
+    left = dict(monomial)
+    for atom in taken:
+        left[atom] -= 1
+    rest = Polynomial({sorted_monomial(left): ratio(1, 2)})
+    share = powers.power(ledger, pair[0].extent, -ONE)
+    orders = []
+    for order in (pair, pair[::-1]):
+        bodies = [gaps.body_of(ledger, atom, [var]) for atom, var in zip(taken, order, strict=False)]
+        orders.append(products.product(ledger, [rest, *bodies, *[share] * (2 - len(taken))]))
+    return total(orders)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -206,15 +257,23 @@ def _without_logarithms(ledger: Ledger, polynomial: Polynomial, depth: int) -> i
 
 def _without_roots(ledger: Ledger, polynomial: Polynomial, depth: int) -> int:
     """Where a is at least 0 and a^2 >= b^2, a >= b: for the terms a that have a root."""
+    under = {(a, -e) for m in polynomial.terms for a, e in m if e < 0 and positivity.is_root(a, e)}
+    if under:  # a root that is divided by is positive
+        times = Polynomial({sorted_monomial(dict(sorted(under, key=lambda pair: (pair[0].key, pair[1])))): ONE})
+        return sign_of(ledger, products.product(ledger, [polynomial, times]), depth)
     roots = {m: c for m, c in polynomial.terms.items() if any(e.denominator == 2 for _, e in m)}
     above = Polynomial(roots)
     if not roots or not positivity.is_nonnegative(above):
         return NOTHING
     below = polynomial - above
-    found = sign_of(ledger, products.product(ledger, [above, above]) - products.product(ledger, [below, below]), depth)
+    found = sign_of(ledger, _squared(ledger, above) - _squared(ledger, below), depth)
     if found:
         ledger.use("a >= b where a >= 0 and a^2 >= b^2")
     return found
+
+
+def _squared(ledger: Ledger, polynomial: Polynomial) -> Polynomial:
+    return products.product(ledger, [polynomial, polynomial])
 
 
 def _less_a_gap(ledger: Ledger, polynomial: Polynomial, depth: int) -> int:
@@ -231,4 +290,11 @@ def _less_a_gap(ledger: Ledger, polynomial: Polynomial, depth: int) -> int:
 
 
 Step = Callable[[Ledger, Polynomial, int], int]
-STEPS: tuple[Step, ...] = (_between_ends, _without_logarithms, _without_roots, _less_a_gap, _term_by_term)
+STEPS: tuple[Step, ...] = (
+    _between_ends,
+    _without_logarithms,
+    _without_roots,
+    _less_a_gap,
+    _term_by_term,
+    _pair_by_pair,
+)

@@ -7,12 +7,13 @@ least 0 by their factors.
 - c m b for what a case says of b;
 - exp(u) >= exp(v) (1 + u - v);
 - a sum of terms that are not negative is at least any one of them;
-- (Sum f g)^2 <= Sum f^2 Sum g^2.
+- (Sum f g)^2 <= Sum f^2 Sum g^2; (Sum f)^2 >= Sum f^2 where f >= 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
 
 from derive.normal import positivity, products, renaming, rewriting, sums
 from derive.normal.ledger import Ledger
@@ -53,7 +54,7 @@ def _facts(ledger: Ledger, polynomial: Polynomial) -> Iterator[Gap]:
         for monomial, coefficient in fact.ordered():
             for whole, share in polynomial.ordered():
                 weight = _quotient(whole, monomial)
-                if share * coefficient > 0 and is_nonnegative(weight):
+                if share * coefficient > 0 and is_weight(weight):
                     scale = share * ratio(coefficient.denominator, coefficient.numerator)
                     yield "the sign that the case says", products.product(ledger, [Polynomial({weight: scale}), fact])
 
@@ -102,7 +103,7 @@ def _largest_terms(ledger: Ledger, polynomial: Polynomial) -> Iterator[Gap]:
     for monomial, coefficient, atom, power, rest in _sums_in(polynomial):
         if coefficient > 0 and power == 1 and len(atom.bound) == 1 and is_nonnegative(atom.monomial):
             for var in sorted(free, key=lambda var: var.key):
-                if extents([var]) == extents(list(atom.bound)):
+                if extents([var]) == extents(atom.bound):
                     entry = products.product(ledger, [Polynomial({rest: coefficient}), body_of(ledger, atom, [var])])
                     law = "a sum of what is at least 0 is at least each of its terms"
                     yield law, Polynomial({monomial: coefficient}) - entry
@@ -119,16 +120,42 @@ def _products_of_sums(ledger: Ledger, polynomial: Polynomial) -> Iterator[Gap]:
             if one is None or first is None or one[1] != 1 or first[1] != 1 or not is_nonnegative(first[0]):
                 continue
             beyond = _quotient(sorted_monomial({a: 2 * e for a, e in one[0]}), first[0])
-            if all(e >= 0 or a.positive for a, e in beyond) and is_nonnegative(beyond):
+            if is_weight(beyond):
                 second = products.normal_monomial(ledger, ONE, beyond)
                 both = products.product(ledger, [from_atom(other), sums.sum_over(ledger, bound, second)])
                 gap = products.product(ledger, [Polynomial({rest: -coefficient}), both - from_atom(atom, power)])
                 yield "Cauchy and Schwarz: (Sum f g)^2 <= Sum f^2 Sum g^2", gap
 
 
+def _squares_of_sums(ledger: Ledger, polynomial: Polynomial) -> Iterator[Gap]:
+    """Gaps c m ((Sum f)^2 - Sum f^2) for a term c m (Sum f)^2 of what is not negative."""
+    for _, coefficient, atom, power, rest in _sums_in(polynomial):
+        if coefficient > 0 and power == 2 and is_nonnegative(atom.monomial):
+            bound, body = sums.opened(ledger, atom)
+            below = sums.sum_over(ledger, bound, products.product(ledger, [body, body]))
+            gap = products.product(ledger, [Polynomial({rest: coefficient}), from_atom(atom, power) - below])
+            yield "(Sum f)^2 >= Sum f^2 where f >= 0", gap
+
+
+def is_square_of_sum(ledger: Ledger, atom: Total) -> bool:
+    """Whether a sum is one of squares of sums: of c f(a) f(b), where c is not negative and has neither a nor b."""
+    for a, b in combinations(atom.bound, 2):
+        of = [{var.name for var in (a, b)} & factor.free for factor, _ in atom.monomial]
+        if extents([a]) != extents([b]) or any(len(names) == 2 for names in of):
+            continue
+        first, second, beside = (
+            tuple(pair for pair, names in zip(atom.monomial, of, strict=True) if names == wanted)
+            for wanted in ({a.name}, {b.name}, set())
+        )
+        turned = renaming.renamed_monomial(ledger, first, {a.name: b})
+        if is_nonnegative(beside) and turned.key == Polynomial({second: ONE}).key:
+            return True
+    return False
+
+
 def _same(first: Total, second: Total) -> bool:
     """Whether two sums, which are not one, run over the same ranges."""
-    return first != second and extents(list(first.bound)) == extents(list(second.bound))
+    return first != second and extents(first.bound) == extents(second.bound)
 
 
 def _sums_in(polynomial: Polynomial) -> Iterator[tuple[Monomial, Rational, Total, Exponent, Monomial]]:
@@ -140,8 +167,13 @@ def _sums_in(polynomial: Polynomial) -> Iterator[tuple[Monomial, Rational, Total
                 yield monomial, coefficient, atom, power, rest
 
 
+def is_weight(monomial: Monomial) -> bool:
+    """Whether a monomial that is no term has a value everywhere and is never negative: s^2, or 1/w for w > 0."""
+    return is_nonnegative(monomial) and all(e >= 0 or a.positive for a, e in monomial)
+
+
 def is_nonnegative(monomial: Monomial) -> bool:
-    """Whether no factor of the monomial can be negative."""
+    """Whether no factor of the monomial can be negative where it has a value."""
     return positivity.is_nonnegative(Polynomial({monomial: ONE}))
 
 
@@ -156,10 +188,10 @@ def body_of(ledger: Ledger, atom: Total, bound: list[Var]) -> Polynomial:
     return renaming.renamed_monomial(ledger, atom.monomial, names)
 
 
-def extents(bound: list[Var]) -> list[str]:
+def extents(bound: Sequence[Var]) -> list[str]:
     """The ranges of indices, as text."""
     return [var.extent.key for var in bound]
 
 
 Table = Callable[[Ledger, Polynomial], Iterator[Gap]]
-TABLES: tuple[Table, ...] = (_facts, _tangents, _largest_terms, _products_of_sums)
+TABLES: tuple[Table, ...] = (_facts, _tangents, _largest_terms, _products_of_sums, _squares_of_sums)

@@ -9,17 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sympy import Abs, Max, Rational, cosh, erf, exp, log, sin, sqrt, tanh
+from sympy import Abs, Max, Ne, Rational, cosh, erf, exp, log, sign, sin, sqrt, tanh
 
 from derive.functions import logsumexp, mean, relu, sigmoid, silu, softmax, softplus, variance
-from derive.language import Sum, dims, index, indices, iverson, scalars, tensor, tensors
+from derive.language import Sum, dims, index, indices, iverson, scalars, tensor, tensors, where
 from derive.program import Program
-from derive.prove import PROVED, UNDECIDED, prove
+from derive.prove import PROVED, REFUTED, UNDECIDED, prove
 
 T, N, d = dims("T N d")
 i, j = indices("i j", T)
 n, a = index("n", N), index("a", d)
+c = index("c", d)
 x, y = tensors("x y", T)
+G = tensor("G", T, d)
 w = tensor("w", T, positive=True)
 new, old = tensors("new old", N)
 mu, nu, u, v = tensors("mu nu u v", d)
@@ -56,6 +58,12 @@ TRUE: dict[str, Any] = {
     "an entry and logsumexp": logsumexp(x[i], over=i) >= x[j],
     "the mean and logsumexp": logsumexp(x[i], over=i) >= mean(x[i], over=i) + log(T),
     "a share": share <= 1,
+    "the squares of shares": Sum(share**2, i) <= 1,
+    "the mean of squares of differences": mean((x[i] - y[i]) ** 2, over=i) >= mean(x[i] - y[i], over=i) ** 2,
+    "a Gram matrix": Sum(x[i] * G[i, c] * G[j, c] * x[j], i, j, c) >= 0,
+    "a cosine": Sum(x[i] * y[i], i) / sqrt(Sum(x[i] ** 2, i)) / sqrt(Sum(y[i] ** 2, i)) <= 1,
+    "the harmonic mean of weights": Sum(w[i], i) * Sum(1 / w[i], i) >= T**2,
+    "a slope below 1": Abs(softplus(s) - softplus(r)) <= Abs(s - r),
     "the larger of two": Max(s, r) <= log(exp(s) + exp(r)),
     "and not by much": log(exp(s) + exp(r)) <= Max(s, r) + log(2),
     "softplus": softplus(s) <= relu(s) + log(2),
@@ -79,6 +87,7 @@ FALSE: dict[str, Any] = {
     "terms of any sign": Sum(x[i], i) >= x[j],
     "one entry alone": logsumexp(x[i], over=i) > x[j],
     "a root": sqrt(p) <= p,
+    "two different sides": Sum(x[i] * G[i, c] * G[j, c] * y[j], i, j, c) >= 0,
     "the sign of a factor": s * sin(r) <= s,
     "a lower cap": Abs(cap * tanh(s / cap)) <= cap / 2,
 }
@@ -93,7 +102,7 @@ def claimed(condition: Any) -> Any:
 def test_a_bound_needs_no_rule(name: str) -> None:
     verdict = claimed(TRUE[name])
     assert verdict.status == PROVED, verdict.reason
-    assert verdict.conditions == ()
+    assert all("Sum(" in condition and condition.endswith("> 0") for condition in verdict.conditions)  # a norm
 
 
 @pytest.mark.parametrize("name", FALSE)
@@ -113,3 +122,10 @@ def test_an_inequality_that_is_not_seen_names_the_rules() -> None:
     verdict = claimed(hidden)
     assert verdict.status == UNDECIDED
     assert "by=Squares(...)" in verdict.reason
+
+
+def test_nothing_is_divided_by_that_a_case_leaves_0() -> None:
+    """Of r >= s^2 and r = 0 does not follow 0 >= 1, which it would if both could be divided by s^2."""
+    program = Program("bounds")
+    inside = where(Ne(s**2, r), Abs(r), Max(1, r))
+    assert prove(program.claim("at r = s = 0", iverson(Ne(r, 0)), sign(inside))).status == REFUTED
