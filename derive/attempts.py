@@ -23,6 +23,7 @@ from derive.equations import read_equations
 from derive.errors import BudgetExceededError, NoLawError
 from derive.gradient import Gradient, depends_on, inline
 from derive.language import Dim, Scalar
+from derive.normal.bounds import is_zero_by_bounds
 from derive.normal.case_analysis import Apart
 from derive.normal.existence import know_what_has_values
 from derive.normal.form import normal_form
@@ -102,7 +103,7 @@ def _zero_by(
         if held and not vacuous and product(ledger, held).is_zero:
             reasons.append("the hypotheses exclude each other")
             return None
-        if is_zero(ledger, difference) or follows(ledger, difference):
+        if is_zero(ledger, difference) or follows(ledger, difference) or is_zero_by_bounds(ledger, difference):
             return ledger
         if not ledger.could_divide:
             return None

@@ -9,6 +9,7 @@ and the solution of a linear system, are solved for. The equations are meant for
 made of them holds for all values as well.
 
 SOUND: a square matrix that another one undoes from one side has full rank, and is undone by it from the other side too.
+A symmetric matrix may be read the other way round, and so its inverse turns out to be symmetric.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def solved_by_inverses(conditions: Sequence[Any]) -> Iterator[list[Any]]:
     others = {equation: other for equation in equations if (other := _from_the_other_side(equation)) is not None}
     units = {known: known for known in equations if any(_factors(known))}
     units |= {other: equation for equation, other in others.items()}
+    symmetric = {known.lhs.base for known in equations if _is_symmetry(known)}
+    units |= {turned: turned for known in list(units) for turned in _turned(known, symmetric)}
     if others:
         yield list(dict.fromkeys([*units, *conditions]))
     tried: set[Any] = set(equations)
@@ -57,6 +60,21 @@ def solved_by_inverses(conditions: Sequence[Any]) -> Iterator[list[Any]]:
                         continue
                     tried.add(new)
                     yield list(dict.fromkeys([source, new, *units, *conditions]))
+
+
+def _is_symmetry(equation: Eq) -> bool:
+    """Whether an equation says that a matrix is its own transpose."""
+    one, other = equation.args
+    entries = isinstance(one, Indexed) and isinstance(other, Indexed) and one.base == other.base
+    return entries and len(one.indices) == 2 and one.indices == other.indices[::-1]
+
+
+def _turned(equation: Eq, symmetric: set[Any]) -> Iterator[Eq]:
+    """The equation with one of its factors, a symmetric matrix, read the other way round."""
+    for factor in _factors(equation):
+        if isinstance(factor.entry, Indexed) and factor.entry.base in symmetric:
+            turned = factor.entry.base[factor.entry.indices[::-1]]
+            yield Eq(*(side.xreplace({factor.entry: turned}) for side in equation.args))
 
 
 def _factors(equation: Eq) -> Iterator[Factor]:

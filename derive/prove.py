@@ -23,6 +23,7 @@ from derive.attempts import attempts_at, first_proof, proof_of
 from derive.binders import free_indices
 from derive.consequences import solved_by_inverses
 from derive.errors import AlarmError, StatementError
+from derive.language import is_bracket
 from derive.normal.existence import with_values
 from derive.normal.expressions import expression_of_form
 from derive.normal.ledger import Ledger
@@ -53,7 +54,7 @@ SEARCH = 5.0  # seconds of processor time for a counterexample before everything
 LEAST = 0.5  # seconds of processor time for a search away from ties, when one near them has found something
 LEFT_OUT = 0.1  # seconds of processor time for a search where one condition of a proof does not hold ...
 MOST_LEFT_OUT = 4  # ... for as many conditions at most
-RARE = 0.05  # seconds of processor time for a search behind a proof of what few points tell, and for one at ties
+RARE = 0.02  # seconds of processor time for a search behind a proof of what few points tell, and for one at ties
 MOST_FOLLOWING = 16  # equations that are made of the hypotheses and tried, one at a time
 WHOLE = 100  # definitions of a program that the second engine evaluates from its inputs on
 NOWHERE = (
@@ -61,6 +62,10 @@ NOWHERE = (
     "hypotheses may contradict each other"
 )
 
+NO_RULE = (
+    "an inequality can be given a rule: by=Squares(...) for a gap that is a sum of squares, by=Combination(...) of "
+    "hypotheses, by=Gibbs(...) for divergences (docs/prover.md)"
+)
 TIED = (
     "the normal form proves it where no comparison that was differentiated has a tie, but at each point that was tried "
     "one has: x[i] > x[j] at i = j"
@@ -108,7 +113,10 @@ def _prove_or_refute(claim: Claim, seconds: float, seed: int, *, vacuous: bool) 
         verdict = _prove_by_rule(claim, rule, max(deadline - time.thread_time(), LEAST), seed, vacuous=vacuous)
         if verdict.status != UNDECIDED:
             return verdict
-    return _unproved(claim, found, "; ".join(dict.fromkeys([*reasons, "no counterexample found at small sizes"])))
+    reasons.append("no counterexample found at small sizes")
+    if found is None and claim.by is None and is_bracket(claim.left):
+        reasons.append(NO_RULE)
+    return _unproved(claim, found, "; ".join(dict.fromkeys(reasons)))
 
 
 def _by_inverses(claim: Claim, deadline: float) -> tuple[Ledger, tuple[Any, Any]] | None:

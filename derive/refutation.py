@@ -21,6 +21,7 @@ from derive.binders import symbols_of
 from derive.errors import BudgetExceededError
 from derive.evaluation import Environment
 from derive.exceptional import is_differentiable
+from derive.language import is_bracket
 from derive.numeric.arithmetic import Arithmetic, UnsupportedError, reals
 from derive.numeric.counterexamples import Counterexample
 from derive.numeric.prime_field import PrimeField, prime_field
@@ -48,6 +49,7 @@ PATIENCE = 0.3  # the share of the time that one point may take, so that a costl
 PIECES = (Relational, sympy.Abs, sympy.Max, sympy.Min, sympy.sign)
 CONFIRM_SECONDS = 5.0  # of computing, after which a point that meets the hypotheses is no longer looked for
 CONFIRM_SAMPLES = 4  # points that a proved claim is evaluated at, if its sizes and flags do not ask for more
+CONFIRM_COMPARED = 8  # times as many for a comparison, which may be false at few points
 CONFIRM_LIMIT = 20_000  # terms to sum at one point ...
 CONFIRM_WORK = 3_000  # ... and at all points together, after which no new one is begun
 
@@ -194,12 +196,14 @@ def confirm(claim: Claim, *, seed: int = 0) -> Confirmation:
 
 def _confirmed(trial: Trial, field: Arithmetic, seed: int) -> Confirmation:
     """How many points the sides of a proved claim agree at, or the one where they do not, within a budget of work."""
-    points, samples, work, until = 0, 0, CONFIRM_WORK, time.thread_time() + CONFIRM_SECONDS
+    more_often = CONFIRM_COMPARED if any(map(is_bracket, (trial.claim.left, trial.claim.right))) else 1
+    wanted = CONFIRM_SAMPLES * more_often
+    points, samples, work, until = 0, 0, CONFIRM_WORK * more_often, time.thread_time() + CONFIRM_SECONDS
     flags_tried = flag_settings(trial.needs)
-    plan = product(range(CONFIRM_SAMPLES), confirmation_sizes(trial.size_names), flags_tried)
+    plan = product(range(wanted), confirmation_sizes(trial.size_names), flags_tried)
     more = product(range(CONFIRM_SAMPLES), size_plan(trial.size_names), flags_tried)
     for turn, sizes, flags in chain(plan, (step for step in more if samples == 0)):
-        if work <= 0 or (turn > 0 and samples >= CONFIRM_SAMPLES) or (samples == 0 and time.thread_time() > until):
+        if work <= 0 or (turn > 0 and samples >= wanted) or (samples == 0 and time.thread_time() > until):
             break
         for regime in REGIMES[:3]:  # the next one only where no position was compared with the last
             try:

@@ -22,7 +22,7 @@ def case_split(ledger: Ledger, argument: Polynomial, function: Callable[[Polynom
     if bracket is None:
         return None
     values = []
-    forms, texts = _forms(bracket), _texts(bracket)
+    forms, texts = forms_of(bracket), texts_of(bracket)
     for holds, form, text in zip((True, False), forms, texts, strict=True):
         with ledger.within(form, text):
             values.append(_value(ledger, function, argument, bracket, holds=holds))
@@ -42,12 +42,12 @@ def _is_excluded(ledger: Ledger, form: Polynomial) -> bool:
         return products.product(ledger, [form, *(branch.form for branch in ledger.branches)]).is_zero
 
 
-def _forms(bracket: Atom) -> tuple[Polynomial, Polynomial]:
+def forms_of(bracket: Atom) -> tuple[Polynomial, Polynomial]:
     """What is 1 where a bracket holds, and what is 1 where it does not."""
     return from_atom(bracket), UNITY - from_atom(bracket)
 
 
-def _texts(bracket: Atom) -> tuple[str, str]:
+def texts_of(bracket: Atom) -> tuple[str, str]:
     """How a reader writes that a bracket holds, and that it does not."""
     if isinstance(bracket, Bracket):
         return f"{bracket.inside.key} > 0", f"{bracket.inside.key} <= 0"
@@ -101,7 +101,7 @@ def is_positive_by_cases(ledger: Ledger, polynomial: Polynomial, here: Polynomia
     bracket = first_bracket(polynomial)
     if bracket is None or positivity.is_positive(polynomial):
         return positivity.is_positive(polynomial)
-    for case, form in zip(cases_of(ledger, polynomial, bracket), _forms(bracket), strict=True):
+    for case, form in zip(cases_of(ledger, polynomial, bracket), forms_of(bracket), strict=True):
         with ledger.unrecorded():
             there = products.product(ledger, [here, form])
         if not there.is_zero and not is_positive_by_cases(ledger, case, there):

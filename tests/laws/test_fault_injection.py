@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import sympy
 from click.testing import CliRunner
-from sympy import Abs, Eq, Max, Min, Ne, Or, cos, erf, exp, log, sign, sin, sqrt, tanh
+from sympy import Abs, Eq, Max, Min, Ne, Or, atan, cos, erf, exp, log, sign, sin, sqrt, tanh
 
 import derive.equations
 import derive.prove
@@ -27,6 +27,7 @@ from derive.errors import AlarmError
 from derive.functions import softmax
 from derive.language import Product, Sum, delta, dims, index, indices, iverson, scalar, scalars, tensor, where
 from derive.normal import (
+    bounds,
     case_analysis,
     closed_sums,
     comparisons,
@@ -34,6 +35,8 @@ from derive.normal import (
     exponents,
     form,
     functions,
+    gaps,
+    gram,
     inner_sums,
     logarithms,
     positivity,
@@ -539,6 +542,45 @@ FAULTS = [
     Fault(
         "shares of a sum add up to 1", shares, "added", changed(lambda whole: whole.scaled(TWO)),
         Sum(softmax(x[k], over=k, where=Or(k < i, Eq(k, 0))), k), 2,
+    ),
+    # bounds
+    Fault(
+        "a sum of squares is at least 0", gram, "_is_semidefinite", lambda _: lambda _matrix: True,
+        iverson(s**2 + r**2 >= 3 * s * r), 1,
+    ),
+    Fault(
+        "sine, cosine and erf lie between -1 and 1", bounds, "WITHIN_ONE", lambda _: ("atan",),
+        iverson(atan(s) <= 1), 1,
+    ),
+    Fault(
+        "a sum is at least 0 where its terms are", bounds, "_spread", lambda _: lambda *_arguments: UNITY,
+        iverson(Sum(x[i], i) >= Sum(y[i], i)), 1,
+    ),
+    Fault("log u <= u - 1", bounds, "UNITY", lambda _: number(3), iverson(log(p) <= p - 3), 1),
+    Fault(
+        "a >= b where a >= 0 and a^2 >= b^2", bounds, "_squared", changed(lambda _: ZERO),
+        iverson(sqrt(1 + s**2) >= r), 1,
+    ),
+    Fault(
+        "the sign that the case says", gaps, "known",
+        lambda original: lambda ledger: [(fact.scaled(c), True) for fact, _ in original(ledger) for c in (1, -1)],
+        Max(s, 0), 0,
+    ),
+    Fault(
+        "exp(u) >= exp(v) (1 + u - v)", gaps, "_exponent", changed(lambda of: of.scaled(TWO)),
+        iverson(exp(s) >= 1 + 2 * s), 1,
+    ),
+    Fault(
+        "a sum of what is at least 0 is at least each of its terms", gaps, "body_of",
+        changed(lambda entry: entry.scaled(TWO)), iverson(Sum(P[i], i) >= 2 * P[j]), 1,
+    ),
+    Fault(
+        "Cauchy and Schwarz: (Sum f g)^2 <= Sum f^2 Sum g^2", gaps, "is_nonnegative", lambda _: lambda _monomial: True,
+        iverson(Sum(x[i] * y[i], i) ** 2 <= Sum(y[i], i) * Sum(y[i] * x[i] ** 2, i)), 1,
+    ),
+    Fault(
+        "(Sum f)^2 >= Sum f^2 where f >= 0", gaps, "is_nonnegative", lambda _: lambda _monomial: True,
+        iverson(Sum(x[i], i) ** 2 >= Sum(x[i] ** 2, i)), 1,
     ),
 ]  # fmt: skip
 

@@ -47,9 +47,18 @@ TRUE: dict[str, tuple[Expr, Any, list[Any]]] = {
         delta(i, j),
         [Eq(Sum(U[a, i, k] * V[a, k, j], k), delta(i, j))],
     ),
+    "the inverse of a symmetric matrix": (B[i, j], B[j, i], [right, Eq(A[i, j], A[j, i])]),
+    "and from the other side": (B[i, j], B[j, i], [left, Eq(A[i, j], A[j, i])]),
+    "between others": (
+        Sum(B[k, i] * C[k, l] * B[j, l], k, l),
+        Sum(B[i, k] * C[k, l] * B[l, j], k, l),
+        [right, Eq(A[i, j], A[j, i])],
+    ),
     "an inverse is unique": (C[i, j], B[i, j], [left, Eq(Sum(A[i, k] * C[k, j], k), delta(i, j))]),
 }
 FALSE: dict[str, tuple[Expr, Any, list[Any]]] = {
+    "an inverse that need not be symmetric": (B[i, j], B[j, i], [right]),
+    "a symmetric matrix and its inverse": (B[i, j], A[i, j], [right, Eq(A[i, j], A[j, i])]),
     "another sign": (tB[i, j], -differential, [left, right, along]),
     "another order": (tB[i, j], -Sum(B[i, k] * B[k, l] * tA[l, j], k, l), [left, right, along]),
     "the transposed inverse": (X[i, a], Sum(B[k, i] * Y[k, a], k), [left, system]),
