@@ -20,7 +20,7 @@ from codegen.checking.array_library import array_library
 from codegen.checking.checks import check_kernels
 from codegen.checking.kernel_files import opened
 from codegen.generate import render_all, write
-from derive.functions import log_softmax, logsumexp, relu, sigmoid, softmax
+from derive.functions import log_softmax, logsumexp, mean, relu, sigmoid, softmax
 from derive.language import Product, Sum, Tensor, dims, index, indices, iverson, leading_index, scalar, tensor, where
 from derive.program import Program
 
@@ -141,9 +141,22 @@ def exponent() -> Program:
     return program
 
 
+def multiplied_out() -> Program:
+    """A norm whose gain stands in both terms of the difference from the mean; these no longer add up to 0."""
+    gain, eps = tensor("gain", C), scalar("eps", positive=True)
+    program = Program("multiplied_out", "norm with a gain", [z, gain, eps])
+    middle = program.define("m", [n], mean(z[n, c], over=c))
+    spread = program.define("s", [n], sqrt(mean((z[n, c] - middle[n]) ** 2, over=c) + eps))
+    difference = gain[c] * z[n, c] / spread[n] - gain[c] * middle[n] / spread[n]
+    program.kernel(program.define("o", [n, c], difference), wrt=[z, gain])
+    return program
+
+
 @pytest.mark.parametrize("target", ["numpy", "torch"])
 @pytest.mark.parametrize(
-    "statement", [streams, recurrence, pinball, scored, updated, unneeded, exponent], ids=lambda made: made.__name__
+    "statement",
+    [streams, recurrence, pinball, scored, updated, unneeded, exponent, multiplied_out],
+    ids=lambda made: made.__name__,
 )
 def test_every_witness_agrees(statement: Callable[[], Program], target: str, tmp_path: Path) -> None:
     program = statement()
