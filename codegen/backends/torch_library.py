@@ -135,7 +135,12 @@ TORCH = Library(
         "array": "torch.Tensor",
         "as_array": "torch.as_tensor",
         "as_like": "value, dtype=like.dtype, device=like.device",
-        "lacks_kind": "value.is_floating_point() != (argument.into is None)",
+        "computes": "kind in (torch.float16, torch.bfloat16, torch.float32, torch.float64)",
+        # PyTorch finds no least entry of the wider types without a sign.
+        "points": "kind in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)",
+        "integers": "integers of a type that PyTorch computes with",
+        "as_computed": "kind",
+        "order": "",
         "count": "value.numel()",
         "kind": "(dtype, device)",
         "dtype_type": "torch.dtype",

@@ -299,7 +299,7 @@ def _parts(program: Program) -> dict[str, tuple[str, str]]:
     taken = {*program.names(), *map(name_of, program.all_inputs()), *RESERVED}
     return {
         definition.name: (fresh_name(f"{definition.name}_top", taken), fresh_name(f"{definition.name}_log", taken))
-        for definition in program.definitions
-        for body in [stable(definition.body)]
+        for place, definition in enumerate(program.definitions)
+        for body in [stable(definition.body, program.definitions[:place])]
         if isinstance(body, Defined) and body.name == "logsumexp"
     }

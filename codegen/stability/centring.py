@@ -102,10 +102,13 @@ def _means(term: Expr, known: Definitions) -> Iterator[tuple[Expr, Any]]:
 
 
 def _readings(total: Any, candidate: Expr, scale: Expr) -> Iterator[Mapping[Index, Index]]:
-    """The indices under which scale * total is less the mean of the candidate over them."""
+    """The indices under which scale * total is less the mean of the candidate over them.
+
+    Neither the scale nor what is added up may have such an index too: g[c] x[c] - g[c] mean(x) does not add up to 0.
+    """
     bound = [limit[0] for limit in total.limits]
     weight = -scale * Mul(*(index.extent for index in bound))
-    free = sorted(free_indices(candidate), key=str)
+    free = sorted(free_indices(candidate) - free_indices(scale) - free_indices(total), key=str)
     for places in product(*([other for other in free if other.extent == index.extent] for index in bound)):
         index_of = dict(zip(bound, places, strict=True))
         if len(set(places)) == len(places) and same(substitute(weight * total.function, index_of), candidate):

@@ -137,8 +137,11 @@ def _read_exponents(node: Any, known: Definitions) -> Any:
 # The rules. What a name stands for is looked at only where an exponential is already there to meet it.
 
 
-def _sum(node: Any, known: Definitions) -> Expr | None:
-    """A sum with an exponential factor that depends on the index becomes a scaled sum."""
+def _sum(node: Any, known: Definitions, *, in_log: bool = False) -> Expr | None:
+    """A sum with an exponential factor that depends on the index becomes a scaled sum.
+
+    Shares of another sum have their scale already. In a logarithm they need one of their own: all may underflow.
+    """
     exponent, brackets, others = exponential_parts(node.function, {})
     bound = {limit[0] for limit in node.limits}
     numbers = [bracket for bracket in brackets if not free_indices(bracket)]
@@ -169,8 +172,8 @@ def _sum(node: Any, known: Definitions) -> Expr | None:
     renamed = [names.get(index, index) for index in over]
     scale = _scale(substitute(moving, names), renamed, substitute(condition, names), known)
     cancels = any(same(other, scale) for other in fixed.atoms(Defined))
-    if not cancels and is_share(exponent, known):
-        return None  # of another sum: it has its scale
+    if not cancels and not in_log and is_share(exponent, known):
+        return None  # of another sum
     if not is_whole:
         weighted = Mul(*brackets, sympy.exp(moving - scale), *inside)
         return outside * sympy.exp(cancelled(fixed + scale)) * sympy.Sum(weighted, *node.limits)
@@ -288,10 +291,13 @@ def _mul(node: Any, known: Definitions) -> Expr | None:
 
 
 def _log(node: Any, known: Definitions) -> Expr | None:
-    relative = _relative(node.args[0], known)
+    argument = node.args[0]
+    if isinstance(argument, sympy.Sum):
+        argument = _sum(argument, known, in_log=True) or argument
+    relative = _relative(argument, known)
     if relative is not None:
         return relative[0] + sympy.log(relative[1])
-    exponent, brackets, others = exponential_parts(node.args[0], {})
+    exponent, brackets, others = exponential_parts(argument, {})
     if exponent == 0 or brackets:
         return None
     rest = Mul(*others)

@@ -46,6 +46,8 @@ class Bound(NamedTuple):
         return tuple(self.known[name] for name in names.split())
 
 
+FLOATS = "floating-point numbers of 16, 32 or 64 bits"
+INTEGERS = "integers"
 NO_NEED = (0, "")
 NO_NEEDS: Mapping[str, tuple[int, str]] = {}
 
@@ -91,8 +93,8 @@ def bind(kernel: str, *arguments: Array, needs: Mapping[str, tuple[int, str]] = 
                     f"{kernel}: {argument.name}: expected {axis} >= {least} ({why}), found {found} in shape {shape} = "
                     f"({_shown(axes)})"
                 )
-        if value.dtype.kind not in ("iu" if argument.into is not None else "f"):
-            wanted = "integers" if argument.into is not None else "floating-point numbers"
+        if not (computes(value.dtype) if argument.into is None else points(value.dtype)):
+            wanted = FLOATS if argument.into is None else INTEGERS
             raise TypeError(f"{kernel}: {argument.name}: expected {wanted}, found {value.dtype}")
         arrays.append(value)
     for argument, value in zip(arguments, arrays):
@@ -127,9 +129,22 @@ def common_type(kinds: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:
     return first
 
 
+def computes(kind: np.dtype[Any]) -> bool:
+    """Whether numbers of an element type are computed with: none has more digits than the functions of this file."""
+    return kind.kind == "f" and kind.itemsize <= 8
+
+
+def points(kind: np.dtype[Any]) -> bool:
+    """Whether numbers of an element type may be positions."""
+    return kind.kind in "iu"
+
+
 def widened(kind: np.dtype[Any]) -> np.dtype[Any]:
-    """The element type that is computed in: single precision for the half precisions, else the type itself."""
-    return np.dtype(np.float32) if kind == np.float16 else kind
+    """The element type that is computed in: single precision for the half precisions, else the type itself.
+
+    Its bytes are in the machine's order: functions below look at bits.
+    """
+    return np.dtype(np.float32) if kind.itemsize == 2 else kind if kind.isnative else kind.newbyteorder("=")
 
 
 def incoming(
@@ -142,13 +157,14 @@ def incoming(
 ) -> np.ndarray:
     """The gradient that comes from above, with leading dimensions (None where there are none) flattened into one.
 
-    It takes its element type from `like`, an array that the forward pass has computed with.
+    It takes its element type from `like`, an array that the forward pass has computed with. Without that, whole numbers
+    become the numbers that the library makes.
 
     Raises:
         ValueError: its shape is not that of the forward result.
     """
     value = np.asarray(value) if like is None else np.asarray(value, dtype=like.dtype)
-    value = cast(value, widened(value.dtype))
+    value = cast(value, widened(value.dtype) if computes(value.dtype) else np.dtype(np.float64))
     expected = shape if leading is None else (*leading, *shape)
     if tuple(value.shape) != expected:
         raise ValueError(f"{kernel}: {name}: expected shape {expected}, found {tuple(value.shape)}")

@@ -104,7 +104,7 @@ def adam_l2_forward(
 _operator = Operator(
     "adam_l2",
     adam_l2_forward,
-    version="vd81bb7ab",
+    version="v0689ff90",
     arrays=("theta: N...", "g: N...", "m: N...", "s: N..."),
     outputs=("moved: N...", "m_next: N...", "s_next: N..."),
     options=("float count", "float lr", "float beta_1", "float beta_2", "float eps", "float decay"),

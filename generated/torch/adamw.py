@@ -108,7 +108,7 @@ def adamw_forward(
 _operator = Operator(
     "adamw",
     adamw_forward,
-    version="vdc6b2db6",
+    version="v827ea2d7",
     arrays=("theta: N...", "g: N...", "m: N...", "v: N..."),
     outputs=("theta_next: N...", "m_next: N...", "v_next: N..."),
     options=("float t", "float lr", "float beta_1", "float beta_2", "float eps", "float weight_decay"),

@@ -156,7 +156,7 @@ _operator = Operator(
     "attention_biased",
     attention_biased_forward,
     attention_biased_backward,
-    version="v3273768e",
+    version="va7fb7cb9",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "bias: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     saved=("leading", "types", "N", "T_k", "T_q", "d_k", "d_v", "Q", "K", "V", "O", "A_exp", "A_sum"),

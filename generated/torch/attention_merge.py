@@ -90,7 +90,7 @@ def attention_merge_forward(
 _operator = Operator(
     "attention_merge",
     attention_merge_forward,
-    version="vddc96f31",
+    version="vf2858952",
     arrays=("outputs: N... P C", "scales: N... P", "allowed: N... P"),
     outputs=("O: N... C", "L: N..."),
     independent=(True, False),

@@ -200,7 +200,7 @@ _operator = Operator(
     "attention_scaled",
     attention_scaled_forward,
     attention_scaled_backward,
-    version="v773569b4",
+    version="v783ddf9c",
     arrays=("Q: N... T_q d_k", "K: N... T_k d_k", "V: N... T_k d_v", "mask: N... T_q T_k"),
     outputs=("O: N... T_q d_v",),
     options=("float scale", "bool causal"),

@@ -151,7 +151,7 @@ _operator = Operator(
     "cosine_similarity",
     cosine_similarity_forward,
     cosine_similarity_backward,
-    version="v05e695d4",
+    version="v2c1a6bfb",
     arrays=("v: N... d", "w: N... d"),
     outputs=("y: N...",),
     options=("float eps",),

@@ -201,7 +201,7 @@ _operator = Operator(
     "cross_entropy_masked",
     cross_entropy_masked_forward,
     cross_entropy_masked_backward,
-    version="v09675e6f",
+    version="v29739191",
     arrays=("z: N... V", "target: N...", "keep: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "row_top", "row_sum", "M"),

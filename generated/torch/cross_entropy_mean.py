@@ -232,7 +232,7 @@ _operator = Operator(
     "cross_entropy_mean",
     cross_entropy_mean_forward,
     cross_entropy_mean_backward,
-    version="v8a3926e0",
+    version="vb8a6f7ac",
     arrays=("z: N... V", "target: N...", "keep: N...", "w: V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "w", "row_top", "row_sum", "W"),

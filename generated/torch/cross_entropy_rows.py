@@ -132,7 +132,7 @@ _operator = Operator(
     "cross_entropy_rows",
     cross_entropy_rows_forward,
     cross_entropy_rows_backward,
-    version="v53279625",
+    version="v5feb80f2",
     arrays=("z: N... V", "target: N...", "keep: N...", "w: V"),
     outputs=("row: N...",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "w", "row_top", "row_sum"),

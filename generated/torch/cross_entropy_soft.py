@@ -200,7 +200,7 @@ _operator = Operator(
     "cross_entropy_soft",
     cross_entropy_soft_forward,
     cross_entropy_soft_backward,
-    version="vb7834233",
+    version="vba49e20b",
     arrays=("z: N... V", "y: N... V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "y", "L_top", "L_log"),

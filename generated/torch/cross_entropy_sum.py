@@ -215,7 +215,7 @@ _operator = Operator(
     "cross_entropy_sum",
     cross_entropy_sum_forward,
     cross_entropy_sum_backward,
-    version="v2bbf2354",
+    version="v9e3cc31d",
     arrays=("z: N... V", "target: N...", "keep: N...", "w: V"),
     outputs=("total:",),
     saved=("leading", "types", "N", "V", "z", "target", "keep", "w", "row_top", "row_sum"),

@@ -191,7 +191,7 @@ _operator = Operator(
     "cross_entropy_weighted",
     cross_entropy_weighted_forward,
     cross_entropy_weighted_backward,
-    version="v9fdbb89d",
+    version="v86640ce9",
     arrays=("z: N... V", "target: N...", "w: V"),
     outputs=("loss:",),
     saved=("leading", "types", "N", "V", "z", "target", "w", "L_top", "L_log", "W"),

@@ -83,7 +83,7 @@ _operator = Operator(
     "dice",
     dice_forward,
     dice_backward,
-    version="v2821b59d",
+    version="v195ad2f2",
     arrays=("p: N... M", "t: N... M"),
     outputs=("D: N...",),
     options=("float eps",),

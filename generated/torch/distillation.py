@@ -208,7 +208,7 @@ _operator = Operator(
     "distillation",
     distillation_forward,
     distillation_backward,
-    version="v5bfaf33f",
+    version="v3f8d2652",
     arrays=("z: N... V", "t: N... V"),
     outputs=("loss:",),
     options=("float temperature",),

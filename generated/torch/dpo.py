@@ -166,7 +166,7 @@ _operator = Operator(
     "dpo",
     dpo_forward,
     dpo_backward,
-    version="ve1c2211f",
+    version="ve3de8cb5",
     arrays=("chosen: N...", "rejected: N...", "ref_chosen: N...", "ref_rejected: N..."),
     outputs=("loss:",),
     options=("float beta",),

@@ -92,7 +92,7 @@ _operator = Operator(
     "dropout_draws",
     dropout_draws_forward,
     dropout_draws_backward,
-    version="v63c6aa4d",
+    version="vd0d3f4ea",
     arrays=("x: N...", "draw: N..."),
     outputs=("y: N...",),
     options=("float p",),

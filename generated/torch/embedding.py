@@ -61,7 +61,7 @@ _operator = Operator(
     "embedding",
     embedding_forward,
     embedding_backward,
-    version="v1c0c54cc",
+    version="v713dc938",
     arrays=("token: N...", "E: V C"),
     outputs=("x: N... C",),
     saved=("leading", "types", "C", "V", "token"),

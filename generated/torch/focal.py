@@ -117,7 +117,7 @@ _operator = Operator(
     "focal",
     focal_forward,
     focal_backward,
-    version="v9cddd5f2",
+    version="v50d92441",
     arrays=("x: N...", "y: N..."),
     outputs=("FL: N...",),
     options=("float gamma",),

@@ -98,7 +98,7 @@ _operator = Operator(
     "gelu",
     gelu_forward,
     gelu_backward,
-    version="v3ccc844b",
+    version="v5afe0352",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x", "Phi"),

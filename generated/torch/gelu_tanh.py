@@ -94,7 +94,7 @@ _operator = Operator(
     "gelu_tanh",
     gelu_tanh_forward,
     gelu_tanh_backward,
-    version="v23530dcc",
+    version="vec018457",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x"),

@@ -46,7 +46,7 @@ def gradient_clipping_forward(
 _operator = Operator(
     "gradient_clipping",
     gradient_clipping_forward,
-    version="v9a850842",
+    version="v5692e613",
     arrays=("g: N",),
     outputs=("clipped: N", "norm:"),
     options=("float most", "float eps"),

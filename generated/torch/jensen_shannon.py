@@ -133,7 +133,7 @@ _operator = Operator(
     "jensen_shannon",
     jensen_shannon_forward,
     jensen_shannon_backward,
-    version="vc381f17f",
+    version="v01d00c84",
     arrays=("X: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

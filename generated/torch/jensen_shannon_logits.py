@@ -148,7 +148,7 @@ _operator = Operator(
     "jensen_shannon_logits",
     jensen_shannon_logits_forward,
     jensen_shannon_logits_backward,
-    version="v70901470",
+    version="v14ee7f34",
     arrays=("z: N... V", "Y: N... V"),
     outputs=("D: N...",),
     options=("float b",),

@@ -102,7 +102,7 @@ _operator = Operator(
     "kullback_leibler",
     kullback_leibler_forward,
     kullback_leibler_backward,
-    version="v2182e70c",
+    version="vd3c3fcb3",
     arrays=("P: V", "Q: V"),
     outputs=("D:",),
     saved=("types", "V", "P", "Q"),

@@ -196,7 +196,7 @@ _operator = Operator(
     "label_smoothing",
     label_smoothing_forward,
     label_smoothing_backward,
-    version="v563d94fb",
+    version="vc66a175f",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float eps",),

@@ -124,7 +124,7 @@ _operator = Operator(
     "layer_norm_std",
     layer_norm_std_forward,
     layer_norm_std_backward,
-    version="vd38a8044",
+    version="v05d1bfc3",
     arrays=("x: N... C",),
     outputs=("y: N... C",),
     options=("float eps",),

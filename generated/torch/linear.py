@@ -65,7 +65,7 @@ _operator = Operator(
     "linear",
     linear_forward,
     linear_backward,
-    version="v9222548f",
+    version="v64ff4cdf",
     arrays=("x: N... C", "W: F C", "b: F"),
     outputs=("y: N... F",),
     saved=("leading", "types", "F", "x", "W"),

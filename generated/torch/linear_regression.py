@@ -108,7 +108,7 @@ _operator = Operator(
     "linear_regression",
     linear_regression_forward,
     linear_regression_backward,
-    version="v0499521a",
+    version="v88c34c1b",
     arrays=("X: N C", "w: C", "y: N"),
     outputs=("loss:",),
     options=("float ridge",),

@@ -90,7 +90,7 @@ _operator = Operator(
     "log_sigmoid",
     log_sigmoid_forward,
     log_sigmoid_backward,
-    version="v1b8db386",
+    version="v5adfae41",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x"),

@@ -95,7 +95,7 @@ _operator = Operator(
     "log_softmax",
     log_softmax_forward,
     log_softmax_backward,
-    version="v9a282b86",
+    version="vd740f8d0",
     arrays=("z: N... V",),
     outputs=("y: N... V",),
     saved=("leading", "types", "N", "V", "y"),

@@ -93,7 +93,7 @@ _operator = Operator(
     "logistic",
     logistic_forward,
     logistic_backward,
-    version="v027c4d76",
+    version="vc3fb134f",
     arrays=("X: N d", "y: N", "theta: d"),
     outputs=("loss:",),
     saved=("types", "X", "y", "u"),

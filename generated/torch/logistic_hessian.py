@@ -65,7 +65,7 @@ def logistic_hessian_forward(
 _operator = Operator(
     "logistic_hessian",
     logistic_hessian_forward,
-    version="v10acd8b2",
+    version="vec1ba10f",
     arrays=("X: B... N d", "theta: B... d"),
     outputs=("H: B... d d",),
     independent=(True, False),

@@ -98,7 +98,7 @@ _operator = Operator(
     "logsumexp",
     logsumexp_forward,
     logsumexp_backward,
-    version="veb20b2bb",
+    version="vb65004a6",
     arrays=("z: N... V",),
     outputs=("L: N...",),
     saved=("leading", "types", "N", "V", "z", "L_top", "L_log"),

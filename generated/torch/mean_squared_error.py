@@ -118,7 +118,7 @@ _operator = Operator(
     "mean_squared_error",
     mean_squared_error_forward,
     mean_squared_error_backward,
-    version="v9d525166",
+    version="v79c4c725",
     arrays=("y: N...", "t: N..."),
     outputs=("loss:",),
     saved=("leading", "types", "N", "y", "t"),

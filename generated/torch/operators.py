@@ -143,5 +143,7 @@ def _save_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 
 def _scalar_tensor(value: Any) -> torch.Tensor:
-    """A number as a tensor without axes, in full precision; of a tensor, its one entry."""
-    return value.reshape(()) if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=torch.float64)
+    """A number as a tensor without axes, on the host, in full precision; of a tensor, its one entry."""
+    if isinstance(value, torch.Tensor):
+        return value.reshape(())
+    return torch.tensor(value, dtype=torch.float64, device="cpu")

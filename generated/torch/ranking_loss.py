@@ -150,7 +150,7 @@ _operator = Operator(
     "ranking_loss",
     ranking_loss_forward,
     ranking_loss_backward,
-    version="v29c0a45d",
+    version="v402f33c6",
     arrays=("s: N... M", "target: N...", "valid: N... M"),
     outputs=("L: N...",),
     options=("Tensor tau",),

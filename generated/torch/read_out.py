@@ -61,7 +61,7 @@ _operator = Operator(
     "read_out",
     read_out_forward,
     read_out_backward,
-    version="v80afc835",
+    version="v6ddc244c",
     arrays=("x: N... C", "W: V C"),
     outputs=("z: N... V",),
     saved=("leading", "types", "V", "x", "W"),

@@ -117,7 +117,7 @@ _operator = Operator(
     "rms_norm",
     rms_norm_forward,
     rms_norm_backward,
-    version="vbb81da4d",
+    version="vf111dd6d",
     arrays=("x: N... C", "gamma: C"),
     outputs=("y: N... C",),
     options=("float eps",),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import Any, NamedTuple
 
@@ -133,14 +134,16 @@ class Rules:
         self._check_version(values[-1])
         arrays = [value.detach() for value in values[: len(self.arrays)]]
         options = {option.name: _number(value) for option, value in zip(self.options, values[len(self.arrays) :])}
-        returned = _alive(self.kernel, self.name)(*arrays, **options)
+        with _types_as_given(arrays):
+            returned = _alive(self.kernel, self.name)(*arrays, **options)
         if self.backward_kernel is None:
             return _single(_owned(as_tuple(returned), arrays))
         output, saved = returned
         made = dict(zip(self.saved, saved))
         leading = self._leading(arrays)
         kept = [_unfolded(made[one.name], leading) if one.leading else made[one.name] for one in self.kept]
-        return _single(_owned((output, *kept, *(torch.tensor(made[one.name]) for one in self.counted)), arrays))
+        counted = [torch.tensor(made[one.name], device="cpu") for one in self.counted]
+        return _single(_owned((output, *kept, *counted), arrays))
 
     def imagine(self, *values: Any) -> Any:
         """Empty tensors of the shapes and types that `compute` returns."""
@@ -168,7 +171,8 @@ class Rules:
         for made, value in zip(self.held, tensors):
             given[made.name] = _number(value) if made.name in self.as_numbers else _flat(made, value, wide)
         backward = _alive(self.backward_kernel, self.name)
-        gradients = backward(upstream.to(wide), tuple(given[name] for name in self.saved))
+        with _types_as_given([upstream]):
+            gradients = backward(upstream.to(wide), tuple(given[name] for name in self.saved))
         return _single(_owned(gradients, [upstream, *tensors]))
 
     def imagine_backward(self, *values: Any) -> Any:
@@ -319,6 +323,12 @@ def as_tuple(values: Any) -> tuple[Any, ...]:
 def _single(values: tuple[Any, ...]) -> Any:
     """A tuple as operators return it: one value stands alone."""
     return values[0] if len(values) == 1 else values
+
+
+def _types_as_given(values: Sequence[torch.Tensor]) -> AbstractContextManager[Any]:
+    """No autocast, under which operations inside a kernel would have other types than the memory they write into."""
+    device = values[0].device.type
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def _number(value: Any) -> Any:

@@ -45,6 +45,8 @@ class Bound(NamedTuple):
         return tuple(self.known[name] for name in names.split())
 
 
+FLOATS = "floating-point numbers of 16, 32 or 64 bits"
+INTEGERS = "integers of a type that PyTorch computes with"
 NO_NEED = (0, "")
 NO_NEEDS: Mapping[str, tuple[int, str]] = {}
 
@@ -90,8 +92,8 @@ def bind(kernel: str, *arguments: Array, needs: Mapping[str, tuple[int, str]] = 
                     f"{kernel}: {argument.name}: expected {axis} >= {least} ({why}), found {found} in shape {shape} = "
                     f"({_shown(axes)})"
                 )
-        if value.is_floating_point() != (argument.into is None):
-            wanted = "integers" if argument.into is not None else "floating-point numbers"
+        if not (computes(value.dtype) if argument.into is None else points(value.dtype)):
+            wanted = FLOATS if argument.into is None else INTEGERS
             raise TypeError(f"{kernel}: {argument.name}: expected {wanted}, found {value.dtype}")
         arrays.append(value)
     for argument, value in zip(arguments, arrays):
@@ -130,6 +132,16 @@ def common_type(kinds: tuple[torch.dtype, ...]) -> torch.dtype:
     return first
 
 
+def computes(kind: torch.dtype) -> bool:
+    """Whether numbers of an element type are computed with: none has more digits than the functions of this file."""
+    return kind in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def points(kind: torch.dtype) -> bool:
+    """Whether numbers of an element type may be positions."""
+    return kind in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+
+
 def widened(kind: torch.dtype) -> torch.dtype:
     """The element type that is computed in: single precision for the half precisions, else the type itself."""
     return torch.float32 if kind in (torch.float16, torch.bfloat16) else kind
@@ -145,13 +157,14 @@ def incoming(
 ) -> torch.Tensor:
     """The gradient that comes from above, with leading dimensions (None where there are none) flattened into one.
 
-    It takes its element type from `like`, an array that the forward pass has computed with.
+    It takes its element type from `like`, an array that the forward pass has computed with. Without that, whole numbers
+    become the numbers that the library makes.
 
     Raises:
         ValueError: its shape is not that of the forward result.
     """
     value = torch.as_tensor(value) if like is None else torch.as_tensor(value, dtype=like.dtype, device=like.device)
-    value = cast(value, widened(value.dtype))
+    value = cast(value, widened(value.dtype) if computes(value.dtype) else torch.get_default_dtype())
     expected = shape if leading is None else (*leading, *shape)
     if tuple(value.shape) != expected:
         raise ValueError(f"{kernel}: {name}: expected shape {expected}, found {tuple(value.shape)}")

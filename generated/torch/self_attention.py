@@ -548,7 +548,7 @@ _operator = Operator(
     "self_attention",
     self_attention_forward,
     self_attention_backward,
-    version="v13d33fce",
+    version="vb44c24ab",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=(
@@ -611,7 +611,7 @@ _lean_operator = Operator(
     "self_attention_lean",
     self_attention_lean_forward,
     self_attention_lean_backward,
-    version="v14ded120",
+    version="v5d7cd173",
     arrays=("x: N... T C", "W_Q: G R D C", "W_K: G D C", "W_V: G D C", "W_O: C G R D"),
     outputs=("y: N... T C",),
     saved=("leading", "types", "C", "D", "G", "N", "R", "T", "x", "W_Q", "W_K", "W_V", "W_O"),

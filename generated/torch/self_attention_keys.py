@@ -49,7 +49,7 @@ def self_attention_keys_forward(
 _operator = Operator(
     "self_attention_keys",
     self_attention_keys_forward,
-    version="v57318fb2",
+    version="v0580a39f",
     arrays=("x: N... T C", "W_K: G D C", "W_V: G D C"),
     outputs=("K: N... G T D", "V: N... G T D"),
     independent=(True, False),

@@ -105,7 +105,7 @@ def self_attention_rotary_keys_forward(
 _operator = Operator(
     "self_attention_rotary_keys",
     self_attention_rotary_keys_forward,
-    version="v3b1dc5d2",
+    version="v3073862b",
     arrays=("x: N... S C", "position: S", "W_K: G A 2 C", "W_V: G D C"),
     outputs=("K_new: N... G S A 2", "V_new: N... G S D"),
     options=("float base",),

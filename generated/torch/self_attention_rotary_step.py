@@ -190,7 +190,7 @@ def self_attention_rotary_step_forward(
 _operator = Operator(
     "self_attention_rotary_step",
     self_attention_rotary_step_forward,
-    version="vf0433218",
+    version="v70b2f408",
     arrays=(
         "x: N... S C", "place: S", "position: S", "K: N... G T A 2", "V: N... G T D", "W_Q: G R A 2 C", "W_O: C G R D",
     ),

@@ -129,7 +129,7 @@ def self_attention_step_forward(
 _operator = Operator(
     "self_attention_step",
     self_attention_step_forward,
-    version="vaf21c03e",
+    version="v49e92e2c",
     arrays=("x: N... S C", "place: S", "K: N... G T D", "V: N... G T D", "W_Q: G R D C", "W_O: C G R D"),
     outputs=("y_new: N... S C",),
     independent=(True, False),

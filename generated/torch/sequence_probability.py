@@ -39,7 +39,7 @@ def sequence_probability_forward(conditional: torch.Tensor) -> tuple[torch.Tenso
 _operator = Operator(
     "sequence_probability",
     sequence_probability_forward,
-    version="v6ac2b7b3",
+    version="v324d33d9",
     arrays=("conditional: Samples... Tokens",),
     outputs=("probability: Samples...", "log_probability: Samples..."),
     independent=(True, False),

@@ -71,7 +71,7 @@ def sgd_forward(
 _operator = Operator(
     "sgd",
     sgd_forward,
-    version="v05a48fa2",
+    version="v5f25f20f",
     arrays=("theta: N...", "g: N...", "v: N..."),
     outputs=("theta_next: N...", "v_next: N..."),
     options=("float lr", "float mu", "float decay"),

@@ -80,7 +80,7 @@ _operator = Operator(
     "silu",
     silu_forward,
     silu_backward,
-    version="v36add11d",
+    version="vfe4d9426",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x", "y"),

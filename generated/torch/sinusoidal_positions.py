@@ -115,7 +115,7 @@ _operator = Operator(
     "sinusoidal_positions",
     sinusoidal_positions_forward,
     sinusoidal_positions_backward,
-    version="vc65be3e2",
+    version="v8bcb4ac5",
     arrays=("position: N...", "theta: A"),
     outputs=("E: N... A 2",),
     saved=("leading", "types", "A", "N", "position", "theta", "angle"),

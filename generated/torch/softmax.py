@@ -96,7 +96,7 @@ _operator = Operator(
     "softmax",
     softmax_forward,
     softmax_backward,
-    version="vce41b43b",
+    version="vece1a43f",
     arrays=("z: N... V",),
     outputs=("p: N... V",),
     saved=("leading", "types", "N", "V", "p"),

@@ -84,7 +84,7 @@ def softmax_regression_hessian_forward(
 _operator = Operator(
     "softmax_regression_hessian",
     softmax_regression_hessian_forward,
-    version="v9611e6b2",
+    version="vda644612",
     arrays=("X: B... N d", "W: B... C d"),
     outputs=("H: B... C d C d",),
     independent=(True, False),

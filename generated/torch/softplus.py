@@ -76,7 +76,7 @@ _operator = Operator(
     "softplus",
     softplus_forward,
     softplus_backward,
-    version="vc92eb5a8",
+    version="v1e18616c",
     arrays=("x: N...",),
     outputs=("y: N...",),
     saved=("leading", "types", "N", "x"),

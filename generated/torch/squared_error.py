@@ -96,7 +96,7 @@ _operator = Operator(
     "squared_error",
     squared_error_forward,
     squared_error_backward,
-    version="v7b6e615f",
+    version="va7ab1ac1",
     arrays=("y: N...", "t: N..."),
     outputs=("e: N...",),
     saved=("leading", "types", "N", "y", "t"),

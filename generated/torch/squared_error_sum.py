@@ -107,7 +107,7 @@ _operator = Operator(
     "squared_error_sum",
     squared_error_sum_forward,
     squared_error_sum_backward,
-    version="v48920a7e",
+    version="v86cf9bad",
     arrays=("y: N...", "t: N..."),
     outputs=("total:",),
     saved=("leading", "types", "N", "y", "t"),

@@ -70,7 +70,7 @@ def step_size_forward(
 _operator = Operator(
     "step_size",
     step_size_forward,
-    version="vbf0197d0",
+    version="vf9ce25b2",
     arrays=("s: N...",),
     outputs=("rate: N...",),
     options=("float peak", "float rise", "float steps", "float final"),

@@ -70,7 +70,7 @@ _operator = Operator(
     "token_embedding",
     token_embedding_forward,
     token_embedding_backward,
-    version="vf09030fa",
+    version="v2cab5bf0",
     arrays=("token: N... T", "E: V C", "P: T C"),
     outputs=("x: N... T C",),
     saved=("leading", "types", "C", "V", "T", "token"),

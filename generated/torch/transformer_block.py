@@ -1169,7 +1169,7 @@ _operator = Operator(
     "transformer_block",
     transformer_block_forward,
     transformer_block_backward,
-    version="v2dbfe139",
+    version="v21c6b843",
     arrays=(
         "x: N... T C",
         "gamma_1: C",
@@ -1294,7 +1294,7 @@ _lean_operator = Operator(
     "transformer_block_lean",
     transformer_block_lean_forward,
     transformer_block_lean_backward,
-    version="vac88d7a4",
+    version="v3846c4a1",
     arrays=(
         "x: N... T C",
         "gamma_1: C",

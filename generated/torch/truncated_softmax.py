@@ -99,7 +99,7 @@ def truncated_softmax_forward(
 _operator = Operator(
     "truncated_softmax",
     truncated_softmax_forward,
-    version="vd5a8b118",
+    version="v847d077e",
     arrays=("z: N... V",),
     outputs=("q: N... V",),
     options=("float temperature", "float most", "float mass"),

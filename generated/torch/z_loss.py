@@ -167,7 +167,7 @@ _operator = Operator(
     "z_loss",
     z_loss_forward,
     z_loss_backward,
-    version="va93e9a4f",
+    version="vf64ad41d",
     arrays=("z: N... V", "target: N..."),
     outputs=("loss:",),
     options=("float scale",),

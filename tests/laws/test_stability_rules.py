@@ -303,6 +303,13 @@ def test_what_is_no_difference_from_its_mean_is_left_alone() -> None:
         assert centred(body, {}) == (body, ())
 
 
+def test_a_factor_along_the_mean_makes_it_no_difference_from_the_mean() -> None:
+    """The gain of a norm, multiplied out: g[i] x[i] - g[i] mean(x) does not add up to 0."""
+    for mean_of in (y[i] * Sum(x[j], j), Sum(y[i] * x[j], j)):
+        body = y[i] * x[i] - mean_of / T
+        assert centred(body, {}) == (body, ())
+
+
 def test_only_sums_of_weights_are_taken_as_one_where_they_are_zero() -> None:
     program = Program("weights")
     total = program.define("total", [], Sum(p[j], j))

@@ -108,13 +108,24 @@ def repeated(value: np.ndarray) -> np.ndarray:
     return np.broadcast_to(first, value.shape)
 
 
+def shifted(value: np.ndarray) -> np.ndarray:
+    """The same array, no entry of which begins at a place that its size divides."""
+    moved = np.frombuffer(bytearray(value.nbytes + 1), value.dtype, value.size, offset=1).reshape(value.shape)
+    moved[...] = value
+    return moved
+
+
+def swapped(value: np.ndarray) -> np.ndarray:
+    """The same array, the bytes of each entry in the order that the machine does not have."""
+    return value.astype(value.dtype.newbyteorder())
+
+
 LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "transposed": transposed, "reversed": reversed_view, "repeated": repeated,
+    "transposed": transposed, "reversed": reversed_view, "repeated": repeated, "shifted": shifted, "swapped": swapped,
 }  # fmt: skip
 
-
-# torch has no negative strides
-CASES = [(target, layout) for target in TARGETS for layout in LAYOUTS if (target.name, layout) != ("torch", "reversed")]
+LACKING = {"numpy": (), "torch": ("reversed", "shifted", "swapped")}  # what arrays of a library cannot be
+CASES = [(target, layout) for target in TARGETS for layout in LAYOUTS if layout not in LACKING[target.name]]
 
 
 @pytest.mark.parametrize(("target", "layout"), CASES, ids=[f"{target.name}-{layout}" for target, layout in CASES])
@@ -123,7 +134,7 @@ def test_layout(name: str, target: Target, layout: str) -> None:
     program = LIBRARY[name]
     arrays, options = drawn(program)
     views = {name: LAYOUTS[layout](value) for name, value in arrays.items()}
-    contiguous = {name: np.ascontiguousarray(view) for name, view in views.items()}
+    contiguous = {name: np.ascontiguousarray(view, view.dtype.newbyteorder("=")) for name, view in views.items()}
     kept = {name: view.copy() for name, view in views.items()}
     expected = target.run(program, {name: target.array(value) for name, value in contiguous.items()}, options)
     upstream = None
@@ -181,3 +192,37 @@ def test_each_gradient_has_the_type_of_its_array(target: Target) -> None:
     weights = {name: target.array(arrays[name].astype(np.float32)) for name in ("gamma", "beta")}
     y, dx, dgamma, dbeta = target.run(program, {"x": x, **weights}, options)
     assert [value.dtype for value in (y, dx, dgamma, dbeta)] == [single.dtype, x.dtype, single.dtype, single.dtype]
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("name", ["embedding", "token_embedding", "dropout", "addition"])
+def test_upstream_gradients_may_be_whole_numbers(name: str, target: Target) -> None:
+    """Where nothing is saved whose type the gradient could take: truth values would add up to 1."""
+    program = LIBRARY[name]
+    arrays, options = drawn(program)
+    given = {name: target.array(value) for name, value in arrays.items()}
+    expected = target.run(program, given, options)
+    for kind in (bool, np.int8):
+        found = target.run(program, given, options, target.array(np.ones(tuple(expected[0].shape), kind)))
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(plain(one), plain(other), rtol=1e-6)
+
+
+REFUSED = [
+    ("numpy", "x", np.ones(3, np.complex128), "floating-point numbers of 16, 32 or 64 bits, found complex128"),
+    ("numpy", "x", np.ones(3, np.int64), "floating-point numbers of 16, 32 or 64 bits, found int64"),
+    ("torch", "x", torch.ones(3, dtype=torch.float8_e5m2), "floating-point numbers of 16, 32 or 64 bits, found "),
+    ("torch", "token", torch.ones(3, dtype=torch.uint16), "integers of a type that PyTorch computes with, found "),
+    ("torch", "token", torch.ones(3, dtype=torch.complex64), "integers of a type that PyTorch computes with, found "),
+]
+if np.dtype(np.longdouble).itemsize > 8:
+    found = f"found {np.dtype(np.longdouble)}"
+    REFUSED.append(("numpy", "x", np.ones(3, np.longdouble), f"floating-point numbers of 16, 32 or 64 bits, {found}"))
+
+
+@pytest.mark.parametrize(("target", "name", "value", "message"), REFUSED, ids=[message for *_, message in REFUSED])
+def test_types_that_are_not_computed_with_are_refused(target: str, name: str, value: Any, message: str) -> None:
+    """The functions of the runtime have 53 bits; wider ones came back with the digits of single precision."""
+    runtime = importlib.import_module(f"generated.{target}.runtime")
+    with pytest.raises(TypeError, match=f"kernel: {name}: expected {message}"):
+        runtime.bind("kernel", runtime.Array(name, value, "T", into=None if name == "x" else ""))

@@ -255,6 +255,29 @@ def test_half_precisions(name: str, kind: Any) -> None:
         assert error <= 4 * torch.finfo(kind).eps * other.abs().max()
 
 
+@pytest.mark.parametrize("name", DIFFERENTIATED)
+def test_neither_autocast_nor_a_default_device_reaches_into_a_kernel(name: str) -> None:
+    """A product in half precision would not fit into memory for single precision; a number belongs on the host."""
+    call = Call(name)
+    arrays = {
+        name: value.detach().float().requires_grad_(value.requires_grad) if value.is_floating_point() else value
+        for name, value in call.arrays.items()
+    }
+    options = {name: float(value) if torch.is_tensor(value) else value for name, value in call.options.items()}
+    inputs = [value for value in arrays.values() if value.requires_grad]
+
+    def run() -> list[Any]:
+        output = first(call.function(*arrays.values(), **options))
+        return [output, *torch.autograd.grad(output.sum(), inputs)]
+
+    expected = run()
+    with torch.autocast("cpu", torch.bfloat16), torch.device("meta"):
+        found = run()
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other)
+
+
 def test_fake_kernels_know_shape_type_and_device() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 

@@ -20,7 +20,7 @@ from codegen.checking.array_library import array_library
 from codegen.checking.checks import check_kernels
 from codegen.checking.kernel_files import opened
 from codegen.generate import render_all, write
-from derive.functions import log_softmax, logsumexp, relu, sigmoid, softmax
+from derive.functions import log_softmax, logsumexp, mean, relu, sigmoid, softmax
 from derive.language import Product, Sum, Tensor, dims, index, indices, iverson, leading_index, scalar, tensor, where
 from derive.program import Program
 
@@ -141,9 +141,31 @@ def exponent() -> Program:
     return program
 
 
+def multiplied_out() -> Program:
+    """A norm whose gain stands in both terms of the difference from the mean; these no longer add up to 0."""
+    gain, eps = tensor("gain", C), scalar("eps", positive=True)
+    program = Program("multiplied_out", "norm with a gain", [z, gain, eps])
+    middle = program.define("m", [n], mean(z[n, c], over=c))
+    spread = program.define("s", [n], sqrt(mean((z[n, c] - middle[n]) ** 2, over=c) + eps))
+    difference = gain[c] * z[n, c] / spread[n] - gain[c] * middle[n] / spread[n]
+    program.kernel(program.define("o", [n, c], difference), wrt=[z, gain])
+    return program
+
+
+def named_twice() -> Program:
+    """One logsumexp under two names: what is less the second one is less the parts of the first."""
+    program = Program("named_twice", "a logsumexp under two names", [z])
+    first = program.define("L", [n], logsumexp(z[n, e], over=e))
+    second = program.define("M", [n], logsumexp(z[n, e], over=e))
+    program.kernel(program.define("o", [n, c], exp(z[n, c] - second[n]) * first[n]), wrt=[z])
+    return program
+
+
 @pytest.mark.parametrize("target", ["numpy", "torch"])
 @pytest.mark.parametrize(
-    "statement", [streams, recurrence, pinball, scored, updated, unneeded, exponent], ids=lambda made: made.__name__
+    "statement",
+    [streams, recurrence, pinball, scored, updated, unneeded, exponent, multiplied_out, named_twice],
+    ids=lambda made: made.__name__,
 )
 def test_every_witness_agrees(statement: Callable[[], Program], target: str, tmp_path: Path) -> None:
     program = statement()
@@ -321,3 +343,25 @@ def test_labels_that_are_only_compared_may_be_of_any_kind(target: str, tmp_path:
     write(render_all([program], [target]), tmp_path, [target])
     assert all(result.ok for result in check_kernels([program], target=target, folder=tmp_path))
     assert "label: (M,), integers\n" in (tmp_path / target / "alike.py").read_text(encoding="utf-8")
+
+
+def balanced() -> Program:
+    """Rows and then columns of a matrix brought to 1, in logarithms, as in Sinkhorn's iteration."""
+    costs = tensor("costs", S, C)
+    program = Program("balanced", "one step of balancing", [costs])
+    row = program.define("r", [s], logsumexp(costs[s, c], over=c))
+    program.kernel(program.define("o", [c], logsumexp(costs[s, c] - row[s], over=s)))
+    return program
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_shares_of_other_sums_may_all_underflow_in_a_logarithm(target: str, tmp_path: Path) -> None:
+    costs = np.array([[0.0, 0.0, -2000.0], [5.0, 3.0, -1500.0]])
+    library, program = array_library(target), balanced()
+    write(render_all([program], [target]), tmp_path, [target])
+    assert program.request is not None
+    with opened(program, program.request, tmp_path, library) as kernel:
+        (found,), _ = kernel.run({"costs": library.array(costs)}, {})
+    shares = costs - np.log(np.exp(costs).sum(axis=1, keepdims=True))
+    expected = [*np.log(np.exp(shares[:, :2]).sum(axis=0)), shares[1, 2]]
+    np.testing.assert_allclose(library.plain(found), expected, rtol=1e-14)
