@@ -49,11 +49,14 @@ def _place_in_product(
 ) -> dict[Index, tuple[int, ...]]:
     """For each index that not every factor has, whether it counts heads, rows or columns, and where among these.
 
-    What one factor brings in keeps its order there.
+    What one factor brings in keeps its order there. What is but compared, as k in [a <= k], counts heads.
     """
     found: dict[Index, tuple[int, ...]] = {}
     for index in rest:
-        side = next(places for places in arrays if index in places)
+        side = next((places for places in arrays if index in places), None)
+        if side is None:
+            found[index] = HEADS, around.index(index)
+            continue
         own = [other for other in rest if other in side]
         kind = ROWS if index in rows else HEADS if rows.intersection(own) else COLUMNS
         found[index] = kind, min(map(around.index, own)), side.index(index)

@@ -25,6 +25,7 @@ from gradproof import (
     gelu,
     index,
     indices,
+    iverson,
     leading_index,
     lengths,
     log,
@@ -155,6 +156,15 @@ def test_at_a_computed_place_there_may_be_no_entry() -> None:
     program = Program("later", inputs=[x])
     program.define("y", [i], where(i > 0, Sum(log(Sum(x[i + 1, a] ** 2, a)) * x[i, a_2], a_2), 0))
     assert list(defined(program)) == ["y[i]"]
+
+
+def test_an_index_that_is_but_compared_is_an_axis() -> None:
+    """Scores by the first entries alone, for each number of these: no array has the index that they are counted by."""
+    first, value = index("first", D), tensor("value", B, S)
+    program = Program("nested", inputs=[Q, K, value])
+    scores = Sum(iverson(a <= first) * Q[b, i, a] * K[b, j, a], a)
+    program.define("y", [b, i], Sum(softmax(scores, over=j) * value[b, j], j, first))
+    assert list(defined(program)) == ["y_argument[b, first, i, j]", "y_softmax[b, first, i, j]", "y[b, i]"]
 
 
 def test_a_range_that_depends_on_an_index_is_no_axis() -> None:
