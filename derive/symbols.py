@@ -19,14 +19,15 @@ from sympy import Expr, Indexed, IndexedBase, Symbol
 from sympy.core.assumptions import StdFactKB
 from sympy.core.cache import cacheit
 
-from derive.errors import StatementError
+from derive.errors import MisuseError, StatementError
+from derive.foreign import Symbolic, entries_of, how_to_read
 from derive.names import checked_name
 
 # SymPy's own cache, typed. It tells types apart: Python's 1 and True, and SymPy's 1, are equal as keys.
 _cached: Callable[[Callable[..., Any]], Callable[..., Any]] = cacheit
 
 
-class Dim(Symbol):
+class Dim(Symbolic, Symbol):
     """A symbolic size: a positive integer that stays a letter."""
 
     __slots__ = ()
@@ -40,7 +41,7 @@ class Dim(Symbol):
         return (self.name,), {}
 
 
-class Scalar(Symbol):
+class Scalar(Symbolic, Symbol):
     """A real number that is an input of a statement: a learning rate, a temperature, an epsilon."""
 
     __slots__ = ()
@@ -55,7 +56,7 @@ class Scalar(Symbol):
         return (self.name,), {"positive": bool(self.is_positive), "integer": bool(self.is_integer)}
 
 
-class Flag(Symbol):
+class Flag(Symbolic, Symbol):
     """A truth value that is an input of a statement, for instance whether a mask applies."""
 
     __slots__ = ()
@@ -68,8 +69,16 @@ class Flag(Symbol):
         """What copying needs: the name alone."""
         return (self.name,), {}
 
+    def __bool__(self) -> bool:
+        """Refused: Python would take every symbol for true, and drop this one from `causal and j <= i`."""
+        raise MisuseError(
+            f"{self.name}: expected a truth value, found the flag {self.name}, which stands for both; write "
+            f"And({self.name}, ...), Or, Not({self.name}), implies({self.name}, ...) or where({self.name}, yes, no) in "
+            "place of `and`, `or`, `not` and `if`"
+        )
 
-class Index(Symbol):
+
+class Index(Symbolic, Symbol):
     """An index that runs over 0 .. extent-1.
 
     `leading` marks an index that stands for any number of leading array dimensions in generated code (batch, head);
@@ -112,7 +121,7 @@ def _index(cls: type[Index], name: str, extent: Expr, leading: bool) -> Any:
     return made
 
 
-class Tensor(IndexedBase):
+class Tensor(Symbolic, IndexedBase):
     """A named array: its shape in symbolic sizes and, for arrays of indices, the extent its entries point into."""
 
     __slots__ = ()
@@ -145,20 +154,27 @@ class Tensor(IndexedBase):
         # SymPy's printer would take this class for the tensors of another of its modules.
         return str(printer._print(self.label))
 
-    __iter__ = None  # Python would read x[0], x[1], ... without an end
-
-    @property
-    def T(self) -> Any:  # noqa: N802 - the transpose is written T everywhere
-        """Refused: which axes are meant is said by indices."""
-        raise StatementError(
-            f"{self.name}.T: a transpose is written by its indices, {self.name}[j, i], or in matrix notation "
-            f"matrix({self.name}).T"
-        )
-
     def __matmul__(self, other: object) -> Any:
         raise StatementError(
             f"{self.name} @ {other}: a product of tensors is a sum over an index, Sum({self.name}[i, k] * ..., k), "
             f"or in matrix notation matrix({self.name}) @ matrix(...)"
+        )
+
+    def __iter__(self) -> Any:  # without it, Python would read x[0], x[1], ... and never end
+        raise MisuseError(entries_of(self))
+
+    def __len__(self) -> int:
+        raise MisuseError(
+            f"len({self.name}): expected a number of entries, found a size, which stays a letter: {self.name}.shape[0]"
+        )
+
+    def __bool__(self) -> bool:
+        return True  # and not whether there are entries, as Python has it for what has a length
+
+    def __setitem__(self, where: Any, value: Any) -> None:
+        raise MisuseError(
+            f"{self.name}[{_told(where)}] = {_told(value)}: a tensor has its entries once and for all; define another, "
+            f'program.define("y", [i], where(condition, value, {self.name}[i]))'
         )
 
     def __getitem__(self, where: Any) -> IndexedEntry:
@@ -172,7 +188,7 @@ class Tensor(IndexedBase):
         return _checked_entry(self, parts)  # type: ignore[no-any-return]
 
 
-class IndexedEntry(Indexed):
+class IndexedEntry(Symbolic, Indexed):
     """A tensor at given indices.
 
     SymPy's own class deduces for each entry anew what holds for all entries of the tensor.
@@ -238,7 +254,7 @@ def check_entry(tensor: Tensor, parts: Sequence[Expr]) -> None:
         if found is None:
             raise StatementError(
                 f"{shown}: axis {axis} needs an index of extent {size}, found {_told(part)}, which is neither an index "
-                "nor an entry of an index tensor (make one with index(...) or tensor(..., into=...))"
+                f"nor an entry of an index tensor; {how_to_read(tensor, axis, part)}"
             )
         if found != size and not _fits_below(found, size):
             raise StatementError(
