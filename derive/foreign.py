@@ -196,6 +196,36 @@ class Symbolic:
         raise _refuse(f"torch.{name}({found})", found, how_to_write(name, found))
 
 
+class SymbolicArray(Symbolic):
+    """A symbol with axes, which is no list of its entries either."""
+
+    __slots__ = ()
+    name: Any
+
+    def __matmul__(self, other: object) -> Any:
+        raise MisuseError(
+            f"{self.name} @ {other}: a product of tensors is a sum over an index, Sum({self.name}[i, k] * ..., k), "
+            f"or in matrix notation matrix({self.name}) @ matrix(...)"
+        )
+
+    def __iter__(self) -> Any:  # without it, Python would read x[0], x[1], ... and never end
+        raise MisuseError(entries_of(self))
+
+    def __len__(self) -> int:
+        raise MisuseError(
+            f"len({self.name}): expected a number of entries, found a size, which stays a letter: {self.name}.shape[0]"
+        )
+
+    def __bool__(self) -> bool:
+        return True  # and not whether there are entries, as Python has it for what has a length
+
+    def __setitem__(self, where: Any, value: Any) -> None:
+        raise MisuseError(
+            f"{self.name}[{where}] = {value!r}: a tensor has its entries once and for all; define another, "
+            f'program.define("y", [i], where(condition, value, {self.name}[i]))'
+        )
+
+
 def _entry_by_entry(plain: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
     """The operator applied to symbols and NumPy's numbers, or to a symbol and each entry of an array of numbers."""
     for place, part in enumerate(inputs):
