@@ -10,51 +10,61 @@ from typing import Any
 
 from sympy import Expr, Indexed, Symbol
 
+from derive.calls import called_as
 from derive.errors import StatementError
 from derive.names import checked_name, split_names
 from derive.symbols import Dim, Flag, Index, Lengths, Scalar, Tensor, checked_extent
 
 
+@called_as('dim("T")')
 def dim(name: str) -> Dim:
     """One symbolic size."""
     return Dim(name)
 
 
+@called_as('dims("T d")')
 def dims(names: str) -> tuple[Dim, ...]:
     """Symbolic sizes, one for each name in `names`."""
     return tuple(Dim(name) for name in split_names(names, "size"))
 
 
+@called_as('scalar("eps", positive=True)')
 def scalar(name: str, *, positive: bool = False, integer: bool = False) -> Scalar:
     """A real number that is an input of the statement."""
     return Scalar(name, positive=positive, integer=integer)
 
 
+@called_as('scalars("s r")')
 def scalars(names: str, *, positive: bool = False) -> tuple[Scalar, ...]:
     """Real numbers, one for each name in `names`."""
     return tuple(Scalar(name, positive=positive) for name in split_names(names, "scalar"))
 
 
+@called_as('flag("causal")')
 def flag(name: str) -> Flag:
     """A truth value that is an input of the statement."""
     return Flag(name)
 
 
+@called_as('index("i", T)')
 def index(name: str, extent: Any) -> Index:
     """An index over 0 .. extent-1; the extent may be a size, an integer, or an entry such as T[n] (ragged)."""
     return Index(name, extent)
 
 
+@called_as('indices("i j", T)')
 def indices(names: str, extent: Any) -> tuple[Index, ...]:
     """Indices over the same range, one for each name."""
     return tuple(index(name, extent) for name in split_names(names, "index"))
 
 
+@called_as('leading_index("n", N)')
 def leading_index(name: str, extent: Dim) -> Index:
     """An index that generated code accepts as any number of leading dimensions (none, batch, batch and head ...)."""
     return Index(name, extent, leading=True)
 
 
+@called_as('tensor("Q", T, d)')
 def tensor(name: str, *shape: Any, positive: bool = False, into: Any = None) -> Tensor:
     """A tensor of the given shape.
 
@@ -68,11 +78,13 @@ def tensor(name: str, *shape: Any, positive: bool = False, into: Any = None) -> 
     return Tensor(name, sizes, target, positive=positive)
 
 
+@called_as('tensors("Q K", T, d)')
 def tensors(names: str, *shape: Any, positive: bool = False) -> tuple[Tensor, ...]:
     """Tensors of one shape, one for each name."""
     return tuple(tensor(name, *shape, positive=positive) for name in split_names(names, "tensor"))
 
 
+@called_as('lengths("T", N)')
 def lengths(name: str, *shape: Any) -> Lengths:
     """A tensor of positive integer lengths, for ragged ranges: `t = index("t", T[n])`."""
     sizes = [_plain_size(size, f"lengths {name!r}") for size in shape]

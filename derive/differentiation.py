@@ -207,18 +207,18 @@ def contracted_sum(body: Expr, scope: Sequence[Index]) -> Expr:
     left = list(scope)
     while (solved := next(_solved(body, left), None)) is not None:
         # Ranges are rewritten along: with n = m, an index over T[n] becomes one over T[m].
-        index, value = solved
+        index, value, factor = solved
         left = [substitute(other, {index: value}) for other in left if other != index]
-        body = substitute(_without_delta(body, index, value), {index: value})
+        body = substitute(Mul(*(other for other in _factors(body) if other != factor)), {index: value})
     return _sum_factors(body, _outermost_first(left))
 
 
-def _solved(body: Expr, scope: Sequence[Index]) -> Iterator[tuple[Index, Expr]]:
-    """The indices that a delta factor forces to a value, each with the value."""
+def _solved(body: Expr, scope: Sequence[Index]) -> Iterator[tuple[Index, Expr, Expr]]:
+    """The indices that a delta factor forces to a value, each with the value and the factor."""
     for index in scope:
-        value = _solve_delta(body, index, scope)
-        if value is not None:
-            yield index, value
+        found = _solve_delta(body, index, scope)
+        if found is not None:
+            yield index, *found
 
 
 def _outermost_first(scope: Sequence[Index]) -> list[Index]:
@@ -236,16 +236,29 @@ def _factors(body: Expr) -> tuple[Expr, ...]:
     return tuple(Mul.make_args(body))
 
 
-def _solve_delta(body: Expr, index: Index, scope: Sequence[Index]) -> Expr | None:
-    """The value a delta factor forces the index to, a bound index only when no other serves."""
-    found: list[Expr] = []
+def _solve_delta(body: Expr, index: Index, scope: Sequence[Index]) -> tuple[Expr, Expr] | None:
+    """The value a delta factor forces the index to, a bound index only when no other serves, and the factor."""
+    found: list[tuple[Expr, Expr]] = []
     for factor in _factors(body):
-        if isinstance(factor, KroneckerDelta) and index in factor.args[:2]:
-            other = factor.args[1] if factor.args[0] == index else factor.args[0]
-            if index not in free_indices(other) and _is_inside(other, index):
-                found.append(other)
-    free = [value for value in found if value not in scope]
-    return (free or found or [None])[0]
+        if isinstance(factor, KroneckerDelta):
+            value = place_of(index, *factor.args[:2])
+            if value is not None:
+                found.append((value, factor))
+    free = [(value, factor) for value, factor in found if value not in scope]
+    return next(iter(free or found), None)
+
+
+def place_of(index: Index, left: Expr, right: Expr) -> Expr | None:
+    """Where the index is when two positions are equal, if that is surely in its range: of s + t + 1 = T, T - 1 - s."""
+    if index in (left, right):
+        value = right if left == index else left
+    else:
+        apart = left - right
+        step = apart.coeff(index)
+        if step not in (1, -1):
+            return None
+        value = index - step * apart
+    return value if index not in free_indices(value) and _is_inside(value, index) else None
 
 
 def _is_inside(value: Expr, index: Index) -> bool:
@@ -256,11 +269,6 @@ def _is_inside(value: Expr, index: Index) -> bool:
     if value.is_Integer:
         return value == 0 or bool(index.extent.is_Integer and value < index.extent)
     return bool(extent_of(value) == index.extent)
-
-
-def _without_delta(body: Expr, index: Index, value: Expr) -> Expr:
-    gone = KroneckerDelta(index, value)
-    return Mul(*(factor for factor in _factors(body) if factor != gone))
 
 
 def _sum_factors(body: Expr, scope: Sequence[Index]) -> Expr:

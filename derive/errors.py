@@ -13,6 +13,14 @@ class StatementError(ValueError):
     exit_code = 2
 
 
+class MisuseError(StatementError, TypeError):
+    """A symbol is used as a number, an array or a list, which it is not; a TypeError too, as Python has it."""
+
+
+class NoMemberError(StatementError, AttributeError):
+    """A symbol has no attribute of this name, as an array would; also an AttributeError, so that one may ask for it."""
+
+
 class NoLawError(StatementError):
     """A statement uses an operator for which the normal form has no law; it needs an inference rule, with by=..."""
 

@@ -19,6 +19,7 @@ import sympy
 from sympy import Expr, Max, Piecewise, Rational, erf, exp, log, pi, sqrt, tanh
 from sympy.core.symbol import Str
 
+from derive.calls import called_as
 from derive.errors import StatementError
 from derive.language import Index, Product, Sum, Where, condition_of, expression_of, iverson, value_of
 
@@ -150,26 +151,31 @@ def apply_to(name: str, body: Any, over: Any, where: Any) -> Expr:
     return Defined(name, value_of(body, name), over, over, where)
 
 
+@called_as("softmax(S[i, j], over=j)")
 def softmax(body: Any, *, over: Index, where: Any = True) -> Expr:
     """exp(body) / Sum(exp(body), over), read at `over`; outside `where` it is 0 and does not count in the sum."""
     return apply_to("softmax", body, over, where)
 
 
+@called_as("log_softmax(S[i, j], over=j)")
 def log_softmax(body: Any, *, over: Index, where: Any = True) -> Expr:
     """Body - logsumexp(body, over), read at `over`."""
     return apply_to("log_softmax", body, over, where)
 
 
+@called_as("logsumexp(S[i, j], over=j)")
 def logsumexp(body: Any, *, over: Index, where: Any = True) -> Expr:
     """log(Sum(exp(body), over))."""
     return apply_to("logsumexp", body, over, where)
 
 
+@called_as("mean(x[i], over=i)")
 def mean(body: Any, *, over: Index, where: Any = True) -> Expr:
     """Sum(body, over) divided by the number of positions."""
     return apply_to("mean", body, over, where)
 
 
+@called_as("variance(x[i], over=i)")
 def variance(body: Any, *, over: Index, where: Any = True) -> Expr:
     """The population variance: mean((body - mean(body))**2)."""
     return apply_to("variance", body, over, where)
@@ -211,6 +217,7 @@ def silu(x: Any) -> Expr:
     return x * sigmoid(x)
 
 
+@called_as("argmax(f, over=i, among=j)")
 def argmax(body: Expr, *, over: Index, among: Index) -> Expr:
     """The indicator of the set of maximisers: 1 where body at `over` is at least body at every `among`, else 0.
 
@@ -224,6 +231,7 @@ def argmax(body: Expr, *, over: Index, among: Index) -> Expr:
     return Product(iverson(here >= there), among)
 
 
+@called_as("argmin(f, over=i, among=j)")
 def argmin(body: Expr, *, over: Index, among: Index) -> Expr:
     """The indicator of the set of minimisers, see `argmax`."""
     here, there = _two_places(body, over, among, "argmin")

@@ -22,7 +22,9 @@ from derive.errors import BudgetExceededError, StatementError
 from derive.exceptional import is_differentiable, is_root, record_points
 from derive.folding import Known, fold
 from derive.language import Index, Scalar, Tensor, axis_sizes, entry, expression_of
+from derive.names import shown
 from derive.program import Program
+from derive.requests import check_names_of
 from derive.statements import Definition, Name
 from derive.symbols import size_at
 
@@ -30,7 +32,7 @@ MOST_NODES = 100_000  # of an expression with definitions written in
 LOOK = 8  # nodes between two looks at the clock
 
 
-@dataclass
+@dataclass(repr=False)
 class Gradient(Program):
     """A gradient program: the forward definitions, then the adjoints; `forward` is the program it came from."""
 
@@ -100,7 +102,9 @@ def reverse(program: Program, output: Name, wrt: tuple[Name, ...], upstream: str
     Raises:
         StatementError: the output is not defined here, or a `wrt` name does not influence it.
     """
-    if not isinstance(output, (Tensor, Scalar)) or program.definition(str(output.name)) is None:
+    check_names_of("gradient", (output,), program.name)
+    check_names_of("gradient wrt", wrt, program.name)
+    if program.definition(str(output.name)) is None:
         raise StatementError(f"{program.name}: gradient of {output}: not defined here; defined are {program.names()}")
     needed = depends_on(program, output)
     inputs = [symbol for symbol in program.all_inputs() if is_differentiable(symbol) and symbol in needed]
@@ -243,9 +247,7 @@ def jacobian(program: Program, output: Name, variable: Name, name: str) -> Gradi
     Raises:
         StatementError: the output is not defined here.
     """
-    for known in (output, variable):
-        if not isinstance(known, (Tensor, Scalar)):
-            raise StatementError(f"{program.name}: jacobian: expected the name of a tensor or scalar, found {known!r}")
+    check_names_of("jacobian", (output, variable), program.name)
     name = name or f"d{output.name}_d{variable.name}"
     definition = program.definition(str(output.name))
     if definition is None:
@@ -282,8 +284,10 @@ def derivative_of(program: Program, value: Expr, variable: Expr, *, through_defi
     """
     base = variable.base if isinstance(variable, Indexed) else variable
     if isinstance(variable, Tensor) or not isinstance(base, (Tensor, Scalar)):
+        found = f"the tensor {variable}" if isinstance(variable, Tensor) else shown(variable)
         raise StatementError(
-            f"{program.name}: derivative with respect to {variable}: expected an entry X[i, ...] or a scalar"
+            f"{program.name}: derivative with respect to {variable}: expected an entry, as x[j] is one of x, or a "
+            f"scalar, found {found}"
         )
     if isinstance(value, Tensor):
         raise StatementError(

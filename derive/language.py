@@ -18,6 +18,7 @@ import sympy
 from sympy import Expr, KroneckerDelta, Or, Piecewise
 from sympy.logic.boolalg import Boolean
 
+from derive.calls import called_as
 from derive.declarations import (
     dim,
     dims,
@@ -116,6 +117,7 @@ def _has_pieces(expression: Any) -> bool:
     return isinstance(expression, Piecewise) or any(map(_has_pieces, expression.args))
 
 
+@called_as("Sum(S[i, j], i, j)")
 def Sum(body: Any, *over: Index) -> Expr:  # noqa: N802 - it makes, and is named after, SymPy's Sum
     """Sum of `body` over whole extents of the given indices, outermost first, as a SymPy Sum."""
     if not over:
@@ -123,6 +125,7 @@ def Sum(body: Any, *over: Index) -> Expr:  # noqa: N802 - it makes, and is named
     return bind(sympy.Sum, value_of(body, "Sum"), *[bound_range(bound, "Sum") for bound in reversed(over)])
 
 
+@called_as("Product(x[i], i)")
 def Product(body: Any, *over: Index) -> Expr:  # noqa: N802 - it makes, and is named after, SymPy's Product
     """Product of `body` over whole extents of the given indices, outermost first, as a SymPy Product."""
     if not over:
@@ -130,6 +133,7 @@ def Product(body: Any, *over: Index) -> Expr:  # noqa: N802 - it makes, and is n
     return bind(sympy.Product, value_of(body, "Product"), *[bound_range(bound, "Product") for bound in reversed(over)])
 
 
+@called_as("delta(i, j)")
 def delta(left: Expr, right: Expr) -> Expr:
     """Kronecker's delta: 1 where the two index expressions agree, else 0.
 
@@ -175,6 +179,7 @@ class Where(Expr):
         return rf"\begin{{cases}} {yes} & {condition} \\ {no} & \text{{otherwise}} \end{{cases}}"
 
 
+@called_as("where(j <= i, x[j], 0)")
 def where(condition: Any, yes: Any, no: Any = 0) -> Expr:
     """`yes` where the condition holds, else `no`."""
     return Where(condition_of(condition, "where"), value_of(yes, "where"), value_of(no, "where"))

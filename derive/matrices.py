@@ -11,15 +11,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Expr
+from sympy import Expr, SympifyError
 
 from derive.binders import all_names, fresh_index
-from derive.errors import StatementError
+from derive.calls import called_as
+from derive.errors import MisuseError, NoMemberError, StatementError
+from derive.foreign import how_to_write
 from derive.functions import softmax as softmax_at
-from derive.language import Index, Sum, Tensor
+from derive.language import Index, Sum, Tensor, value_of
+from derive.names import shown
 
 
-@dataclass(frozen=True, repr=False)
+class NoExpressionError(StatementError, SympifyError):
+    """A matrix stands where SymPy wants an expression, which a matrix has for each of its entries."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+
+    __str__ = StatementError.__str__
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class Matrix:
     """A matrix of `rows` by `columns`; `at(i, j)` is its entry and `text` how it was written."""
 
@@ -30,6 +42,39 @@ class Matrix:
 
     def __repr__(self) -> str:
         return f"the matrix {self.text}"
+
+    __array_ufunc__ = None  # NumPy leaves operators to the matrix
+
+    @property
+    def shape(self) -> tuple[Expr, Expr]:
+        """The numbers of rows and of columns."""
+        return self.rows, self.columns
+
+    def __getattr__(self, name: str) -> Any:
+        advice = None if name.startswith("_") else how_to_write(name, self)
+        if advice is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise NoMemberError(f"{self.text}.{name}: a matrix of symbols has no such attribute; {advice}")
+
+    def _sympy_(self) -> Expr:
+        raise NoExpressionError(
+            f"{self.text}: expected an expression, found {self!r}; a function of each entry is one of M[i, j], where M "
+            "is the matrix"
+        )
+
+    def __iter__(self) -> Any:
+        raise MisuseError(
+            f"{self.text}: expected entries one after the other, found {self!r}; write Sum(M[i, j], i, j)"
+        )
+
+    def _compared(self, other: object) -> Any:
+        raise MisuseError(
+            f"{self.text}: expected values to compare, found {self!r}; a comparison is one of entries, M[i, j] > 0, "
+            "and the equality of two matrices is claimed: program.claim(id, M, N)"
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _compared
+    __hash__ = object.__hash__
 
     def __getitem__(self, where: tuple[Expr, Expr]) -> Expr:
         if not isinstance(where, tuple) or len(where) != 2:
@@ -63,7 +108,10 @@ class Matrix:
 
     def __matmul__(self, other: Matrix) -> Matrix:
         if not isinstance(other, Matrix):
-            raise StatementError(f"{self.text} @ {other}: expected a matrix, as matrix(...) makes it, found {other!r}")
+            raise StatementError(
+                f"{self.text} @ {other}: expected a matrix, as matrix(...) makes it, found {shown(other)}; the product "
+                f"with a vector x is Sum(M[i, j]*x[j], j) with M[i, j] of {self!r}"
+            )
         if self.columns != other.rows:
             raise StatementError(
                 f"{self.text} @ {other.text}: size mismatch: {self.text} has {self.columns} columns but {other.text} "
@@ -78,8 +126,19 @@ class Matrix:
 
         return Matrix(self.rows, other.columns, at, f"({self.text} @ {other.text})")
 
+    def __rmatmul__(self, other: object) -> Matrix:
+        raise StatementError(
+            f"{shown(other)} @ {self.text}: expected a matrix, as matrix(...) makes it, found {shown(other)}"
+        )
+
     def _entrywise(self, other: Any, sign: str, combine: Callable[[Expr, Expr], Expr]) -> Matrix:
         if not isinstance(other, Matrix):
+            other = value_of(other, f"{self.text} {sign} {shown(other)}")
+            if isinstance(other, Tensor):
+                raise StatementError(
+                    f"{self.text} {sign} {other}: expected a matrix or a number, found the tensor {other}; write "
+                    f"{self.text} {sign} matrix({other})"
+                )
             return Matrix(
                 self.rows, self.columns, lambda i, j: combine(self.at(i, j), other), f"({self.text} {sign} {other})"
             )
@@ -103,6 +162,10 @@ class Matrix:
 
     def __truediv__(self, other: Any) -> Matrix:
         return self._entrywise(other, "/", lambda a, b: a / b)
+
+    def __rtruediv__(self, other: Any) -> Matrix:
+        made = self._entrywise(other, "/", lambda a, b: b / a)
+        return Matrix(made.rows, made.columns, made.at, f"({other} / {self.text})")
 
     def __add__(self, other: Any) -> Matrix:
         return self._entrywise(other, "+", lambda a, b: a + b)
@@ -141,6 +204,7 @@ class Matrix:
         return left.at(row, column), right.at(row, column), (row, column)
 
 
+@called_as("matrix(Q)")
 def matrix(tensor: Tensor) -> Matrix:
     """A two-axis tensor as a matrix.
 
@@ -148,11 +212,15 @@ def matrix(tensor: Tensor) -> Matrix:
         StatementError: the tensor does not have two axes.
     """
     if not isinstance(tensor, Tensor) or len(tensor.shape) != 2:
-        raise StatementError(
-            f"matrix({tensor}): expected a tensor of two axes, found {getattr(tensor, 'shape', tensor)!r}"
-        )
+        raise StatementError(f"matrix({shown(tensor)}): expected a tensor of two axes, found {_found(tensor)}")
     rows, columns = tensor.shape
     return Matrix(rows, columns, lambda i, j: tensor[i, j], str(tensor.name))
+
+
+def _found(given: object) -> str:
+    if isinstance(given, Tensor):
+        return f"one of shape ({', '.join(map(str, given.shape))})"
+    return f"the entry {given}" if isinstance(given, Expr) else f"{type(given).__name__!r}"
 
 
 def matrices(*tensors: Tensor) -> tuple[Matrix, ...]:
@@ -172,11 +240,13 @@ def _along_row(name: str, x: Matrix, entry: Callable[[Expr, Expr, Index], Expr])
     return Matrix(x.rows, x.columns, at, f"{name}({x.text})")
 
 
+@called_as("row_sum(matrix(Q))")
 def row_sum(x: Matrix) -> Matrix:
     """Each row's sum, broadcast along the row, as in the document."""
     return _along_row("row_sum", x, lambda i, _j, k: Sum(x.at(i, k), k))
 
 
+@called_as("row_softmax(matrix(Q))")
 def row_softmax(x: Matrix) -> Matrix:
     """The softmax of each row."""
 

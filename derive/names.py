@@ -19,6 +19,15 @@ from derive.errors import StatementError
 LARGEST_NUMBER = 10_000  # bits of an integer that is written out
 
 
+LONGEST = 80  # characters of an object that a message shows
+
+
+def shown(value: object) -> str:
+    """The object as Python shows it, on one line and cut where it is long: what a message says that it found."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
+
+
 def checked_name(name: object, what: str) -> str:
     """The name itself, when it can stand as a Python identifier in generated code.
 

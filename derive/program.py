@@ -17,10 +17,11 @@ import sympy
 from sympy import Expr
 
 from derive.binders import free_indices, symbols_of
+from derive.calls import called_as
 from derive.errors import StatementError
 from derive.language import Flag, Index, Scalar, Tensor, checked_name, expression_of, iverson, listed
 from derive.matrices import Matrix
-from derive.requests import check_variables, checked_defaults, checked_sizes
+from derive.requests import check_names_of, check_variables, checked_defaults, checked_sizes
 from derive.statements import Claim, Definition, KernelRequest, Name
 from derive.wellformed import (
     check_condition,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from derive.gradient import Gradient
     from derive.rules import Rule
 
-LANGUAGE = (__name__, "derive.gradient", "derive.tangents")  # frames that are not the user's
+LANGUAGE = (__name__, "derive.calls", "derive.gradient", "derive.tangents")  # frames that are not the user's
 
 
 @dataclass
@@ -68,6 +69,10 @@ class Program:
 
     def __post_init__(self) -> None:
         checked_name(self.name, "program")
+        if not isinstance(self.title, str):
+            raise StatementError(
+                f"{self.name}: title: expected a text, found {self.title!r}; inputs come third, inputs=[...]"
+            )
         self.inputs = list(listed(self.inputs, f"{self.name}: inputs", "tensors, scalars and flags"))
         for known in self.inputs:
             if not isinstance(known, (Tensor, Scalar, Flag)):
@@ -76,6 +81,7 @@ class Program:
 
     # -- stating -----------------------------------------------------------------------------------------------------
 
+    @called_as('program.define("y", [i], x[i]**2), or with [] for a number')
     def define(self, name: str, indices: Sequence[Index], body: Any) -> Any:
         """The tensor (or scalar, without indices) `name`, defined as `body` over the given indices.
 
@@ -107,6 +113,7 @@ class Program:
         self.definitions.append(Definition.named(name, over, expression))
         return self.definitions[-1].symbol
 
+    @called_as('program.claim("id", left, right)')
     def claim(
         self, id: str, left: Any, right: Any, *, name: str = "", given: Sequence[Any] = (), over: Sequence[Index] = (),
         assuming: Sequence[str] = (), note: str = "", by: Rule | None = None,
@@ -148,6 +155,7 @@ class Program:
         self.claims.append(made)
         return made
 
+    @called_as('program.claim_that("id", left >= right)')
     def claim_that(self, id: str, condition: Any, **more: Any) -> Claim:
         """The claim that a condition holds, such as an inequality: its bracket equals 1. Options as for `claim`."""
         check_condition(condition, f"{self.name}: claim {id}")
@@ -168,6 +176,7 @@ class Program:
             for number, (left, right, name) in enumerate(zip(chain, chain[1:], names, strict=False), 1)
         ]
 
+    @called_as("program.kernel(y, wrt=[x])")
     def kernel(
         self, *outputs: Name, wrt: Sequence[Name] = (), defaults: Mapping[Any, float | bool] | None = None,
         typical: Mapping[Any, int] | None = None,
@@ -181,13 +190,11 @@ class Program:
             StatementError: an output is not defined, a variable is, or a default fits no input.
         """
         known = self.names()
+        if not outputs:
+            raise StatementError(f"{self.name}: kernel: expected at least one output, one of {', '.join(known)}")
         wrt = listed(wrt, f"{self.name}: kernel wrt", "names")
         for role, named in (("output", outputs), ("wrt", wrt)):
-            for one in named:
-                if not isinstance(one, (Tensor, Scalar)):
-                    raise StatementError(
-                        f"{self.name}: kernel {role}: expected the name of a tensor or scalar, found {one!r}"
-                    )
+            check_names_of(f"kernel {role}", named, self.name)
         for output in outputs:
             if str(output.name) not in known:
                 raise StatementError(f"{self.name}: kernel output {output}: not defined here; defined are {known}")
@@ -196,6 +203,7 @@ class Program:
         usual = checked_sizes(typical or {}, self.name)
         self.request = KernelRequest(tuple(outputs), tuple(wrt), plain, usual)
 
+    @called_as("program.gradient(y)")
     def gradient(
         self, output: Name, wrt: Sequence[Name] = (), *, upstream: str | None = None, prefix: str = "d"
     ) -> Gradient:
@@ -208,12 +216,14 @@ class Program:
 
         return reverse(self, output, listed(wrt, f"{self.name}: gradient wrt", "names"), upstream, prefix)
 
+    @called_as("program.tangent(y)")
     def tangent(self, output: Name, wrt: Sequence[Name] = (), *, prefix: str = "t") -> Gradient:
         """The program that computes the Jacobian-vector product: tY for every Y from `wrt` to `output`, given tX."""
         from derive.tangents import forward
 
         return forward(self, output, wrt, prefix)
 
+    @called_as("program.jacobian(y, x)")
     def jacobian(self, output: Name, variable: Name, name: str = "") -> Gradient:
         """The program with one more definition, d output / d variable, over the indices of both.
 
@@ -224,6 +234,7 @@ class Program:
 
         return jacobian(self, output, variable, name)
 
+    @called_as("program.derivative(y[i], x[j])")
     def derivative(self, value: Expr, variable: Expr) -> Expr:
         """The total derivative of one entry with respect to one entry, through all definitions of this program.
 
@@ -234,6 +245,7 @@ class Program:
         self.has_unnamed_derivatives = True
         return derivative_of(self, value, variable, through_definitions=True)
 
+    @called_as("program.partial(y[i], x[j])")
     def partial(self, value: Expr, variable: Expr) -> Expr:
         """The partial derivative of an expression with respect to one entry, every defined name in it held fixed.
 
@@ -264,6 +276,16 @@ class Program:
     def declared_names(self) -> set[str]:
         """The names of the inputs, the definitions, and the sizes and flags in them."""
         return {*self._declared(), *self.names(), *(str(symbol.name) for symbol in self.all_inputs())}
+
+    def __repr__(self) -> str:
+        defined = ", ".join(self.names()) or "no definitions"
+        return f"<{type(self).__name__} {self.name}: {defined}; {len(self.claims)} claims>"
+
+    def __getattr__(self, name: str) -> Any:
+        """Refused, with how a definition is asked for: a program has names of its own beside those that it defines."""
+        known = vars(self).get("definitions", ())
+        advice = f"; write program[{name!r}]" if any(name == definition.name for definition in known) else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{advice}")
 
     def __iter__(self) -> Iterator[Definition]:
         return iter(self.definitions)

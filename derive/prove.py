@@ -21,9 +21,11 @@ from sympy.core.relational import Relational
 
 from derive.attempts import attempts_at, first_proof, proof_of
 from derive.binders import free_indices
+from derive.calls import called_as
 from derive.consequences import solved_by_inverses
 from derive.errors import AlarmError, StatementError
 from derive.language import is_bracket
+from derive.names import shown
 from derive.normal.existence import with_values
 from derive.normal.expressions import expression_of_form
 from derive.normal.ledger import Ledger
@@ -72,6 +74,7 @@ TIED = (
 )
 
 
+@called_as("prove(program.claim(...))")
 def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0, vacuous: bool = False) -> Verdict:
     """The verdict on a claim, within a budget of `seconds` of processor time for the proof and the search for numbers.
 
@@ -83,7 +86,8 @@ def prove(claim: Claim, *, seconds: float = 10.0, seed: int = 0, vacuous: bool =
         AlarmError: the normal form proves what the second engine contradicts.
     """
     if not isinstance(claim, Claim):
-        raise StatementError(f"prove: expected a claim, as program.claim(...) returns it, found {claim!r}")
+        found = f"the program {claim.name}; prove each of its .claims" if isinstance(claim, Program) else shown(claim)
+        raise StatementError(f"prove: expected a claim, as program.claim(...) returns it, found {found}")
     started = time.monotonic()
     if claim.by is not None and claim.left != claim.right:  # what says 1 = 1 needs no rule
         verdict = _prove_by_rule(claim, claim.by, seconds, seed, vacuous=vacuous)

@@ -10,8 +10,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+from sympy import Indexed
+
 from derive.errors import StatementError
 from derive.language import Dim, Flag, Scalar, Tensor
+from derive.names import shown
+
+
+def not_a_symbol(found: Any) -> str:
+    """What is said of something that is no name of a program: a text, an entry, an expression."""
+    if isinstance(found, str):
+        return f"expected a tensor or a scalar, found the text {found!r}; write program[{found!r}]"
+    if isinstance(found, Indexed):
+        return f"expected a tensor or a scalar, found the entry {found}; write {found.base.name}, without indices"
+    return f"expected a tensor or a scalar, found {shown(found)}; give it a name with define(...)"
+
+
+def check_names_of(role: str, found: Iterable[Any], what: str) -> None:
+    """Raise unless all that is named, as an output or as what is differentiated for, are tensors and scalars."""
+    for one in found:
+        if not isinstance(one, (Tensor, Scalar)):
+            raise StatementError(f"{what}: {role}: {not_a_symbol(one)}")
 
 
 def check_variables(variables: Iterable[Any], defined: Sequence[str], what: str) -> None:

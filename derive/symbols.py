@@ -19,14 +19,15 @@ from sympy import Expr, Indexed, IndexedBase, Symbol
 from sympy.core.assumptions import StdFactKB
 from sympy.core.cache import cacheit
 
-from derive.errors import StatementError
+from derive.errors import MisuseError, StatementError
+from derive.foreign import Symbolic, SymbolicArray, how_to_read
 from derive.names import checked_name
 
 # SymPy's own cache, typed. It tells types apart: Python's 1 and True, and SymPy's 1, are equal as keys.
 _cached: Callable[[Callable[..., Any]], Callable[..., Any]] = cacheit
 
 
-class Dim(Symbol):
+class Dim(Symbolic, Symbol):
     """A symbolic size: a positive integer that stays a letter."""
 
     __slots__ = ()
@@ -40,7 +41,7 @@ class Dim(Symbol):
         return (self.name,), {}
 
 
-class Scalar(Symbol):
+class Scalar(Symbolic, Symbol):
     """A real number that is an input of a statement: a learning rate, a temperature, an epsilon."""
 
     __slots__ = ()
@@ -55,7 +56,7 @@ class Scalar(Symbol):
         return (self.name,), {"positive": bool(self.is_positive), "integer": bool(self.is_integer)}
 
 
-class Flag(Symbol):
+class Flag(Symbolic, Symbol):
     """A truth value that is an input of a statement, for instance whether a mask applies."""
 
     __slots__ = ()
@@ -68,8 +69,16 @@ class Flag(Symbol):
         """What copying needs: the name alone."""
         return (self.name,), {}
 
+    def __bool__(self) -> bool:
+        """Refused: Python would take every symbol for true, and drop this one from `causal and j <= i`."""
+        raise MisuseError(
+            f"{self.name}: expected a truth value, found the flag {self.name}, which stands for both; write "
+            f"And({self.name}, ...), Or, Not({self.name}), implies({self.name}, ...) or where({self.name}, yes, no) in "
+            "place of `and`, `or`, `not` and `if`"
+        )
 
-class Index(Symbol):
+
+class Index(Symbolic, Symbol):
     """An index that runs over 0 .. extent-1.
 
     `leading` marks an index that stands for any number of leading array dimensions in generated code (batch, head);
@@ -112,7 +121,7 @@ def _index(cls: type[Index], name: str, extent: Expr, leading: bool) -> Any:
     return made
 
 
-class Tensor(IndexedBase):
+class Tensor(SymbolicArray, IndexedBase):
     """A named array: its shape in symbolic sizes and, for arrays of indices, the extent its entries point into."""
 
     __slots__ = ()
@@ -145,22 +154,6 @@ class Tensor(IndexedBase):
         # SymPy's printer would take this class for the tensors of another of its modules.
         return str(printer._print(self.label))
 
-    __iter__ = None  # Python would read x[0], x[1], ... without an end
-
-    @property
-    def T(self) -> Any:  # noqa: N802 - the transpose is written T everywhere
-        """Refused: which axes are meant is said by indices."""
-        raise StatementError(
-            f"{self.name}.T: a transpose is written by its indices, {self.name}[j, i], or in matrix notation "
-            f"matrix({self.name}).T"
-        )
-
-    def __matmul__(self, other: object) -> Any:
-        raise StatementError(
-            f"{self.name} @ {other}: a product of tensors is a sum over an index, Sum({self.name}[i, k] * ..., k), "
-            f"or in matrix notation matrix({self.name}) @ matrix(...)"
-        )
-
     def __getitem__(self, where: Any) -> IndexedEntry:
         """The entry at the given indices.
 
@@ -172,7 +165,7 @@ class Tensor(IndexedBase):
         return _checked_entry(self, parts)  # type: ignore[no-any-return]
 
 
-class IndexedEntry(Indexed):
+class IndexedEntry(Symbolic, Indexed):
     """A tensor at given indices.
 
     SymPy's own class deduces for each entry anew what holds for all entries of the tensor.
@@ -238,7 +231,7 @@ def check_entry(tensor: Tensor, parts: Sequence[Expr]) -> None:
         if found is None:
             raise StatementError(
                 f"{shown}: axis {axis} needs an index of extent {size}, found {_told(part)}, which is neither an index "
-                "nor an entry of an index tensor (make one with index(...) or tensor(..., into=...))"
+                f"nor an entry of an index tensor; {how_to_read(tensor, axis, part)}"
             )
         if found != size and not _fits_below(found, size):
             raise StatementError(
@@ -265,32 +258,58 @@ def _over_a_size(value: Expr) -> bool:
     A sum of sizes may be less one for each but the first, as what t + k runs over: T + K - 1.
     """
     rest, constant = value.as_independent(Dim, Tensor)
-    length = isinstance(constant, Indexed) and isinstance(constant.base, Lengths)
     if isinstance(constant, sympy.Add) and all(isinstance(part, Dim) for part in constant.args):
         return isinstance(rest, sympy.Integer) and rest > -len(constant.args)
-    known = isinstance(constant, (Dim, Lengths)) or length
+    known = isinstance(constant, Lengths) or _is_size(constant)
     return known and isinstance(rest, sympy.Integer) and rest > 0
 
 
 def extent_of(part: Expr) -> Expr | None:
     """The extent an index expression runs over; None when it is not an index expression.
 
-    A shifted index t + 1 stays below extent + 1, a sum of indices t + k below the sum of their extents less one, and a
-    size T (or a length T[n]) used as a position below T + 1.
+    A sum of indices and sizes lies between what it is at both ends of their ranges: t + 1 below extent + 1, t + k below
+    the sum of the extents less one, a size T (or a length T[n]) used as a position below T + 1, and T - 1 - t,
+    which reads backwards, below T. What may be below 0 is no position.
     """
-    if isinstance(part, Dim) or (isinstance(part, Indexed) and isinstance(part.base, Lengths)):
+    if _is_size(part):
         return part + 1
     if isinstance(part, sympy.Add):
-        shift, rest = part.as_independent(Index, Dim)
-        terms = sympy.Add.make_args(rest)
-        if not (isinstance(shift, sympy.Integer) and shift >= 0 and all(isinstance(t, (Index, Dim)) for t in terms)):
+        pieces = [term.as_coeff_Mul() for term in part.args]
+        if not all(_is_step(c, rest) for c, rest in pieces):
             return None
-        return sympy.Add(*(extent_of(term) for term in terms), 1 - len(terms), shift)
+        ends = [
+            (rest.extent - 1 if isinstance(rest, Index) else rest, c, isinstance(rest, Index)) for c, rest in pieces
+        ]
+        lowest = sympy.Add(*(c * end for end, c, varies in ends if not varies or c < 0))
+        above = sympy.Add(*(c * end for end, c, varies in ends if not varies or c > 0), 1)
+        return above if _never_negative(lowest) else None
     if isinstance(part, Index):
         return part.extent
     if isinstance(part, Indexed) and isinstance(part.base, Tensor):
         return part.base.into
     return None
+
+
+def _is_step(coefficient: Expr, rest: Expr) -> bool:
+    """Whether a term of a position is an index, forwards or backwards, a size, or a whole number."""
+    if isinstance(rest, Index):
+        return coefficient in (1, -1)
+    return bool(coefficient.is_Integer) and (rest == 1 or _is_size(rest))
+
+
+def _is_size(part: Expr) -> bool:
+    """Whether it is a size, or the length of one row."""
+    return isinstance(part, Dim) or (isinstance(part, Indexed) and isinstance(part.base, Lengths))
+
+
+def _never_negative(value: Expr) -> bool:
+    """Whether a sum of sizes, each at least 1, and a whole number is at least 0: T - 1 is."""
+    parts = value.as_coefficients_dict()
+    least = sum(parts.values())
+    known = all(
+        part == 1 or isinstance(part, Dim) or (isinstance(part, Indexed) and c > 0) for part, c in parts.items()
+    )
+    return known and all(c > 0 for part, c in parts.items() if part != 1) and bool(least >= 0)
 
 
 def are_comparable(left: Expr, right: Expr) -> bool:
@@ -310,9 +329,7 @@ def _fits_below(found: Expr, size: Expr) -> bool:
 def checked_extent(extent: object, what: str) -> Expr:
     """The extent as an expression: a size, a positive integer, one of these plus one, or a length (a ragged range)."""
     value = sympy.Integer(extent) if type(extent) is int else extent
-    if isinstance(value, Dim) or (isinstance(value, sympy.Integer) and value > 0):
-        return value
-    if isinstance(value, Indexed) and isinstance(value.base, Lengths):
+    if _is_size(value) or (isinstance(value, sympy.Integer) and value > 0):
         return value
     if isinstance(value, sympy.Add) and _over_a_size(value):
         return value

@@ -20,6 +20,7 @@ from derive.folding import Known, fold
 from derive.gradient import Gradient, depends_on, differentiated_form, influenced_by
 from derive.language import Index, Scalar, Tensor, axis_sizes, entry, listed
 from derive.program import Program
+from derive.requests import check_names_of
 from derive.statements import Definition, Name
 
 
@@ -29,6 +30,7 @@ def forward(program: Program, output: Name, wrt: Sequence[Name], prefix: str) ->
     Raises:
         StatementError: the output does not depend on a `wrt` name, or the name of a tangent is taken.
     """
+    check_names_of("tangent", (output,), program.name)
     needed = depends_on(program, output)
     every = tuple(x for x in program.all_inputs() if is_differentiable(x) and x in needed)
     sources = listed(wrt, f"{program.name}: tangent wrt", "names") or every

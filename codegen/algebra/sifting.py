@@ -4,6 +4,7 @@ The first pass on a statement, before its parts get names (`codegen.algebra.trac
 
     Sum(delta(v, target[n])*p[n, v], v)      p[n, target[n]]
     Sum(where(Eq(v, k), p[v], 0), v)         p[k]
+    Sum(where(Eq(t + s + 1, T), x[s], 0), s) x[T - 1 - t]
 
 The logarithm of the entry is that of a share, and so in log space; of the sum, of which all terms but one are 0, it
 would be that of what is left of the share in a float. Each is an identity of index sets, which the prover decides.
@@ -17,8 +18,8 @@ from typing import Any
 import sympy
 from sympy import Eq, Expr, KroneckerDelta, Mul
 
-from derive.binders import map_children, scope_of, unshadowed
-from derive.differentiation import contracted_sum
+from derive.binders import free_indices, map_children, scope_of, unshadowed
+from derive.differentiation import contracted_sum, place_of
 from derive.language import Index, Where
 from derive.program import Program
 
@@ -38,7 +39,7 @@ def sifted(expression: Any) -> Any:
     bound = scope.bound if scope is not None else ()
     body = Mul(*(_as_delta(factor, bound) for factor in Mul.make_args(inner.function)))
     deltas = [factor for factor in Mul.make_args(body) if isinstance(factor, KroneckerDelta)]
-    if not deltas or any(place.is_Integer for factor in deltas for place in factor.args):
+    if not deltas or any(not free_indices(place) for factor in deltas for place in factor.args[:2]):
         return inner  # at a size of 0 there is no first entry, and the sum is 0
     contracted = contracted_sum(body, bound)
     return inner if contracted.has(KroneckerDelta) else unshadowed(contracted)
@@ -49,4 +50,10 @@ def _as_delta(factor: Expr, bound: tuple[Index, ...]) -> Expr:
     if not isinstance(factor, Where) or factor.args[2] != 0 or not isinstance(factor.args[0], Eq):
         return factor
     condition, value, _ = factor.args
-    return KroneckerDelta(*condition.args) * value if set(condition.args) & set(bound) else factor
+    if set(condition.args) & set(bound):
+        return KroneckerDelta(*condition.args) * value
+    for index in bound:
+        place = place_of(index, *condition.args)
+        if place is not None:
+            return KroneckerDelta(index, place) * value
+    return factor

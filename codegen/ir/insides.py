@@ -132,7 +132,7 @@ def with_indices(node: Node, places: Mapping[Index, Index]) -> Node:
     if isinstance(node, Read):
         return replace(node, where=moved(node.where))
     if isinstance(node, Position):
-        return Position(places.get(node.index, node.index))
+        return replace(node, index=places.get(node.index, node.index))
     children = [with_indices(child, places) for child in node.children]
     if isinstance(node, Reduce):
         return Reduce(node.operation, children[0], moved(node.over))

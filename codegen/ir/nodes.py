@@ -144,9 +144,13 @@ class Counter(HostLeaf):
 
 @kind_of_node
 class Position(Node):
-    """The value of an index: 0, 1, ..., extent - 1 along its own axis."""
+    """The value of an index: 0, 1, ..., extent - 1 along its own axis.
+
+    As a part of a computed position it is a `whole` number; else a number of the kernel's type.
+    """
 
     index: Index
+    whole: bool = False
 
     @property
     def axes(self) -> Axes:

@@ -35,7 +35,8 @@ class Context:
     names the two parts of each defined logsumexp: its maximum, and the logarithm of the scaled sum. `nonempty` are the
     sizes that are never 0, `sizes` typical values for those that have one. With `finite_tops`, a named maximum is taken
     as the least number where it is -inf. With `in_full`, shares are the result itself, and wanted to the last
-    place. Where the context is `counting`, integers are positions, or compared with such. A value is wanted `nowhere`
+    place. Where the context is `counting`, integers are positions, or compared with such; where it is `placing`, they
+    say where an entry lies, so that indices are whole numbers and not of the kernel's type. A value is wanted `nowhere`
     where the conditions exclude each other: in the branch that a selection inside another one of its condition never
     takes.
     """
@@ -51,6 +52,7 @@ class Context:
     finite_tops: bool = False
     in_full: bool = False
     counting: bool = False
+    placing: bool = False
     nowhere: bool = False
     rules: tuple[tuple[Any, Rule], ...] = field(default=(), repr=False)
 

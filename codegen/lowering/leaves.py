@@ -79,6 +79,11 @@ def named_entry(name: str, where: Sequence[Any], context: Context) -> Node:
     return Gather(name, tuple(position(part, context) for part in where))
 
 
-def position(part: Any, context: Context) -> Node:
-    """The node for a whole number: an index, or what stands in the place of one."""
+def compared(part: Any, context: Context) -> Node:
+    """The node for one side of a comparison of positions: an index, or what stands in the place of one."""
     return Position(part) if isinstance(part, Index) else lower(part, replace(context, counting=True))
+
+
+def position(part: Any, context: Context) -> Node:
+    """The node for a whole number that says where an entry lies."""
+    return compared(part, replace(context, placing=True))

@@ -25,7 +25,7 @@ RULES: tuple[tuple[Any, Rule], ...] = (
     (sympy.NumberSymbol, lambda node, _context: Literal(1, 1, str(node))),
     (Dim, leaves.size),
     (Scalar, leaves.lower_scalar),
-    (Index, lambda node, _context: Position(node)),
+    (Index, lambda node, context: Position(node, context.placing)),
     (Indexed, leaves.lower_entry),
     (Add, arithmetic.lower_add),
     (Mul, arithmetic.lower_mul),

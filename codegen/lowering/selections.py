@@ -17,7 +17,7 @@ from sympy.logic.boolalg import BooleanAtom
 from codegen.errors import KernelError
 from codegen.ir.nodes import Identity, Literal, Map, Node, Option, Select
 from codegen.lowering.context import MINUS_INFINITY, ONE, ZERO, Context, lower
-from codegen.lowering.leaves import position, size
+from codegen.lowering.leaves import compared, size
 from derive.binders import free_indices
 from derive.language import Flag, Index, Where
 from derive.normal.signs import reasons_positive
@@ -51,7 +51,7 @@ def lower_condition(node: Any, context: Context) -> Node:
             for s in node.args
         ]
         relation = node.reversed if ranks[0] > ranks[1] else node
-        return Map(COMPARISONS[type(relation)], tuple(position(side, context) for side in relation.args))
+        return Map(COMPARISONS[type(relation)], tuple(compared(side, context) for side in relation.args))
     raise KernelError(f"{context.program}: {node}: expected a condition")
 
 
@@ -110,7 +110,7 @@ def lower_delta(node: Any, context: Context) -> Node:
         size(row.extent, context)
         return Identity(row, column)
     sides = sorted(node.args[:2], key=lambda side: not free_indices(side))
-    return Select(Map("eq", tuple(position(side, context) for side in sides)), ONE, ZERO)
+    return Select(Map("eq", tuple(compared(side, context) for side in sides)), ONE, ZERO)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

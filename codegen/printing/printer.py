@@ -163,7 +163,8 @@ class Printer:
         if isinstance(node, View):
             return self._view(node), node.axes
         if isinstance(node, Position):
-            return Text(self.library.arange_number.format(range=self.range_of(node.index)), POSTFIX), node.axes
+            spelling = self.library.arange if node.whole else self.library.arange_number
+            return Text(spelling.format(range=self.range_of(node.index)), POSTFIX), node.axes
         if isinstance(node, Identity):
             return Text(self.library.eye.format(size=self.extent(node.row)), POSTFIX), node.axes
         if isinstance(node, Reduce):

@@ -17,10 +17,12 @@ from derive.normal.terms import (
     ZERO,
     Atom,
     Base,
+    Delta,
     Entry,
     Exponent,
     Fixed,
     Monomial,
+    Place,
     Polynomial,
     Total,
     Var,
@@ -28,6 +30,7 @@ from derive.normal.terms import (
     position,
     sorted_monomial,
     total,
+    value_of,
 )
 
 
@@ -108,6 +111,48 @@ def _sum_divided_by(atom: Atom) -> Total | None:
         lead, _ = products.leading_term(atom.inside)
         return lead[0][0] if len(lead) == 1 and lead[0][1] == 1 and isinstance(lead[0][0], Total) else None
     return atom if isinstance(atom, Total) else None
+
+
+TURNED = "a sum over t of f(T - 1 - t) is that of f(t)"
+MOST_TURNED = 4  # ways of reading a sum of which each is turned round in one more index
+
+
+def read_forwards(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Exponent]]) -> Polynomial | None:
+    """A sum of f(T - 1 - t) over t < T as the sum of f(t); None where no index is read backwards more than forwards.
+
+    Where it is read both ways as often, as in x[t] y[T - 1 - t], the one is taken that comes first by its key.
+    """
+    monomial = sorted_monomial(dict(factors))
+    either = [monomial]
+    for var in variables:
+        backwards, forwards = _directions(monomial, var.name)
+        tied = any(isinstance(atom, Delta) and var.name in atom.free for atom, _ in factors)
+        if not backwards or backwards < forwards or tied or any(var.name in other.extent.free for other in variables):
+            continue
+        back: Mapping[str, Atom] = {var.name: position(var.extent - UNITY - from_atom(var))}
+        if backwards > forwards:
+            ledger.use(TURNED)
+            return sums.sum_over(ledger, variables, renaming.renamed_monomial(ledger, monomial, back))
+        if len(either) <= MOST_TURNED:
+            turned = [renaming.renamed_monomial(ledger, one, back).single() for one in either]
+            plain = [one[0] for one in turned if one is not None and one[1] == 1 and len(one[0]) == len(monomial)]
+            either += [one for one in plain if one not in either]
+    if len(either) == 1:
+        return None
+    ledger.use(TURNED)
+    return min((sums.component(ledger, variables, list(one)) for one in either), key=lambda form: form.key)
+
+
+def _directions(monomial: Monomial, name: str) -> tuple[int, int]:
+    """How often an index stands in positions backwards, as in x[T - 1 - t], and how often forwards."""
+    counts = [0, 0]
+    for atom, _ in monomial:
+        for part in rewriting.index_atoms(atom, values=False):
+            steps = value_of(part).terms.items() if name in part.free and isinstance(part, (Var, Place)) else ()
+            for term, c in steps:
+                if any(isinstance(factor, Var) and factor.name == name for factor, _ in term):
+                    counts[c > 0] += 1
+    return counts[0], counts[1]
 
 
 def reindexed(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Exponent]]) -> Polynomial | None:

@@ -13,9 +13,10 @@ from typing import Any
 import sympy
 from sympy import Indexed
 
+from derive.binders import free_indices
 from derive.errors import StatementError
 from derive.functions import unfold
-from derive.language import Flag, Index, extent_of
+from derive.language import Dim, Flag, Index, extent_of
 from derive.normal import comparisons, deltas, form, products, ranged_products, signs
 from derive.normal.ledger import Ledger
 from derive.normal.terms import ONE, UNITY, ZERO, Entry, Polynomial, from_atom, ratio
@@ -101,7 +102,7 @@ def _greater(ledger: Ledger, left: Any, right: Any, scope: form.Scope) -> Polyno
 
 def equal(ledger: Ledger, left: Any, right: Any, scope: form.Scope) -> Polynomial:
     """Where two positions, or two values, are equal."""
-    if all(_is_position(side) for side in (left, right)):
+    if all(_is_position(side) for side in (left, right)) or _is_last(left, right) or _is_last(right, left):
         return deltas.delta(ledger, form.index_atom(ledger, left, scope), form.index_atom(ledger, right, scope))
     neither = [UNITY - _greater(ledger, *sides, scope) for sides in ((left, right), (right, left))]
     return products.product(ledger, neither)
@@ -111,6 +112,11 @@ def _is_position(side: Any) -> bool:
     """Whether one side of an equation is an index expression, so that the equation is a delta."""
     plain = isinstance(side, (Index, Indexed, sympy.Integer)) and side.is_integer
     return bool(plain) or (isinstance(side, sympy.Add) and extent_of(side) is not None)
+
+
+def _is_last(side: Any, size: Any) -> bool:
+    """Whether a position, computed from an index, is compared with a size: t + s + 1 = T."""
+    return isinstance(size, Dim) and isinstance(side, sympy.Add) and bool(free_indices(side)) and _is_position(side)
 
 
 COMPARISONS: tuple[tuple[Any, Callable[[Ledger, Any, Any, form.Scope], Polynomial]], ...] = (

@@ -104,6 +104,7 @@ def _sum_monomial(ledger: Ledger, bound: list[Var], monomial: Monomial) -> Polyn
             parts.append(
                 inner_sums.rewritten_inside(ledger, variables, factors)
                 or inner_sums.cancelled(ledger, variables, factors)
+                or inner_sums.read_forwards(ledger, variables, factors)
                 or inner_sums.reindexed(ledger, variables, factors)
                 or closed_sums.counted(ledger, variables, factors)
                 or closed_sums.powers_of_an_index(ledger, variables, factors)
@@ -229,7 +230,8 @@ def component(ledger: Ledger, variables: list[Var], factors: list[tuple[Atom, Ex
     height = 1 + max(atom.height for atom, _ in monomial)
     best: tuple[str, tuple[Var, ...], Polynomial] | None = None
     equations = symmetry.Equations()
-    for count, order in enumerate(_labellings(ledger, variables, monomial)):
+    orders = symmetry.orders_of_tied(variables, monomial) or _labellings(ledger, variables, monomial)
+    for count, order in enumerate(orders):
         if count >= MAX_LABELLINGS:
             raise BudgetExceededError(f"a sum over {len(variables)} interchangeable indices")
         named = _named(ledger, order, monomial, height)

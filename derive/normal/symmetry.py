@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
-from derive.normal.terms import Base, Monomial, Polynomial, Rational, Var, ratio
+from derive.normal.terms import Base, Delta, Monomial, Polynomial, Rational, Var, ratio
 
 MOST_REMEMBERED = 24  # orders of indices under which a sum has several terms
 MOST_INDICES = 3  # of a sum whose other orders are tried
@@ -59,3 +59,14 @@ def further_orders(variables: Sequence[Var], monomial: Monomial) -> Iterator[tup
         names = {var.name for var in variables}
         if any(power < 0 and isinstance(atom, Base) and len(atom.free & names) > 1 for atom, power in monomial):
             yield from permutations(variables)
+
+
+def orders_of_tied(variables: Sequence[Var], monomial: Monomial) -> Iterator[tuple[Var, ...]] | None:
+    """All orders of a few indices that a delta ties together, as i = j + k does; None for any other sum.
+
+    Which of them stands in the other factors goes by the names, so that how an index occurs tells nothing about it.
+    """
+    names = {var.name for var in variables}
+    tied = any(isinstance(atom, Delta) and len(atom.free & names) > 1 for atom, _ in monomial)
+    few = len(variables) <= MOST_INDICES and not any(var.extent.free for var in variables)
+    return permutations(variables) if tied and few else None

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from gradproof.cli.foreign_errors import advice_on
 from gradproof.cli.render import working_folder
 
 if TYPE_CHECKING:
@@ -147,15 +148,7 @@ def _failure_in(path: Path, error: Exception | SystemExit) -> str:
     if isinstance(error, SystemExit):
         return f"{where}: expected a file that states programs, found one that ends Python (SystemExit); take that out"
     kind = "" if hasattr(error, "exit_code") else f"{type(error).__name__}: "
-    advice = f"; {NO_TRUTH_VALUE}" if isinstance(error, TypeError) and "truth value of Relational" in str(error) else ""
-    return f"{where}: {kind}{error}{advice}"
-
-
-# SymPy's error says what Python asked, not what to write instead.
-NO_TRUTH_VALUE = (
-    "Python asks conditions whether they are true when they are chained (0 < y < 1) or stand in `and`, `or`, `not`, "
-    "`if`, max(...) or min(...); write And(0 < y, y < 1), Or, Not, where(condition, yes, no), Max or Min"
-)
+    return f"{where}: {kind}{error}{advice_on(error)}"
 
 
 def _is_path(name: str) -> bool:

@@ -48,10 +48,10 @@ total = program.define("total", [], Sum(x[i], i))
         (lambda: program.claim("c", x[i], S[i, j]), r"index j is free on the right side only.* over=\[...\]"),
         (lambda: program.steps("c", x[i]), "at least two expressions, found 1"),
         (lambda: program.steps("c", x[i], y[i], because=["a", "b"]), "2 reasons for 1 steps"),
-        (lambda: program.derivative(total, x), r"expected an entry X\[i, ...\]"),
+        (lambda: program.derivative(total, x), r"expected an entry, as x\[j\]"),
         (lambda: program.derivative(x, x[i]), r"expected a value, such as an entry x\[i, ...\]"),
         (lambda: program.derivative("total", x[i]), "found 'total'"),
-        (lambda: program.gradient("total"), "gradient of total: not defined here"),
+        (lambda: program.gradient("total"), r"found the text .total.; write program\[.total.\]"),
         (lambda: Cases((x[i] > 0,)), r"Cases: expected parts made by Case\(...\), found x\[i\] > 0"),
         (lambda: Lemmas((1,)), r"Lemmas: expected parts made by Claim\(...\), found 1"),
         (lambda: Lemmas(1), r"Lemmas: expected a list of parts made by Claim\(...\), as in \[...\], found 1"),  # type: ignore[arg-type]
