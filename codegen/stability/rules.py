@@ -27,7 +27,8 @@ a sum overflows only where the scale does. After the rules any other exponential
 as S - logsumexp(S), which is at most 0. The kernel for logsumexp subtracts the row's maximum; softplus is the
 elementwise case. Nothing is recognised by name: a statement that spells out exp(s)/Sum(exp(s)) gets what `softmax`
 gets. What a definition already holds is read from it, exp(y) for y = s - logsumexp(s). At last
-`codegen.stability.guards` sees to it that 0 log 0 is 0, and `codegen.stability.tails` to what is small.
+`codegen.stability.guards` sees to it that 0 log 0 is 0, `codegen.stability.tails` to what is small, and
+`codegen.stability.together` to differences of large numbers that a function is taken of.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from codegen.stability.guards import Definitions, guarded
 from codegen.stability.named_tails import with_tails_of_names
 from codegen.stability.scales import unscaled
 from codegen.stability.tails import at_polynomials, near_one, scaled_cdf, with_logistic, without_cosh, without_tanh
+from codegen.stability.together import with_differences_whole
 from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
 from derive.folding import same, unify
 from derive.functions import Defined, unfold
@@ -72,7 +74,8 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     plain = without_gaps(plain)
     rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
     rewritten = unscaled(rewritten, by_name)
-    return scaled_cdf(at_polynomials(near_one(with_logistic(guarded(rewritten, in_full), by_name))), in_full)
+    small = near_one(with_logistic(guarded(rewritten, in_full), by_name))
+    return scaled_cdf(at_polynomials(with_differences_whole(small, in_full)), in_full)
 
 
 def _with_stable_exponent(definition: Definition) -> Definition:

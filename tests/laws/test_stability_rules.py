@@ -114,6 +114,8 @@ BODIES = {
     "slope of such a log": (1 - tanh(x[i]) ** 2) * (1 / (1 + tanh(x[i])) + 1 / (1 - tanh(x[i]))),
     "exponential less 1": y[i] * (3 * exp(x[i]) - 3) + exp(u) - 1,
     "log of 1 and more": log(1 + p[i] + y[i] ** 2),
+    "difference beside its exponential": y[i] * (2 * exp(x[i] - z[i]) + 2 * z[i] - 2 * x[i] - 2) + u,
+    "difference beside its tangent": x[i] / 2 - u * y[i] / 2 + z[i] + tanh(u * y[i] - x[i]),
     "square under exp": y[i] * exp(-(x[i] ** 2) / 2),
     "cubic under a logistic function": x[i] * sigmoid(x[i] + x[i] ** 3 / 10),
     "power beside a vanishing function": (1 + x[i] ** 2) * exp(-(x[i] ** 2)),
@@ -249,6 +251,18 @@ def test_a_weight_of_zero_is_told_apart_even_where_zero_is_not_declared() -> Non
         assert stable(body).has(Weight)
     for body in (u * log(p[i]), log(p[i]) / y[i], iverson(y[i] > 0) * log(p[i])):
         assert not stable(body).has(Weight)
+
+
+def test_a_difference_that_a_function_is_of_is_one_value() -> None:
+    program = Program("together")
+    r = program.define("r", [i], exp(x[i] - y[i]))
+    known = tuple(program.definitions)
+    body = r[i] - x[i] + y[i] - 1
+    after = stable(body, known)
+    assert after == ExpLess1(x[i] - y[i]) - Whole(x[i] - y[i])
+    assert prove(program.claim("stable", body, spelled(after), over=[i])).status == PROVED
+    for body in (r[i] - 1, r[i] - x[i] - 1, tanh(x[i] - y[i]) - x[i] + 2 * y[i], (x[i] - y[i]) ** 2 + x[i] - y[i]):
+        assert stable(body, known) == body
 
 
 def test_one_logsumexp_under_two_names_cancels() -> None:
