@@ -13,6 +13,7 @@ are equal over the reals may differ by an overflow in floating point. Each rule 
     a exp(u) - a exp(v)       = exp(m) (a expm1(u - m) - a expm1(v - m))
     exp(u) (a exp(v) + b)     = a exp(u + v) + b exp(u)                  where u has no bound: apart, both may overflow
     exp(u) exp(v)             = exp(u + v)
+    (exp(u) x)^p              = exp(p u) x^p              p a letter, x positive
     log(exp(u))               = u
     log(x y)                  = log x + log y             where one factor is an exponential
     sigma(a) - sigma(b)       = tanh((a - b)/2) (sigma(a) sigma(-b) + sigma(-a) sigma(b))
@@ -267,6 +268,11 @@ def _pow(node: Any, known: Definitions) -> Expr | None:
     base, power = node.args
     if isinstance(base, sympy.exp):
         return sympy.exp(base.args[0] * power) if power != S.One else None
+    if not power.is_number and isinstance(base, Mul) and has_exponential(base, known):
+        exponent, brackets, others = exponential_parts(base, {})
+        if not brackets and all(reasons_positive(other) is not None for other in others):
+            # Multiplied out, what is less the whole exponent meets what the exponent is of.
+            return sympy.exp(Add(*(part * exponent for part in Add.make_args(power)))) * Mul(*others) ** power
     relative = _relative(base, known) if power.is_negative else None
     return None if relative is None else sympy.exp(power * relative[0]) * relative[1] ** power
 

@@ -91,6 +91,8 @@ BODIES = {
     "product of an exponential and a difference": exp(x[i]) * (1 - exp(z[i])) / (1 - exp(y[i])),
     "share of a sum of exponentials": exp(x[i]) / (b * exp(x[i]) + exp(y[i]) / 2),
     "exponential times such a share": exp(x[i]) * (z[i] / (b * exp(x[i]) + exp(y[i])) + u),
+    "power of a product with an exponential": (p[i] * exp(x[i])) ** (1 / b - 1),
+    "slope of a generalised mean": (Sum(exp(b * log(p[j])), j) / T) ** (1 / b - 1) * exp(b * log(p[i])) / p[i],
     "weighted logarithm": z[i] * log(p[i]),
     "weighted difference of logarithms": Sum(z[j] * (log(p[j]) - 2 * log(q[j])), j),
     "x log x": p[i] * log(p[i]),
