@@ -16,6 +16,7 @@ the factors of its reader, and `codegen.stability.rules` does the rest:
     p = softmax(x)          L = (1 - p[k])^q      exp(-q log(1 + exp(x[k]) / Sum([j != k] exp(x[j]), j)))
     p = softmax(x)   r = p[k]   L = -log(r)       -log(softmax(x)[k])          as by p itself
     l = log_softmax(x)      L = -log(1 - exp(l[k]))       as by p, of which l is the logarithm
+    h = exp(x)              L = log(1 - exp(-h))  log(1 - exp(-exp(x)))             about x where that is far below 0
     p = sigmoid(x[k]) L = log(p[1] - p[0])        softplus(-x[1]), softplus(x[0]), log(1 - exp(x[0] - x[1]))
     p = sigmoid(x)   q = y p + (1 - y)(1 - p)   L = -log(q)      log of two exponentials, relative to the larger
     y = Sum(x[j]^p, j)^(1/p)   where x > 0        y = Sum(exp(p log(x[j])), j)^(1/p)      exp(logsumexp(p log(x))/p)
@@ -255,9 +256,11 @@ class Exponentials:
         return self.opened(written_in(node, names[name]), names)
 
     def _of_logarithms(self, term: Expr) -> Any:
-        """A multiple of the exponential of a named logarithm with the name written in."""
+        """A multiple of the exponential of a named logarithm, or of a named rate, with the name written in."""
         number, value = term.as_coeff_Mul()
-        return number * sympy.exp(self.opened(value.args[0], self.logarithms)) if isinstance(value, sympy.exp) else term
+        if not isinstance(value, sympy.exp):
+            return term
+        return number * sympy.exp(self.opened(value.args[0], {**self.logarithms, **self.large}))
 
     def _selected(self, node: Any, names: dict[str, Definition]) -> Any:
         """A selection with names written in; where it is 0 otherwise, the condition is a factor, as under a mask."""

@@ -11,6 +11,7 @@ are equal over the reals may differ by an overflow in floating point. Each rule 
     1 - exp(-softplus(u))     = exp(-softplus(-u))
     a exp(u) + b exp(v)       = exp(m) (a exp(u - m) + b exp(v - m))     m = max(u, v); in a denominator or a logarithm
     a exp(u) - a exp(v)       = exp(m) (a expm1(u - m) - a expm1(v - m))
+                              = a exp(u + log_of_chance(log(u - v)))     where u - v is an exponential
     exp(u) (a exp(v) + b)     = a exp(u + v) + b exp(u)                  where u has no bound: apart, both may overflow
     exp(u) exp(v)             = exp(u + v)
     (exp(u) x)^p              = exp(p u) x^p              p a letter, x positive
@@ -36,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import permutations
 from typing import Any
 
 import sympy
@@ -49,7 +51,16 @@ from codegen.stability.bounds import (
     may_overflow,
 )
 from codegen.stability.exponents import cancelled, exponential_parts
-from codegen.stability.functions import MOST_TERMS, ErfComplement, ExpLess1, Largest, NormalCdf, Softplus, Weight
+from codegen.stability.functions import (
+    MOST_TERMS,
+    ErfComplement,
+    ExpLess1,
+    Largest,
+    LogOfChance,
+    NormalCdf,
+    Softplus,
+    Weight,
+)
 from codegen.stability.gaps import without_gaps
 from codegen.stability.guards import Definitions, guarded
 from codegen.stability.named_tails import with_tails_of_names
@@ -236,12 +247,28 @@ def _relative(node: Expr, known: Definitions) -> tuple[Expr, Expr] | None:
     if not any(free_indices(exponent) for exponent, _, _ in parts) or any(brackets for _, brackets, _ in parts):
         return None
     is_difference = _is_difference(node, known)
+    apart = _exponentially_apart(parts) if is_difference else None
+    if apart is not None:
+        return apart
     exponents = [exponent for exponent, _, _ in parts] if is_difference else _exponents_met(parts)
     largest = Largest(*exponents)
     # Each exponential less 1 does as well where the weights add up to 0, and the difference keeps its digits.
     power = ExpLess1 if is_difference else sympy.exp
     terms = zip(exponents, parts, strict=True)
     return largest, Add(*(Mul(*others, power(exponent - largest)) for exponent, (_, _, others) in terms))
+
+
+def _exponentially_apart(parts: Sequence[tuple[Expr, Sequence[Expr], Sequence[Expr]]]) -> tuple[Expr, Expr] | None:
+    """(m, a) with a exp(u) - a exp(v) = a exp(m), where u - v is a positive multiple of an exponential.
+
+    That may underflow, and the difference with it, while its logarithm is an ordinary number.
+    """
+    for (upper, _, weights), (lower, _, _) in permutations(parts, 2):
+        exponent, _, others = exponential_parts(upper - lower, {})
+        is_whole = exponent != 0 and len(parts) == len((upper, lower))
+        if is_whole and all(reasons_positive(unfold(other)) is not None for other in others):
+            return upper + LogOfChance(exponent + sympy.log(Mul(*others))), Mul(*weights)
+    return None
 
 
 def _exponents_met(parts: Sequence[tuple[Expr, Sequence[Expr], Sequence[Expr]]]) -> list[Expr]:

@@ -23,6 +23,7 @@ from codegen.stability.functions import (
     LogisticSlope,
     LogisticSlopeAt,
     LogOf1Plus,
+    LogOfChance,
     NormalCdf,
     ScaledCdf,
     Softplus,
@@ -93,6 +94,9 @@ BODIES = {
     "exponential times such a share": exp(x[i]) * (z[i] / (b * exp(x[i]) + exp(y[i])) + u),
     "power of a product with an exponential": (p[i] * exp(x[i])) ** (1 / b - 1),
     "slope of a generalised mean": (Sum(exp(b * log(p[j])), j) / T) ** (1 / b - 1) * exp(b * log(p[i])) / p[i],
+    "log of a complementary log-log": y[i] * log(3 - 3 * exp(-b * exp(x[i]))),
+    "log of exponentials of rates": log(exp(exp(x[i]) - u) - exp(-u)),
+    "slope of a complementary log-log": exp(x[i] - exp(x[i])) / (1 - exp(-exp(x[i]))),
     "weighted logarithm": z[i] * log(p[i]),
     "weighted difference of logarithms": Sum(z[j] * (log(p[j]) - 2 * log(q[j])), j),
     "x log x": p[i] * log(p[i]),
@@ -144,6 +148,7 @@ def spelled(stable_body: Any) -> Any:
         .replace(NormalCdf, lambda argument: (1 + erf(argument / sqrt(2))) / 2)
         .replace(ExpLess1, lambda argument: exp(argument) - 1)
         .replace(LogOf1Plus, lambda argument: log(1 + argument))
+        .replace(LogOfChance, lambda argument: log(1 - exp(-exp(argument))))
         .replace(Largest, lambda *arguments: Max(*arguments))
         .replace(Weight, lambda argument: argument)
         .replace(Finite, lambda argument: argument)

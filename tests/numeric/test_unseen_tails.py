@@ -26,12 +26,35 @@ Array = np.ndarray[Any, Any]
 n = leading_index("n", dims("N")[0])
 u = tensor("u", n.extent)
 FAR = [-1e4, -300.0, -88.0, -1.5, 0.0, 2.5, 88.0, 300.0, 1e4]
+RATES = [-1e4, -500.0, -90.0, -40.0, -20.0, -1.0, 0.0, 0.5, 1.0, 3.0, 50.0, 80.0]
 BELOW = [-1e4, -50.0, -2.0, -1e-3, -1e-6]
+
+
+def log_of_chance(x: Array) -> Array:
+    """log(1 - exp(-exp(x)))."""
+    below = np.log(-np.expm1(-np.exp(np.clip(x, -40, 0)))) + np.minimum(x + 40, 0)
+    result: Array = np.where(x > 0, np.log1p(-np.exp(-np.exp(np.clip(x, 0, 10)))), below)
+    return result
+
+
 CASES: dict[str, tuple[Callable[[Expr], Expr], list[float], Callable[[Array], tuple[Array, Array]]]] = {
     "complementary log-log": (
         lambda x: log(1 - exp(-exp(x))),
-        [-80.0, -20.0, -1.0, 0.0],
-        lambda x: (np.log(-np.expm1(-np.exp(x))), np.exp(x - np.exp(x)) / -np.expm1(-np.exp(x))),
+        RATES,
+        lambda x: (log_of_chance(x), np.exp(x - np.exp(x) - log_of_chance(x))),
+    ),
+    "chance in a time": (
+        lambda x: 2 * log(3 - 3 * exp(-5 * exp(x) / 2)),
+        RATES[1:-3],
+        lambda x: (
+            2 * (np.log(3) + log_of_chance(x + np.log(2.5))),
+            2 * np.exp(x + np.log(2.5) - 2.5 * np.exp(x) - log_of_chance(x + np.log(2.5))),
+        ),
+    ),
+    "log of an exponential of a rate less 1": (
+        lambda x: log(exp(exp(x)) - 1),
+        [*RATES[:-2], 1e1],
+        lambda x: (np.exp(x) + log_of_chance(x), np.exp(x - log_of_chance(x))),
     ),
     "log of odds": (
         lambda x: log(exp(x) / (1 - exp(x))),
