@@ -36,14 +36,14 @@ from codegen.stability.vanishing import selected
 from codegen.stability.weights import divided, totals
 from derive.binders import substitute, unshadowed
 from derive.functions import Defined, log_softmax, logsumexp, sigmoid, silu, softmax, softplus
-from derive.language import Sum, Where, dims, index, indices, iverson, scalar, tensor
+from derive.language import Sum, Where, dims, indices, iverson, scalar, tensor
 from derive.library import load
 from derive.program import Program
 from derive.prove import PROVED, prove
 from derive.statements import Definition
 
 T = dims("T")[0]
-i, j = indices("i j", T)
+i, j, k = indices("i j k", T)
 x, y, z = tensor("x", T), tensor("y", T), tensor("z", T)
 p, q = tensor("p", T, positive=True), tensor("q", T, positive=True)
 u, w = scalar("u"), scalar("w")
@@ -59,6 +59,9 @@ BODIES = {
     "tail of a logistic function beside another term": 1 - sigmoid(u) + u * x[i],
     "share of a sum beside a factor": Sum(exp(x[i] * u - y[i] * u + y[i]) * z[i], i) / Sum(exp(x[j] * u - y[j] * u), j),
     "difference of two shares": exp(x[i]) * (exp(y[i]) / Sum(exp(x[j] + y[j]), j) - 1 / Sum(exp(x[j]), j)),
+    "quotient of sums of shares": Sum(exp(x[j] * z[i] - softplus(x[j])) * y[j] / Sum(exp(x[j] * z[k]), k), j)
+    / Sum(exp(x[j] * z[i] - softplus(x[j])) / Sum(exp(x[j] * z[k]), k), j),
+    "square of a sum of shares in a divisor": y[i] * Sum(exp(x[j] * z[i]) / Sum(exp(x[j] * z[k]), k), j) ** -2,
     "scaled sum": exp(u) * Sum(exp(x[j]) * y[j], j),
     "scaled sum with a fixed part": Sum(exp(x[j] + u) * y[j] * y[i], j),
     "scaled sum under a condition on numbers": Sum(iverson(u > 0) * exp(x[j]) * y[j], j),
@@ -222,7 +225,6 @@ def test_what_a_definition_holds_is_read_from_it() -> None:
     program = Program("known")
     L = program.define("L", [], logsumexp(x[j], over=j))
     y_log = program.define("y_log", [i], log_softmax(z[i], over=i))
-    k = index("k", T)
     known = tuple(program.definitions)
     assert stable(softmax(x[k], over=k), known) == exp(x[k] - L)
     assert stable(softmax(z[k], over=k), known) == exp(y_log[k])

@@ -105,7 +105,7 @@ def test_far_out_and_near_zero(name: str, target: str, dtype: type, tmp_path: Pa
     function, places, expected = CASES[name]
     program = Program("bent", name, [u])
     program.kernel(program.define("y", [n], function(u[n])), wrt=[u])
-    given = np.array(places, dtype)
+    given: Array = np.array(places, dtype)
     library = array_library(target)
     write(render_all([program], [target]), tmp_path, [target])
     assert program.request is not None
