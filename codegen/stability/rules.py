@@ -49,6 +49,7 @@ from codegen.stability.bounds import (
     is_share,
     may_overflow,
 )
+from codegen.stability.comparisons import with_exponents_compared
 from codegen.stability.exponents import cancelled, exponential_parts
 from codegen.stability.functions import ErfComplement, NormalCdf, Softplus
 from codegen.stability.gaps import without_gaps
@@ -73,7 +74,8 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     """
     by_name = {definition.symbol: _with_stable_exponent(definition) for definition in known}
     in_full = {definition.symbol: spelled_stable(definition) for definition in known}
-    plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression), by_name), by_name), by_name)
+    plain = without_tanh(without_cosh(with_exponents_compared(unfold(expression)), by_name), by_name)
+    plain = with_tails_of_names(plain, by_name)
     plain = without_gaps(plain)
     rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
     rewritten = unscaled(rewritten, by_name)

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 import sympy
-from sympy import Max, cosh, erf, exp, log, sinh, sqrt, tanh
+from sympy import Max, Min, Rational, cosh, erf, exp, log, sinh, sqrt, tanh
 
 from codegen.algebra.rewriting import Rewrite
 from codegen.algebra.trace import claims_of
 from codegen.lowering.exponentials import rows
 from codegen.stability.centring import centred
+from codegen.stability.comparisons import with_exponents_compared
 from codegen.stability.functions import (
     ErfComplement,
     ExpAt,
@@ -35,8 +36,8 @@ from codegen.stability.tails import identities
 from codegen.stability.vanishing import selected
 from codegen.stability.weights import divided, totals
 from derive.binders import substitute, unshadowed
-from derive.functions import Defined, log_softmax, logsumexp, sigmoid, silu, softmax, softplus
-from derive.language import Sum, Where, dims, indices, iverson, scalar, tensor
+from derive.functions import Defined, log_softmax, logsumexp, sigmoid, silu, softmax, softplus, unfold
+from derive.language import Sum, Where, dims, indices, iverson, scalar, tensor, where
 from derive.library import load
 from derive.program import Program
 from derive.prove import PROVED, prove
@@ -62,6 +63,9 @@ BODIES = {
     "quotient of sums of shares": Sum(exp(x[j] * z[i] - softplus(x[j])) * y[j] / Sum(exp(x[j] * z[k]), k), j)
     / Sum(exp(x[j] * z[i] - softplus(x[j])) / Sum(exp(x[j] * z[k]), k), j),
     "square of a sum of shares in a divisor": y[i] * Sum(exp(x[j] * z[i]) / Sum(exp(x[j] * z[k]), k), j) ** -2,
+    "smaller of 0 and an exponential less 1": Min(0, b * (exp(x[i] / b) - 1)) * y[i],
+    "smaller of a number and an exponential": Min(2, Rational(1, 2) + exp(x[i])) + Max(1, 3 - 2 * exp(y[i])),
+    "condition on an exponential": iverson(-b * (2 * exp(x[i]) - 3) > 0) * exp(x[i]),
     "scaled sum": exp(u) * Sum(exp(x[j]) * y[j], j),
     "scaled sum with a fixed part": Sum(exp(x[j] + u) * y[j] * y[i], j),
     "scaled sum under a condition on numbers": Sum(iverson(u > 0) * exp(x[j]) * y[j], j),
@@ -391,6 +395,23 @@ def test_shares_of_a_sum_and_1_are_summed_as_they_are() -> None:
 def test_a_logistic_function_of_a_difference_stays_in_one_piece(body: Any) -> None:
     """Apart, exp(x[i]) and the sum of the rest may both be anything; their logarithms would be rounded."""
     assert not stable(body).has(Defined)
+
+
+def test_exponentials_are_compared_by_their_exponents() -> None:
+    e = exp(x[i])
+    for condition, told in (
+        (e > 1, x[i] > 0),
+        (2 - 3 * e >= 1, x[i] <= -log(3)),
+        (-b * (e - 2) < 0, x[i] > log(2)),
+        (b * e > 0, b * e > 0),
+        (e > u, e > u),
+        (u * (e - 2) < 0, u * (e - 2) < 0),
+    ):
+        assert with_exponents_compared(iverson(condition)) == iverson(told)
+    assert with_exponents_compared(unfold(Min(1, e))) == exp(where(x[i] >= 0, 0, x[i]))
+    assert with_exponents_compared(unfold(Min(5, e))).has(exp(where(x[i] <= 3, x[i], 3)))
+    grown = unfold(Max(5, e))  # it overflows where the result does
+    assert with_exponents_compared(grown) == grown
 
 
 def test_what_may_overflow_is_selected_where_its_factors_are_not_zero() -> None:

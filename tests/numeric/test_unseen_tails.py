@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sympy import Expr, cosh, exp, log, sinh, sqrt
+from sympy import Expr, Max, Min, cosh, exp, log, sinh, sqrt
 
 from codegen.checking.array_library import array_library
 from codegen.checking.kernel_files import opened
@@ -88,6 +88,24 @@ CASES: dict[str, tuple[Callable[[Expr], Expr], list[float], Callable[[Array], tu
         lambda x: 1 - exp(-(x**2) / 2),
         [-1e4, -5.0, -1.0, -1e-3, -1e-6, 1e-5, 0.5, 4.0],
         lambda x: (-np.expm1(-(x**2) / 2), x * np.exp(-(x**2) / 2)),
+    ),
+    "CELU by minima": (
+        lambda x: Max(x, 0) + Min(0, 2 * (exp(x / 2) - 1)),
+        FAR,
+        lambda x: (
+            np.where(x > 0, x, 2 * np.expm1(np.minimum(x, 0) / 2)),
+            np.where(x == 0, 0, np.exp(np.minimum(x, 0) / 2)),
+        ),
+    ),
+    "what a rise leaves": (
+        lambda x: Max(1, 3 - 2 * exp(-x)),
+        FAR,
+        lambda x: (3 - 2 * np.exp(-np.maximum(x, 0)), np.where(x > 0, 2 * np.exp(-np.maximum(x, 0)), 0)),
+    ),
+    "capped exponential": (
+        lambda x: Min(5, exp(x)),
+        FAR,
+        lambda x: (np.minimum(5, np.exp(np.minimum(x, 2))), np.where(x < 1.6, np.exp(np.minimum(x, 2)), 0)),
     ),
     "log of a selection": (
         lambda x: log(where(x > 0, x + 1, exp(x))),
