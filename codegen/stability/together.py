@@ -7,7 +7,7 @@ Two rules, for any function f that is taken of u = a - b + ... in a term of the 
     c f(u) + k a - k b + v     =  c f(u) + k (u) + v          u computed before what stands beside it
     r - 1 - a + b + v          =  expm1(u) - (u) + v          r the name of exp(u), which is rounded already
 
-The second is for a u that stands beside it as well: by itself 1 is subtracted from the r that is at hand.
+The second is for a u that stands beside it as well, by name or not: by itself 1 is subtracted from the r at hand.
 """
 
 from __future__ import annotations
@@ -42,9 +42,18 @@ def _less_1(node: Add, known: Definitions) -> Add:
     for term in node.args if number != 0 else ():
         coefficient, name = term.as_coeff_Mul()
         body = spelled_out(name, known) if coefficient == -number else None
-        if isinstance(body, sympy.exp) and _times(body.args[0], node) != 0:
-            return node - number - term + coefficient * ExpLess1(*body.args)
+        exponent = _beside(body.args[0], node, known) if isinstance(body, sympy.exp) else None
+        if exponent is not None:
+            return node - number - term + coefficient * ExpLess1(exponent)
     return node
+
+
+def _beside(exponent: Expr, node: Add, known: Definitions) -> Expr | None:
+    """The exponent as it stands in a sum: term by term, or one term, which may be a name of it; None if it does not."""
+    if _times(exponent, node) != 0:
+        return exponent
+    entries = (term.as_coeff_Mul()[1] for term in node.args)
+    return next((entry for entry in entries if exponent in (entry, spelled_out(entry, known))), None)
 
 
 def _arguments(node: Add) -> Iterator[Add]:

@@ -269,7 +269,9 @@ def test_a_weight_of_zero_is_told_apart_even_where_zero_is_not_declared() -> Non
 def test_a_difference_that_a_function_is_of_is_one_value() -> None:
     program = Program("together")
     r = program.define("r", [i], exp(x[i] - y[i]))
+    d = program.define("d", [i], x[i] - y[i])
     known = tuple(program.definitions)
+    assert stable(r[i] - 1 - d[i], known) == ExpLess1(d[i]) - d[i]
     body = r[i] - x[i] + y[i] - 1
     after = stable(body, known)
     assert after == ExpLess1(x[i] - y[i]) - Whole(x[i] - y[i])

@@ -36,10 +36,17 @@ def with_named_ratio(program: Program) -> Expr:
     return r[n, t] - log(r[n, t]) - 1
 
 
+def with_all_named(program: Program) -> Expr:
+    log_ratio = program.define("log_ratio", [n, t], u)
+    r = program.define("r", [n, t], exp(log_ratio[n, t]))
+    return r[n, t] - 1 - log_ratio[n, t]
+
+
 STATED: dict[str, tuple[Callable[[Program], Expr], Callable[[Array], Array]]] = {
     "third estimator": (lambda _: exp(u) - u - 1, lambda d: np.expm1(d) - d),
     "with a weight": (lambda _: u / 8 + beta * (3 * exp(-u) + 3 * u - 3), lambda d: d / 8 + 6 * (np.expm1(-d) + d)),
     "of a named ratio": (with_named_ratio, lambda d: np.expm1(d) - d),
+    "all by name": (with_all_named, lambda d: np.expm1(d) - d),
     "log of 1 and the difference": (lambda _: log(1 + u) - u, lambda d: np.log1p(d) - d),
     "beside its tangent": (lambda _: 3 * tanh(u) - 3 * u + 1, lambda d: 3 * np.tanh(d) - 3 * d + 1),
 }
