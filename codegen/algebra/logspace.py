@@ -16,8 +16,10 @@ the factors of its reader, and `codegen.stability.rules` does the rest:
     p = softmax(x)          L = (1 - p[k])^q      exp(-q log(1 + exp(x[k]) / Sum([j != k] exp(x[j]), j)))
     p = softmax(x)   r = p[k]   L = -log(r)       -log(softmax(x)[k])          as by p itself
     l = log_softmax(x)      L = -log(1 - exp(l[k]))       as by p, of which l is the logarithm
+    h = exp(x)              L = log(1 - exp(-h))  log(1 - exp(-exp(x)))             about x where that is far below 0
     p = sigmoid(x[k]) L = log(p[1] - p[0])        softplus(-x[1]), softplus(x[0]), log(1 - exp(x[0] - x[1]))
     p = sigmoid(x)   q = y p + (1 - y)(1 - p)   L = -log(q)      log of two exponentials, relative to the larger
+    y = Sum(x[j]^p, j)^(1/p)   where x > 0        y = Sum(exp(p log(x[j])), j)^(1/p)      exp(logsumexp(p log(x))/p)
     p = where(c, exp(x), 0)                       p = [c] exp(x)               as under a masked sum
     p = where(c, exp(x), exp(y))                  p = exp(where(c, x, y))
     L = log(where(c, exp(x), y))                  L = where(c, log(exp(x)), log(y))    x where c holds
@@ -37,6 +39,7 @@ from sympy import Add, Expr, Indexed, Mul, Pow, S
 from codegen.algebra.complements import spread, without_own_term
 from codegen.algebra.gaps import gaps, log_of_gap
 from codegen.algebra.networks import names_in
+from codegen.algebra.powers import as_powers_meet, is_power, with_sum_in_log_space
 from codegen.algebra.rewriting import Changes, Definitions, Rewrite, Setting, name_of, written_in
 from derive.binders import free_indices, map_children, scope_of, unshadowed
 from derive.functions import unfold
@@ -99,7 +102,7 @@ class Exponentials:
 
     def is_exponential(self, body: Expr) -> bool:
         """Whether a body is an exponential, a product or power with one, or a sum of nothing but such and numbers."""
-        if isinstance(body, sympy.exp):
+        if isinstance(body, sympy.exp) or is_power(body):
             return True
         if isinstance(body, Pow):
             return self.is_exponential(body.base)
@@ -168,14 +171,14 @@ class Exponentials:
             if any(new != old for new, old in zip(parts, node.args, strict=True)):
                 # What is divided has the same exponentials: by themselves they would still overflow.
                 names = self.known if any(map(self._divides_by_mixture, node.args)) else self.large
-                return node.func(*(self.opened(self.resolved(part), names) for part in parts))
+                return node.func(*as_powers_meet([self.opened(self.resolved(part), names) for part in parts]))
             terms = [term for part in node.args if isinstance(part, Add) for term in part.args]
             if any(self._divides_by_mixture(factor) for term in terms for factor in Mul.make_args(term)):
                 node = node.func(*(part if isinstance(part, Add) else self.opened(part, self.known) for part in parts))
         if isinstance(node, Pow):
             node = self._rooted(self._divided(node))
         if isinstance(node, sympy.log):
-            node = log_of_gap(spread(self.opened(node.args[0], self.known)))
+            node = log_of_gap(with_sum_in_log_space(spread(self.opened(node.args[0], self.known))))
         if isinstance(node, Where):
             condition, yes, no = node.args
             return Where(condition, held(self.resolved(yes), condition), self.resolved(no))
@@ -185,7 +188,8 @@ class Exponentials:
         """A negative power with the exponentials of its base written in; anything else as it is."""
         if not isinstance(node, Pow) or not node.exp.is_negative:
             return node
-        return self.opened(node.base, self.known if self._divides_by_mixture(node) else self.large) ** node.exp
+        base = self.opened(node.base, self.known if self._divides_by_mixture(node) else self.large)
+        return with_sum_in_log_space(base) ** node.exp
 
     def _divides_by_mixture(self, node: Any) -> bool:
         """Whether a factor divides by a mixture of shares: where all are small, what is divided is, too."""
@@ -207,7 +211,8 @@ class Exponentials:
             factor if isinstance(factor, Add) else self.opened(factor, self.known)
             for factor in Mul.make_args(node.base)
         ]
-        return self._share_to_a_power(unfold(Mul(*factors)), node.exp) or Mul(*factors) ** node.exp
+        base = Mul(*factors)
+        return self._share_to_a_power(unfold(base), node.exp) or with_sum_in_log_space(base) ** node.exp
 
     def _others(self, base: Any) -> Expr | None:
         """What a share leaves of 1, by the other terms of its sum; None for anything else."""
@@ -251,9 +256,11 @@ class Exponentials:
         return self.opened(written_in(node, names[name]), names)
 
     def _of_logarithms(self, term: Expr) -> Any:
-        """A multiple of the exponential of a named logarithm with the name written in."""
+        """A multiple of the exponential of a named logarithm, or of a named rate, with the name written in."""
         number, value = term.as_coeff_Mul()
-        return number * sympy.exp(self.opened(value.args[0], self.logarithms)) if isinstance(value, sympy.exp) else term
+        if not isinstance(value, sympy.exp):
+            return term
+        return number * sympy.exp(self.opened(value.args[0], {**self.logarithms, **self.large}))
 
     def _selected(self, node: Any, names: dict[str, Definition]) -> Any:
         """A selection with names written in; where it is 0 otherwise, the condition is a factor, as under a mask."""

@@ -36,6 +36,8 @@ from derive.binders import free_indices
 from derive.language import Scalar, is_bracket
 from derive.normal.signs import reasons_positive
 
+MOST_BELOW, MOST_ABOVE = 40, 10  # of a log rate: beyond these its chance has no digits of its own
+
 
 def lower_add(node: Any, context: Context) -> Node:
     """The node for a sum of terms: the largest arrays first, the logarithm of a logsumexp last."""
@@ -246,6 +248,20 @@ def lower_function(node: Any, context: Context) -> Node:
     if name in STEEP:
         values = [tamed(argument, value, context) for argument, value in zip(node.args, values, strict=True)]
     return Map(name, tuple(values))
+
+
+def lower_log_of_chance(node: Any, context: Context) -> Node:
+    """The node for log(1 - exp(-exp(u))), with an argument for each side that has a value there in any type.
+
+    Far below 0 it is u less exp(u)/2, of which no digit of u shows anything; far above, exp(-exp(u)) is 0.
+    """
+    argument = lower(node.args[0], context)
+    near = Map("at_least", (Map("at_most", (argument, ZERO)), Literal(-MOST_BELOW)))
+    below = Map("log", (Map("neg", (Map("expm1", (Map("neg", (Map("exp", (near,)),)),)),)),))
+    further = Map("at_most", (Map("add", (argument, Literal(MOST_BELOW))), ZERO))
+    far = Map("at_most", (Map("at_least", (argument, ZERO)), Literal(MOST_ABOVE)))
+    above = Map("log1p", (Map("neg", (Map("exp", (Map("neg", (Map("exp", (far,)),)),)),)),))
+    return Select(Map("gt", (argument, ZERO)), above, Map("add", (below, further)))
 
 
 FUNCTIONS: dict[type, str] = {

@@ -16,7 +16,7 @@ from sympy import Add, Indexed, KroneckerDelta, Mul, Pow
 from codegen.ir.nodes import Literal, Position
 from codegen.lowering import arithmetic, contractions, exponentials, leaves, selections
 from codegen.lowering.context import Rule, lower
-from codegen.stability.functions import Finite, Largest, Weight, Whole
+from codegen.stability.functions import Finite, Largest, LogOfChance, Weight, Whole
 from derive.functions import Defined
 from derive.language import Dim, Index, Scalar, Where
 
@@ -40,5 +40,6 @@ RULES: tuple[tuple[Any, Rule], ...] = (
     (Finite, selections.lower_finite),
     ((Weight, Whole), lambda node, context: lower(node.args[0], context)),
     (sympy.log, arithmetic.lower_log),
+    (LogOfChance, arithmetic.lower_log_of_chance),
     (sympy.Function, arithmetic.lower_function),
 )

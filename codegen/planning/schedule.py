@@ -42,7 +42,7 @@ from codegen.planning.shifts import unshifted
 from codegen.planning.unnormalised import unnormalised
 from codegen.planning.variants import lean, rejoined
 from codegen.planning.vectors import without_vectors
-from codegen.stability.bounds import has_sum_below_another, has_sum_beside_others
+from codegen.stability.bounds import has_sum_below_another, has_sum_beside_others, has_sum_of_powers
 from codegen.stability.centring import centred, values_in
 from codegen.stability.rules import spelled_stable, stable
 from codegen.stability.slopes import SLOPE_AT_ZERO, slopes
@@ -274,7 +274,7 @@ def _lowered(
         body = divided(body, sums_of_weights)
         context = Context(
             program.name, options, definition.indices, parts=parts, nonempty=nonempty, sizes=sizes,
-            finite_tops=has_sum_beside_others(body) or has_sum_below_another(body, named),
+            finite_tops=has_sum_beside_others(body) or has_sum_below_another(body, named) or has_sum_of_powers(body),
             in_full=definition.symbol in outputs and _is_exponential(body, definition.indices), rules=RULES,
         )  # fmt: skip
         formula = comment.formula

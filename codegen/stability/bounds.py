@@ -29,6 +29,12 @@ def has_sum_beside_others(body: Any) -> bool:
     )
 
 
+def has_sum_of_powers(body: Any) -> bool:
+    """Whether a logsumexp is of logarithms, which are -inf where the values are 0."""
+    exponents = [node.args[1] for node in body.atoms(Defined)]
+    return any(isinstance(factor, sympy.log) for term in exponents for factor in Mul.make_args(term))
+
+
 def has_sum_below_another(body: Any, known: Definitions) -> bool:
     """Whether an exponent is less the logsumexp of an index set, which is -inf where that is empty."""
     exponents = [node.args[1] for node in body.atoms(Defined)] + [node.args[0] for node in body.atoms(sympy.exp)]

@@ -47,6 +47,15 @@ class LogOf1Plus(sympy.Function):
     nargs = 1
 
 
+class LogOfChance(sympy.Function):
+    """log(1 - exp(-exp(u))), kept as one elementwise function: the log of the chance of any event at a log rate of u.
+
+    It is about u where that is far below 0, and -exp(-exp(u)) far above.
+    """
+
+    nargs = 1
+
+
 class ErfComplement(sympy.Function):
     """1 - erf(u), kept as one elementwise function; SymPy's own turns erfc(-u) back into 2 - erfc(u)."""
 

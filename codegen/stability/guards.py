@@ -4,11 +4,11 @@ Part of `codegen.stability.rules`. One rule, an identity wherever both sides hav
 
     x g = x (g where x != 0, else 0)        where g is a logarithm, or a sum with one, and x varies at least as g does
 
-So x exp(x/t - s) is 0 for an x of -inf. The weight of a sum of logarithms may be a number of the caller's, such as the
-share of a term that is switched off. A logarithm is also whatever stands in log space, such as a logit less the
-logsumexp of its row: a logit of -inf with a weight of 0 adds 0. Arrays are computed everywhere and selected from
-afterwards, so log(y) is selected by its argument, log(y where x != 0, else 1): log(0) is not met on the way, and no
-warning is raised.
+So x exp(x/t - s) is 0 for an x of -inf, and exp(p log(x) - s)/x, the slope of a power, for an x of 0. The weight of a
+sum of logarithms may be a number of the caller's, such as the share of a term that is switched off. A logarithm is also
+whatever stands in log space, such as a logit less the logsumexp of its row: a logit of -inf with a weight of 0 adds 0.
+Arrays are computed everywhere and selected from afterwards, so log(y) is selected by its argument, log(y where x != 0,
+else 1): log(0) is not met on the way, and no warning is raised.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def guarded(node: Any, known: Definitions) -> Any:
 
 
 def _weighted(product: Expr, known: Definitions) -> Expr:
-    factors = list(Mul.make_args(product))
+    factors = [_divided(factor, product) for factor in Mul.make_args(product)]
     for place, factor in enumerate(factors):
         others = [*factors[:place], *factors[place + 1 :]]
         varies = free_indices(factor)
@@ -74,6 +74,17 @@ def _weighted(product: Expr, known: Definitions) -> Expr:
             brackets = filter(is_bracket, others) if any(isinstance(w, sympy.exp) for w in weights) else ()
             factors[place] = _selected(factor, Ne(Weight(Mul(*brackets, *weights)), 0), known, others)
     return Mul(*factors)
+
+
+def _divided(factor: Expr, product: Expr) -> Expr:
+    """A divisor x beside exp(p log(x) - s), the slope of a power, as 1 where that is 0; any other factor as it is."""
+    if not isinstance(factor, Pow) or factor.exp != -1 or not free_indices(factor):
+        return factor
+    taken = sympy.log(factor.base)
+    for power in Mul.make_args(product):
+        if isinstance(power, sympy.exp) and any(taken in Mul.make_args(term) for term in Add.make_args(power.args[0])):
+            return 1 / Where(Ne(Weight(power), 0), factor.base, S.One)
+    return factor
 
 
 def _may_vanish(factor: Expr) -> bool:

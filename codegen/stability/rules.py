@@ -6,13 +6,15 @@ are equal over the reals may differ by an overflow in floating point. Each rule 
 
     Sum(exp(f), j)            = exp(logsumexp(f, j))
     Sum(exp(f) * x, j)        = exp(logsumexp(f, j)) * Sum(exp(f - logsumexp(f, j)) * x, j)     over several as well
+    Sum(exp(f) * x, j) / Sum(exp(f), j)  = Sum(exp(f - logsumexp(f, j)) * x, j)      also of shares, which may vanish
     Sum(exp(u) * x, j)        = exp(u) * Sum(x, j)        where u does not depend on j
     1 + exp(u)                = exp(softplus(u))          softplus(u) = log(1 + exp(u)) = u + softplus(-u)
     1 - exp(-softplus(u))     = exp(-softplus(-u))
     a exp(u) + b exp(v)       = exp(m) (a exp(u - m) + b exp(v - m))     m = max(u, v); in a denominator or a logarithm
-    a exp(u) - a exp(v)       = exp(m) (a expm1(u - m) - a expm1(v - m))
+    a exp(u) - a exp(v)       = exp(m) (a expm1(u - m) - a expm1(v - m))     see `codegen.stability.relative`
     exp(u) (a exp(v) + b)     = a exp(u + v) + b exp(u)                  where u has no bound: apart, both may overflow
     exp(u) exp(v)             = exp(u + v)
+    (exp(u) x)^p              = exp(p u) x^p              p a letter, x positive
     log(exp(u))               = u
     log(x y)                  = log x + log y             where one factor is an exponential
     sigma(a) - sigma(b)       = tanh((a - b)/2) (sigma(a) sigma(-b) + sigma(-a) sigma(b))
@@ -27,7 +29,8 @@ a sum overflows only where the scale does. After the rules any other exponential
 as S - logsumexp(S), which is at most 0. The kernel for logsumexp subtracts the row's maximum; softplus is the
 elementwise case. Nothing is recognised by name: a statement that spells out exp(s)/Sum(exp(s)) gets what `softmax`
 gets. What a definition already holds is read from it, exp(y) for y = s - logsumexp(s). At last
-`codegen.stability.guards` sees to it that 0 log 0 is 0, and `codegen.stability.tails` to what is small.
+`codegen.stability.guards` sees to it that 0 log 0 is 0, `codegen.stability.tails` to what is small, and
+`codegen.stability.together` to differences of large numbers that a function is taken of.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from functools import lru_cache
 from typing import Any
 
 import sympy
-from sympy import Add, Expr, Mul, Ne, S
+from sympy import Add, Expr, Mul, S
 
 from codegen.stability.bounds import (
     has_exponential,
@@ -46,17 +49,20 @@ from codegen.stability.bounds import (
     is_share,
     may_overflow,
 )
+from codegen.stability.comparisons import with_exponents_compared
 from codegen.stability.exponents import cancelled, exponential_parts
-from codegen.stability.functions import MOST_TERMS, ErfComplement, ExpLess1, Largest, NormalCdf, Softplus, Weight
+from codegen.stability.functions import ErfComplement, NormalCdf, Softplus
 from codegen.stability.gaps import without_gaps
 from codegen.stability.guards import Definitions, guarded
 from codegen.stability.named_tails import with_tails_of_names
+from codegen.stability.relative import is_difference, relative_to_largest
 from codegen.stability.scales import unscaled
 from codegen.stability.tails import at_polynomials, near_one, scaled_cdf, with_logistic, without_cosh, without_tanh
+from codegen.stability.together import with_differences_whole
 from derive.binders import all_names, free_indices, fresh_index, map_children, substitute
 from derive.folding import same, unify
 from derive.functions import Defined, unfold
-from derive.language import Index, Where, entry
+from derive.language import Index, entry
 from derive.normal.signs import reasons_positive
 from derive.statements import Definition
 
@@ -68,11 +74,13 @@ def stable(expression: Expr, known: Sequence[Definition] = ()) -> Expr:
     """
     by_name = {definition.symbol: _with_stable_exponent(definition) for definition in known}
     in_full = {definition.symbol: spelled_stable(definition) for definition in known}
-    plain = with_tails_of_names(without_tanh(without_cosh(unfold(expression), by_name), by_name), by_name)
+    plain = without_tanh(without_cosh(with_exponents_compared(unfold(expression)), by_name), by_name)
+    plain = with_tails_of_names(plain, by_name)
     plain = without_gaps(plain)
     rewritten = _read_exponents(_rewrite(plain, by_name), in_full)
     rewritten = unscaled(rewritten, by_name)
-    return scaled_cdf(at_polynomials(near_one(with_logistic(guarded(rewritten, in_full), by_name))), in_full)
+    small = near_one(with_logistic(guarded(rewritten, in_full), by_name))
+    return scaled_cdf(at_polynomials(with_differences_whole(small, in_full)), in_full)
 
 
 def _with_stable_exponent(definition: Definition) -> Definition:
@@ -137,10 +145,11 @@ def _read_exponents(node: Any, known: Definitions) -> Any:
 # The rules. What a name stands for is looked at only where an exponential is already there to meet it.
 
 
-def _sum(node: Any, known: Definitions, *, in_log: bool = False) -> Expr | None:
+def _sum(node: Any, known: Definitions, *, alone: bool = False) -> Expr | None:
     """A sum with an exponential factor that depends on the index becomes a scaled sum.
 
-    Shares of another sum have their scale already. In a logarithm they need one of their own: all may underflow.
+    Shares of another sum have their scale already. In a logarithm, or a divisor, they need one of their own: all may
+    underflow.
     """
     exponent, brackets, others = exponential_parts(node.function, {})
     bound = {limit[0] for limit in node.limits}
@@ -172,7 +181,7 @@ def _sum(node: Any, known: Definitions, *, in_log: bool = False) -> Expr | None:
     renamed = [names.get(index, index) for index in over]
     scale = _scale(substitute(moving, names), renamed, substitute(condition, names), known)
     cancels = any(same(other, scale) for other in fixed.atoms(Defined))
-    if not cancels and not in_log and is_share(exponent, known):
+    if not cancels and not alone and is_share(exponent, known):
         return None  # of another sum
     if not is_whole:
         weighted = Mul(*brackets, sympy.exp(moving - scale), *inside)
@@ -224,64 +233,59 @@ def _tail_of(number: Expr, weight: Expr, function: Expr) -> Expr | None:
     return 2 * number * NormalCdf(wide)
 
 
-def _relative(node: Expr, known: Definitions) -> tuple[Expr, Expr] | None:
-    """(m, rest) with node = exp(m) * rest for a sum of exponentials, m the largest exponent; None for any other."""
-    if not isinstance(node, Add) or len(node.args) > MOST_TERMS:
-        return None
-    parts = [exponential_parts(term, known) for term in node.args]
-    if not any(free_indices(exponent) for exponent, _, _ in parts) or any(brackets for _, brackets, _ in parts):
-        return None
-    is_difference = _is_difference(node, known)
-    exponents = [exponent for exponent, _, _ in parts] if is_difference else _exponents_met(parts)
-    largest = Largest(*exponents)
-    # Each exponential less 1 does as well where the weights add up to 0, and the difference keeps its digits.
-    power = ExpLess1 if is_difference else sympy.exp
-    terms = zip(exponents, parts, strict=True)
-    return largest, Add(*(Mul(*others, power(exponent - largest)) for exponent, (_, _, others) in terms))
-
-
-def _exponents_met(parts: Sequence[tuple[Expr, Sequence[Expr], Sequence[Expr]]]) -> list[Expr]:
-    """The exponents of the terms of a sum. Of two terms, the one without weight has the exponent of the other.
-
-    It adds 0 then, as it should, and the other one is not 0 beside the larger exponential.
-    """
-    exponents = [exponent for exponent, _, _ in parts]
-    if len(parts) > 2:
-        return exponents
-    weights = [Mul(*others) for _, _, others in parts]
-    return [
-        own if reasons_positive(unfold(weight)) is not None else Where(Ne(Weight(weight), 0), own, other)
-        for own, other, weight in zip(exponents, reversed(exponents), weights, strict=True)
-    ]
-
-
-def _is_difference(node: Add, known: Definitions) -> bool:
-    """Whether the weights of a sum of exponentials add up to 0."""
-    return bool(Add(*(Mul(*exponential_parts(term, known)[2]) for term in node.args)) == 0)
-
-
 def _pow(node: Any, known: Definitions) -> Expr | None:
     base, power = node.args
     if isinstance(base, sympy.exp):
         return sympy.exp(base.args[0] * power) if power != S.One else None
-    relative = _relative(base, known) if power.is_negative else None
+    if not power.is_number and isinstance(base, Mul) and has_exponential(base, known):
+        exponent, brackets, others = exponential_parts(base, {})
+        if not brackets and all(reasons_positive(other) is not None for other in others):
+            # Multiplied out, what is less the whole exponent meets what the exponent is of.
+            return sympy.exp(Add(*(part * exponent for part in Add.make_args(power)))) * Mul(*others) ** power
+    if power.is_negative and isinstance(base, sympy.Sum):
+        scaled = _sum(base, known, alone=True)
+        return None if scaled is None else _pow_of_scaled(scaled, power)
+    relative = relative_to_largest(base, known) if power.is_negative else None
     return None if relative is None else sympy.exp(power * relative[0]) * relative[1] ** power
+
+
+def _pow_of_scaled(scaled: Expr, power: Expr) -> Expr:
+    """The power of exp(s) times something, the exponential by itself."""
+    exponent, brackets, others = exponential_parts(scaled, {})
+    return sympy.exp(exponent * power) * Mul(*brackets, *others) ** power
+
+
+def _scaled_alike(product: Expr, known: Definitions) -> Expr:
+    """The product with sums of shares scaled by the logsumexp that another factor divides by."""
+    exponent, _, others = exponential_parts(product, {})
+    scales = [term.as_coeff_Mul() for term in Add.make_args(exponent)]
+    divided = [scale for number, scale in scales if number.is_negative and isinstance(scale, Defined)]
+    for factor in others if divided else ():
+        base, power = factor.as_base_exp()
+        scaled = _sum(base, known, alone=True) if isinstance(base, sympy.Sum) else None
+        made = exponential_parts(scaled, {})[0].atoms(Defined) if scaled is not None else ()
+        if scaled is not None and any(same(one, other) for one in made for other in divided):
+            return _scaled_alike(product / factor * _pow_of_scaled(scaled, power), known)
+    return product
 
 
 def _mul(node: Any, known: Definitions) -> Expr | None:
     explicit = has_exponential(node, known)
+    if explicit:
+        node = _scaled_alike(node, known)
     exponent, brackets, others = exponential_parts(node, known if explicit else {})
     apart = may_overflow if explicit and is_bounded(exponent, known) else has_exponential
     for place, factor in enumerate(others) if explicit else ():
         if isinstance(factor, Add) and any(apart(term, known) for term in factor.args):
             rest = Mul(*brackets, *others[:place], *others[place + 1 :], sympy.exp(exponent))
-            relative = _relative(factor, known)
-            if relative is not None and _is_difference(factor, known):
+            relative = relative_to_largest(factor, known)
+            if relative is not None and is_difference(factor, known):
                 if free_indices(exponent) >= free_indices(relative[0]):
                     # All is in one exponent then, which may be less the logsumexp of its row.
                     power, rest = sympy.exp(exponent), Mul(*brackets, *others[:place], *others[place + 1 :])
                     terms = [power * term for term in factor.args]
-                    relative = _relative(Add(*(_mul(term, known) or term for term in terms)), known) or relative
+                    joined = Add(*(_mul(term, known) or term for term in terms))
+                    relative = relative_to_largest(joined, known) or relative
                 scaled = rest * sympy.exp(relative[0]) * relative[1]
                 return _mul(scaled, known) or scaled
             return Add(*(_mul(rest * term, known) or rest * term for term in factor.args))
@@ -293,8 +297,8 @@ def _mul(node: Any, known: Definitions) -> Expr | None:
 def _log(node: Any, known: Definitions) -> Expr | None:
     argument = node.args[0]
     if isinstance(argument, sympy.Sum):
-        argument = _sum(argument, known, in_log=True) or argument
-    relative = _relative(argument, known)
+        argument = _sum(argument, known, alone=True) or argument
+    relative = relative_to_largest(argument, known)
     if relative is not None:
         return relative[0] + sympy.log(relative[1])
     exponent, brackets, others = exponential_parts(argument, {})

@@ -30,7 +30,7 @@ def program(**bodies: Any) -> Program:
     for name, body in bodies.items():
         over, stated = body(known)
         known[name] = made.define(name, over, stated)
-    made.kernel(known[name], wrt=[w] if "w" in name else [x])
+    made.kernel(known[name], wrt=[w] if "w" in name else [q] if "q" in name else [x])
     return made
 
 
@@ -127,6 +127,14 @@ STATEMENTS = {
     ),
     "the log of a sum with shares": program(
         p=lambda _: ([n, c], softmax(x[n, c], over=c)), L=lambda d: ([n], log(Sum(d["p"][n, c] * exp(y[n, c]), c)))
+    ),
+    "a generalised mean of values that are positive": program(
+        m=lambda _: ([n], Sum(q[n, c] ** alpha, c) / C), Lq=lambda d: ([n], d["m"][n] ** (1 / alpha))
+    ),
+    "shares of powers, and the log of their sum": program(
+        r=lambda _: ([n, c], q[n, c] ** alpha),
+        Z=lambda d: ([n], Sum(d["r"][n, c], c)),
+        Lq=lambda d: ([n, c], log(d["Z"][n]) * d["r"][n, c] / d["Z"][n]),
     ),
     "the root of a share, and of its product with another": program(
         p=lambda _: ([n, c], softmax(x[n, c], over=c)),

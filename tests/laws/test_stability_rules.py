@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 import sympy
-from sympy import Max, cosh, erf, exp, log, sinh, sqrt, tanh
+from sympy import Max, Min, Rational, cosh, erf, exp, log, sinh, sqrt, tanh
 
 from codegen.algebra.rewriting import Rewrite
 from codegen.algebra.trace import claims_of
 from codegen.lowering.exponentials import rows
 from codegen.stability.centring import centred
+from codegen.stability.comparisons import with_exponents_compared
 from codegen.stability.functions import (
     ErfComplement,
     ExpAt,
@@ -23,6 +24,7 @@ from codegen.stability.functions import (
     LogisticSlope,
     LogisticSlopeAt,
     LogOf1Plus,
+    LogOfChance,
     NormalCdf,
     ScaledCdf,
     Softplus,
@@ -34,15 +36,15 @@ from codegen.stability.tails import identities
 from codegen.stability.vanishing import selected
 from codegen.stability.weights import divided, totals
 from derive.binders import substitute, unshadowed
-from derive.functions import Defined, log_softmax, logsumexp, sigmoid, silu, softmax, softplus
-from derive.language import Sum, Where, dims, index, indices, iverson, scalar, tensor
+from derive.functions import Defined, log_softmax, logsumexp, sigmoid, silu, softmax, softplus, unfold
+from derive.language import Sum, Where, dims, indices, iverson, scalar, tensor, where
 from derive.library import load
 from derive.program import Program
 from derive.prove import PROVED, prove
 from derive.statements import Definition
 
 T = dims("T")[0]
-i, j = indices("i j", T)
+i, j, k = indices("i j k", T)
 x, y, z = tensor("x", T), tensor("y", T), tensor("z", T)
 p, q = tensor("p", T, positive=True), tensor("q", T, positive=True)
 u, w = scalar("u"), scalar("w")
@@ -58,6 +60,12 @@ BODIES = {
     "tail of a logistic function beside another term": 1 - sigmoid(u) + u * x[i],
     "share of a sum beside a factor": Sum(exp(x[i] * u - y[i] * u + y[i]) * z[i], i) / Sum(exp(x[j] * u - y[j] * u), j),
     "difference of two shares": exp(x[i]) * (exp(y[i]) / Sum(exp(x[j] + y[j]), j) - 1 / Sum(exp(x[j]), j)),
+    "quotient of sums of shares": Sum(exp(x[j] * z[i] - softplus(x[j])) * y[j] / Sum(exp(x[j] * z[k]), k), j)
+    / Sum(exp(x[j] * z[i] - softplus(x[j])) / Sum(exp(x[j] * z[k]), k), j),
+    "square of a sum of shares in a divisor": y[i] * Sum(exp(x[j] * z[i]) / Sum(exp(x[j] * z[k]), k), j) ** -2,
+    "smaller of 0 and an exponential less 1": Min(0, b * (exp(x[i] / b) - 1)) * y[i],
+    "smaller of a number and an exponential": Min(2, Rational(1, 2) + exp(x[i])) + Max(1, 3 - 2 * exp(y[i])),
+    "condition on an exponential": iverson(-b * (2 * exp(x[i]) - 3) > 0) * exp(x[i]),
     "scaled sum": exp(u) * Sum(exp(x[j]) * y[j], j),
     "scaled sum with a fixed part": Sum(exp(x[j] + u) * y[j] * y[i], j),
     "scaled sum under a condition on numbers": Sum(iverson(u > 0) * exp(x[j]) * y[j], j),
@@ -91,6 +99,11 @@ BODIES = {
     "product of an exponential and a difference": exp(x[i]) * (1 - exp(z[i])) / (1 - exp(y[i])),
     "share of a sum of exponentials": exp(x[i]) / (b * exp(x[i]) + exp(y[i]) / 2),
     "exponential times such a share": exp(x[i]) * (z[i] / (b * exp(x[i]) + exp(y[i])) + u),
+    "power of a product with an exponential": (p[i] * exp(x[i])) ** (1 / b - 1),
+    "slope of a generalised mean": (Sum(exp(b * log(p[j])), j) / T) ** (1 / b - 1) * exp(b * log(p[i])) / p[i],
+    "log of a complementary log-log": y[i] * log(3 - 3 * exp(-b * exp(x[i]))),
+    "log of exponentials of rates": log(exp(exp(x[i]) - u) - exp(-u)),
+    "slope of a complementary log-log": exp(x[i] - exp(x[i])) / (1 - exp(-exp(x[i]))),
     "weighted logarithm": z[i] * log(p[i]),
     "weighted difference of logarithms": Sum(z[j] * (log(p[j]) - 2 * log(q[j])), j),
     "x log x": p[i] * log(p[i]),
@@ -114,6 +127,8 @@ BODIES = {
     "slope of such a log": (1 - tanh(x[i]) ** 2) * (1 / (1 + tanh(x[i])) + 1 / (1 - tanh(x[i]))),
     "exponential less 1": y[i] * (3 * exp(x[i]) - 3) + exp(u) - 1,
     "log of 1 and more": log(1 + p[i] + y[i] ** 2),
+    "difference beside its exponential": y[i] * (2 * exp(x[i] - z[i]) + 2 * z[i] - 2 * x[i] - 2) + u,
+    "difference beside its tangent": x[i] / 2 - u * y[i] / 2 + z[i] + tanh(u * y[i] - x[i]),
     "square under exp": y[i] * exp(-(x[i] ** 2) / 2),
     "cubic under a logistic function": x[i] * sigmoid(x[i] + x[i] ** 3 / 10),
     "power beside a vanishing function": (1 + x[i] ** 2) * exp(-(x[i] ** 2)),
@@ -140,6 +155,7 @@ def spelled(stable_body: Any) -> Any:
         .replace(NormalCdf, lambda argument: (1 + erf(argument / sqrt(2))) / 2)
         .replace(ExpLess1, lambda argument: exp(argument) - 1)
         .replace(LogOf1Plus, lambda argument: log(1 + argument))
+        .replace(LogOfChance, lambda argument: log(1 - exp(-exp(argument))))
         .replace(Largest, lambda *arguments: Max(*arguments))
         .replace(Weight, lambda argument: argument)
         .replace(Finite, lambda argument: argument)
@@ -213,7 +229,6 @@ def test_what_a_definition_holds_is_read_from_it() -> None:
     program = Program("known")
     L = program.define("L", [], logsumexp(x[j], over=j))
     y_log = program.define("y_log", [i], log_softmax(z[i], over=i))
-    k = index("k", T)
     known = tuple(program.definitions)
     assert stable(softmax(x[k], over=k), known) == exp(x[k] - L)
     assert stable(softmax(z[k], over=k), known) == exp(y_log[k])
@@ -249,6 +264,20 @@ def test_a_weight_of_zero_is_told_apart_even_where_zero_is_not_declared() -> Non
         assert stable(body).has(Weight)
     for body in (u * log(p[i]), log(p[i]) / y[i], iverson(y[i] > 0) * log(p[i])):
         assert not stable(body).has(Weight)
+
+
+def test_a_difference_that_a_function_is_of_is_one_value() -> None:
+    program = Program("together")
+    r = program.define("r", [i], exp(x[i] - y[i]))
+    d = program.define("d", [i], x[i] - y[i])
+    known = tuple(program.definitions)
+    assert stable(r[i] - 1 - d[i], known) == ExpLess1(d[i]) - d[i]
+    body = r[i] - x[i] + y[i] - 1
+    after = stable(body, known)
+    assert after == ExpLess1(x[i] - y[i]) - Whole(x[i] - y[i])
+    assert prove(program.claim("stable", body, spelled(after), over=[i])).status == PROVED
+    for body in (r[i] - 1, r[i] - x[i] - 1, tanh(x[i] - y[i]) - x[i] + 2 * y[i], (x[i] - y[i]) ** 2 + x[i] - y[i]):
+        assert stable(body, known) == body
 
 
 def test_one_logsumexp_under_two_names_cancels() -> None:
@@ -368,6 +397,23 @@ def test_shares_of_a_sum_and_1_are_summed_as_they_are() -> None:
 def test_a_logistic_function_of_a_difference_stays_in_one_piece(body: Any) -> None:
     """Apart, exp(x[i]) and the sum of the rest may both be anything; their logarithms would be rounded."""
     assert not stable(body).has(Defined)
+
+
+def test_exponentials_are_compared_by_their_exponents() -> None:
+    e = exp(x[i])
+    for condition, told in (
+        (e > 1, x[i] > 0),
+        (2 - 3 * e >= 1, x[i] <= -log(3)),
+        (-b * (e - 2) < 0, x[i] > log(2)),
+        (b * e > 0, b * e > 0),
+        (e > u, e > u),
+        (u * (e - 2) < 0, u * (e - 2) < 0),
+    ):
+        assert with_exponents_compared(iverson(condition)) == iverson(told)
+    assert with_exponents_compared(unfold(Min(1, e))) == exp(where(x[i] >= 0, 0, x[i]))
+    assert with_exponents_compared(unfold(Min(5, e))).has(exp(where(x[i] <= 3, x[i], 3)))
+    grown = unfold(Max(5, e))  # it overflows where the result does
+    assert with_exponents_compared(grown) == grown
 
 
 def test_what_may_overflow_is_selected_where_its_factors_are_not_zero() -> None:
