@@ -43,6 +43,7 @@ from derive.normal.terms import (
 MOST_TERMS = 40  # of a polynomial that is looked at
 MOST_CASES = 6  # brackets of which each holds or does not
 DEPTH = 4  # gaps that are taken one after the other
+MOST_HOPELESS = 400  # polynomials that are looked at in vain: what is proved has led to 160 of them at most
 WITHIN_ONE = ("sin", "cos", "erf")  # functions with values between -1 and 1
 NOTHING, NEVER_NEGATIVE, ALWAYS_POSITIVE = range(3)
 
@@ -98,7 +99,7 @@ def sign_of(ledger: Ledger, polynomial: Polynomial, depth: int = DEPTH) -> int:
             ledger.use("a sum of squares is at least 0")
             return _noted(ledger, polynomial, NEVER_NEGATIVE if whole.is_zero else ALWAYS_POSITIVE)
     here = (polynomial.key, tuple(branch.form.key for branch in ledger.branches))
-    if depth <= ledger.hopeless.get(here, 0):
+    if depth <= ledger.hopeless.get(here, 0) or len(ledger.hopeless) >= MOST_HOPELESS:
         return NOTHING  # gaps that are taken away in another order leave the same
     for step in STEPS:
         held = dict(ledger.laws), dict(ledger.facts), dict(ledger.assumed)
