@@ -63,10 +63,12 @@ def solved_by_inverses(conditions: Sequence[Any]) -> Iterator[list[Any]]:
 
 
 def _is_symmetry(equation: Eq) -> bool:
-    """Whether an equation says that a matrix is its own transpose."""
+    """Whether an equation says that a matrix is its own transpose: at all positions, not at S[i, 0] = S[0, i] alone."""
     one, other = equation.args
-    entries = isinstance(one, Indexed) and isinstance(other, Indexed) and one.base == other.base
-    return entries and len(one.indices) == 2 and one.indices == other.indices[::-1]
+    if not (isinstance(one, Indexed) and isinstance(other, Indexed) and one.base == other.base):
+        return False
+    anywhere = all(isinstance(index, Index) for index in one.indices) and len(set(one.indices)) == 2
+    return anywhere and len(one.indices) == 2 and one.indices == other.indices[::-1]
 
 
 def _turned(equation: Eq, symmetric: set[Any]) -> Iterator[Eq]:

@@ -43,6 +43,7 @@ from derive.normal.terms import (
 MOST_TERMS = 40  # of a polynomial that is looked at
 MOST_CASES = 6  # brackets of which each holds or does not
 DEPTH = 4  # gaps that are taken one after the other
+MOST_HOPELESS = 400  # polynomials that are looked at in vain: what is proved has led to 160 of them at most
 WITHIN_ONE = ("sin", "cos", "erf")  # functions with values between -1 and 1
 NOTHING, NEVER_NEGATIVE, ALWAYS_POSITIVE = range(3)
 
@@ -97,8 +98,9 @@ def sign_of(ledger: Ledger, polynomial: Polynomial, depth: int = DEPTH) -> int:
         if (whole.is_zero or positivity.is_positive(whole)) and gram.is_sum_of_squares(polynomial - whole):
             ledger.use("a sum of squares is at least 0")
             return _noted(ledger, polynomial, NEVER_NEGATIVE if whole.is_zero else ALWAYS_POSITIVE)
-    if not depth:
-        return NOTHING
+    here = (polynomial.key, tuple(branch.form.key for branch in ledger.branches))
+    if depth <= ledger.hopeless.get(here, 0) or len(ledger.hopeless) >= MOST_HOPELESS:
+        return NOTHING  # gaps that are taken away in another order leave the same
     for step in STEPS:
         held = dict(ledger.laws), dict(ledger.facts), dict(ledger.assumed)
         try:
@@ -108,6 +110,7 @@ def sign_of(ledger: Ledger, polynomial: Polynomial, depth: int = DEPTH) -> int:
         if found:
             return found
         ledger.laws, ledger.facts, ledger.assumed = held  # what led nowhere is no part of the proof
+    ledger.hopeless[here] = depth
     return NOTHING
 
 
@@ -120,6 +123,7 @@ def _has_square_of_sum(ledger: Ledger, monomial: Monomial) -> bool:
 
 
 def _noted(ledger: Ledger, polynomial: Polynomial, sign: int) -> int:
+    """The sign, with the declarations written down that it rests on."""
     for monomial in polynomial.terms:
         positivity.note_positive(ledger, monomial)
     return sign
@@ -242,7 +246,7 @@ def _without_logarithms(ledger: Ledger, polynomial: Polynomial, depth: int) -> i
             found = sign_of(ledger, powers.exponential(ledger, up) - powers.exponential(ledger, down), depth)
             if found:
                 ledger.use("log is strictly increasing")
-                return found
+                return _noted(ledger, Polynomial({beside: scale}), found)
         logarithms = Polynomial(logs_of)
         of = powers.exponential(ledger, logarithms.scaled(-inverse))
         gap = products.product(ledger, [Polynomial({beside: scale}), of - UNITY]) + products.product(
@@ -251,12 +255,14 @@ def _without_logarithms(ledger: Ledger, polynomial: Polynomial, depth: int) -> i
         found = sign_of(ledger, polynomial - gap, depth)
         if found:
             ledger.use("log u <= u - 1")
-            return found
+            return _noted(ledger, Polynomial({beside: scale}), found)
     return NOTHING
 
 
 def _without_roots(ledger: Ledger, polynomial: Polynomial, depth: int) -> int:
     """Where a is at least 0 and a^2 >= b^2, a >= b: for the terms a that have a root."""
+    if splitting.first_bracket(polynomial) is not None:
+        return NOTHING  # it may hide a root without a value, of which nothing follows for the terms beside it
     under = {(a, -e) for m in polynomial.terms for a, e in m if e < 0 and positivity.is_root(a, e)}
     if under:  # a root that is divided by is positive
         times = Polynomial({sorted_monomial(dict(sorted(under, key=lambda pair: (pair[0].key, pair[1])))): ONE})
@@ -269,6 +275,7 @@ def _without_roots(ledger: Ledger, polynomial: Polynomial, depth: int) -> int:
     found = sign_of(ledger, _squared(ledger, above) - _squared(ledger, below), depth)
     if found:
         ledger.use("a >= b where a >= 0 and a^2 >= b^2")
+        _noted(ledger, above, found)
     return found
 
 
@@ -285,7 +292,7 @@ def _less_a_gap(ledger: Ledger, polynomial: Polynomial, depth: int) -> int:
                 found = sign_of(ledger, left, depth)
                 if found:
                     ledger.use(law)
-                    return found
+                    return _noted(ledger, gap, found)
     return NOTHING
 
 

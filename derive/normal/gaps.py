@@ -138,8 +138,14 @@ def _squares_of_sums(ledger: Ledger, polynomial: Polynomial) -> Iterator[Gap]:
 
 
 def is_square_of_sum(ledger: Ledger, atom: Total) -> bool:
-    """Whether a sum is one of squares of sums: of c f(a) f(b), where c is not negative and has neither a nor b."""
+    """Whether a sum is one of squares of sums: of c f(a) f(b), where c is not negative and has neither a nor b.
+
+    Nor has the range of any other index: of c < L(a) and b, one is left out where the other is not.
+    """
+    ranges = frozenset().union(*(var.extent.free for var in atom.bound))
     for a, b in combinations(atom.bound, 2):
+        if {a.name, b.name} & ranges:
+            continue
         of = [{var.name for var in (a, b)} & factor.free for factor, _ in atom.monomial]
         if extents([a]) != extents([b]) or any(len(names) == 2 for names in of):
             continue

@@ -98,7 +98,7 @@ class Ledger:
     condition is assumed in them only, and the proof is then `partial`. While the ledger is `muted` no condition is
     recorded: an atom that is renamed has its conditions already. Closed forms that divide by what may be 0 are used
     where it `divides`; otherwise it is noted that one `could_divide`. A result `narrows` where a condition asks for
-    more than values on both sides.
+    more than values on both sides. Polynomials whose sign no bound has shown, within so many steps, are `hopeless`.
     """
 
     seconds: float = 10.0
@@ -123,6 +123,7 @@ class Ledger:
     narrows: bool = False
     apart: Callable[[], tuple[Apart, ...]] = tuple
     off_ties: bool = False
+    hopeless: dict[tuple[str, tuple[str, ...]], int] = field(default_factory=dict)
     started: float = field(default_factory=time.thread_time)
     spent: int = 0
     fresh: int = 0

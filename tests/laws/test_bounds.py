@@ -12,7 +12,7 @@ import pytest
 from sympy import Abs, Max, Ne, Rational, cosh, erf, exp, log, sign, sin, sqrt, tanh
 
 from derive.functions import logsumexp, mean, relu, sigmoid, silu, softmax, softplus, variance
-from derive.language import Sum, dims, index, indices, iverson, scalars, tensor, tensors, where
+from derive.language import Sum, dims, index, indices, iverson, lengths, scalars, tensor, tensors, where
 from derive.program import Program
 from derive.prove import PROVED, REFUTED, UNDECIDED, prove
 
@@ -27,6 +27,8 @@ new, old = tensors("new old", N)
 mu, nu, u, v = tensors("mu nu u v", d)
 s, r = scalars("s r")
 p, q, cap = scalars("p q cap", positive=True)
+length = lengths("length", T)
+t = index("t", length[i])
 share = softmax(x[i], over=i)
 
 TRUE: dict[str, Any] = {
@@ -88,6 +90,7 @@ FALSE: dict[str, Any] = {
     "one entry alone": logsumexp(x[i], over=i) > x[j],
     "a root": sqrt(p) <= p,
     "two different sides": Sum(x[i] * G[i, c] * G[j, c] * y[j], i, j, c) >= 0,
+    "a Gram matrix of one index's range": Sum(sin(t * x[i]) * sin(t * x[j]), i, j, t) >= 0,
     "the sign of a factor": s * sin(r) <= s,
     "a lower cap": Abs(cap * tanh(s / cap)) <= cap / 2,
 }
@@ -108,6 +111,19 @@ def test_a_bound_needs_no_rule(name: str) -> None:
 @pytest.mark.parametrize("name", FALSE)
 def test_what_is_not_so_everywhere_is_not_proved(name: str) -> None:
     assert claimed(FALSE[name]).status != PROVED
+
+
+@pytest.mark.parametrize(
+    ("condition", "declared"),
+    [
+        (Sum(w[i] * x[i], i) ** 2 <= Sum(w[i], i) * Sum(w[i] * x[i] ** 2, i), "w > 0"),
+        (w[j] * log(1 + exp(s)) <= w[j] * exp(s), "w > 0"),
+        (p * sqrt(1 + s**2) >= p * s, "p > 0"),
+        (p * exp(s) >= p + p * s, "p > 0"),
+    ],
+)
+def test_a_weight_that_is_declared_positive_is_a_hypothesis(condition: Any, declared: str) -> None:
+    assert declared in claimed(condition).hypotheses
 
 
 def test_a_value_that_is_clipped_where_it_never_is() -> None:

@@ -59,6 +59,8 @@ TRUE: dict[str, tuple[Expr, Any, list[Any]]] = {
 FALSE: dict[str, tuple[Expr, Any, list[Any]]] = {
     "an inverse that need not be symmetric": (B[i, j], B[j, i], [right]),
     "a symmetric matrix and its inverse": (B[i, j], A[i, j], [right, Eq(A[i, j], A[j, i])]),
+    "a row that is a column": (B[i, j], B[j, i], [right, Eq(A[i, 0], A[0, i])]),
+    "two entries that agree": (B[i, j], B[j, i], [right, Eq(A[0, 1], A[1, 0])]),
     "another sign": (tB[i, j], -differential, [left, right, along]),
     "another order": (tB[i, j], -Sum(B[i, k] * B[k, l] * tA[l, j], k, l), [left, right, along]),
     "the transposed inverse": (X[i, a], Sum(B[k, i] * Y[k, a], k), [left, system]),
