@@ -56,6 +56,7 @@ SEARCH = 5.0  # seconds of processor time for a counterexample before everything
 LEAST = 0.5  # seconds of processor time for a search away from ties, when one near them has found something
 LEFT_OUT = 0.1  # seconds of processor time for a search where one condition of a proof does not hold ...
 MOST_LEFT_OUT = 4  # ... for as many conditions at most
+EITHER = 2.0  # seconds of processor time for a claim where two numbers are equal, and as many where they are not
 RARE = 0.02  # seconds of processor time for a search behind a proof of what few points tell, and for one at ties
 MOST_FOLLOWING = 16  # equations that are made of the hypotheses and tried, one at a time
 WHOLE = 100  # definitions of a program that the second engine evaluates from its inputs on
@@ -114,7 +115,7 @@ def _prove_or_refute(claim: Claim, seconds: float, seed: int, *, vacuous: bool) 
     if proof is not None:
         return _confirmed(claim, *proof, seconds, seed, vacuous=vacuous)
     for rule in numbers_compared(claim) if found is None else ():
-        verdict = _prove_by_rule(claim, rule, max(deadline - time.thread_time(), LEAST), seed, vacuous=vacuous)
+        verdict = _prove_by_rule(claim, rule, min(seconds, EITHER), seed, vacuous=vacuous)
         if verdict.status != UNDECIDED:
             return verdict
     reasons.append("no counterexample found at small sizes")
