@@ -8,16 +8,12 @@ is a difference of logits, under any name that the share may have.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sympy import Abs, exp, log
 
-from codegen.checking.array_library import array_library
-from codegen.checking.kernel_files import opened
-from codegen.generate import render_all, write
 from derive.functions import log_softmax, logsumexp, softmax
 from derive.language import Sum, Tensor, dims, indices, leading_index, scalar, tensor
 from derive.program import Program
@@ -77,17 +73,6 @@ def expected(logits: Array, labels: Array, power: float) -> tuple[Array, Array]:
     return away**power * loss, slope
 
 
-def returned(program: Program, target: str, folder: Path, given: dict[str, Array], **options: float) -> list[Array]:
-    """The output, and the gradients for an upstream gradient of ones."""
-    library = array_library(target)
-    write(render_all([program], [target]), folder, [target])
-    assert program.request is not None
-    with opened(program, program.request, folder, library) as kernel:
-        (output,), saved = kernel.run({name: library.array(array) for name, array in given.items()}, options)
-        upstream = library.array(np.ones(tuple(output.shape), next(iter(given.values())).dtype))
-        return [np.array(library.plain(value)) for value in (output, *kernel.gradients(upstream, saved))]
-
-
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -96,34 +81,34 @@ def returned(program: Program, target: str, folder: Path, given: dict[str, Array
     "written", [by_share, by_looked_up_share, by_log_share, by_cross_entropy, by_exponentials], ids=lambda f: f.__name__
 )
 def test_certain_predictions(
-    written: Callable[[Program], Any], target: str, dtype: type, power: float, tmp_path: Path
+    written: Callable[[Program], Any], target: str, dtype: type, power: float, returned: Any
 ) -> None:
     program = Program("focal", "focal loss over classes", [x, k, gamma])
     program.kernel(program.define("L", [n], written(program)), wrt=[x])
     given = {"x": np.array(LOGITS, dtype), "k": np.array(LABELS)}
     wanted = expected(given["x"].astype(np.float64), given["k"], power)
-    for found, right in zip(returned(program, target, tmp_path, given, gamma=power), wanted, strict=True):
+    for found, right in zip(returned(program, target, given, gamma=power), wanted, strict=True):
         np.testing.assert_allclose(found, right, rtol=0, atol=32 * np.finfo(dtype).eps * max(1, np.abs(right).max()))
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("target", ["numpy", "torch"])
-def test_one_class_is_certain(target: str, tmp_path: Path) -> None:
+def test_one_class_is_certain(target: str, returned: Any) -> None:
     program = Program("focal", "focal loss over classes", [x, k, gamma])
     program.kernel(program.define("L", [n], by_looked_up_share(program)), wrt=[x])
     given = {"x": np.array([[3.0], [-1e4]]), "k": np.zeros(2, int)}
-    for found in returned(program, target, tmp_path, given, gamma=0.5):
+    for found in returned(program, target, given, gamma=0.5):
         assert not found.any()
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("power", "at_zero"), [(0.5, 0.0), (1.0, 1.0), (2.0, 0.0)])
 @pytest.mark.parametrize("target", ["numpy", "torch"])
-def test_a_power_with_a_letter_has_a_slope_at_zero(target: str, power: float, at_zero: float, tmp_path: Path) -> None:
+def test_a_power_with_a_letter_has_a_slope_at_zero(target: str, power: float, at_zero: float, returned: Any) -> None:
     y = tensor("y", N)
     program = Program("powers", "powers of magnitudes", [y, gamma])
     assert isinstance(y, Tensor)
     program.kernel(program.define("L", [n], (Abs(y[n]) + y[n]) ** gamma / 2**gamma), wrt=[y])
-    value, slope = returned(program, target, tmp_path, {"y": np.array([0.0, 4.0, -1.0])}, gamma=power)
+    value, slope = returned(program, target, {"y": np.array([0.0, 4.0, -1.0])}, gamma=power)
     np.testing.assert_allclose(value, [0, 4**power, 0])
     np.testing.assert_allclose(slope, [at_zero, power * 4 ** (power - 1), 0], rtol=1e-14)

@@ -7,16 +7,12 @@ share has no weight, so it must not say by which exponential both are divided.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sympy import log
 
-from codegen.checking.array_library import array_library
-from codegen.checking.kernel_files import opened
-from codegen.generate import render_all, write
 from derive.functions import mean, sigmoid
 from derive.language import dim, leading_index, scalar, tensor
 from derive.program import Program
@@ -69,50 +65,39 @@ def expected(logits: Array, answers: Array, power: int) -> tuple[Array, Array]:
     ) * share * rest * loss
 
 
-def returned(program: Program, target: str, folder: Path, given: dict[str, Array], **options: float) -> list[Array]:
-    """The output, and the gradients for an upstream gradient of ones."""
-    library = array_library(target)
-    write(render_all([program], [target]), folder, [target])
-    assert program.request is not None
-    with opened(program, program.request, folder, library) as kernel:
-        (output,), saved = kernel.run({name: library.array(array) for name, array in given.items()}, options)
-        upstream = library.array(np.ones(tuple(output.shape), next(iter(given.values())).dtype))
-        return [np.array(library.plain(value)) for value in (output, *kernel.gradients(upstream, saved))]
-
-
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("target", ["numpy", "torch"])
 @pytest.mark.parametrize("written", [by_name, in_one_piece, by_both_shares, focal], ids=lambda f: f.__name__)
-def test_answers_that_are_numbers(written: Callable[[Program], Any], target: str, dtype: type, tmp_path: Path) -> None:
+def test_answers_that_are_numbers(written: Callable[[Program], Any], target: str, dtype: type, returned: Any) -> None:
     program = Program("likelihood", "likelihood of answers", [z, y])
     program.kernel(program.define("L", [n], written(program)), wrt=[z])
     logits, answers = (grid.ravel() for grid in np.meshgrid(np.array(LOGITS, dtype), np.array(ANSWERS, dtype)))
     wanted = expected(logits.astype(float), answers.astype(float), 2 if written is focal else 0)
-    for found, right in zip(returned(program, target, tmp_path, {"z": logits, "y": answers}), wanted, strict=True):
+    for found, right in zip(returned(program, target, {"z": logits, "y": answers}), wanted, strict=True):
         np.testing.assert_allclose(found, right, rtol=32 * np.finfo(dtype).eps, atol=32 * np.finfo(dtype).eps)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("target", ["numpy", "torch"])
-def test_noise_of_no_weight(target: str, tmp_path: Path) -> None:
+def test_noise_of_no_weight(target: str, returned: Any) -> None:
     """Labels that are wrong with the probability q, as a number that is 0 by default."""
     program = Program("noisy", "likelihood under noise", [z, q])
     share = program.define("p", [n], sigmoid(z[n]))[n]
     loss = program.define("L", [], -mean(log((1 - q) * share + q * (1 - share)), over=n))
     program.kernel(loss, wrt=[z], defaults={q: 0})
     logits = np.array(LOGITS, np.float32)
-    found = returned(program, target, tmp_path, {"z": logits}, q=0)
+    found = returned(program, target, {"z": logits}, q=0)
     np.testing.assert_allclose(found[0], np.logaddexp(0, -logits.astype(float)).mean(), rtol=1e-6)
     np.testing.assert_allclose(found[1], -np.exp(-np.logaddexp(0, logits.astype(float))) / 6, rtol=1e-5, atol=1e-30)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("target", ["numpy", "torch"])
-def test_a_mean_of_all_weight_on_one_side(target: str, tmp_path: Path) -> None:
+def test_a_mean_of_all_weight_on_one_side(target: str, returned: Any) -> None:
     program = Program("geometric", "log of a weighted mean", [X, Y, q])
     top = program.define("M", [n], log((1 - q) * exp(X[n]) + q * exp(Y[n])))
     program.kernel(program.define("D", [n], (1 - q) * (X[n] - top[n])), wrt=[Y], defaults={q: 1})
     given = {"X": np.array([1e4, 3.0]), "Y": np.array([-1e4, 4.0])}
-    for found in returned(program, target, tmp_path, given, q=1):
+    for found in returned(program, target, given, q=1):
         assert not found.any()
