@@ -111,17 +111,26 @@ def _prove_or_refute(claim: Claim, seconds: float, seed: int, *, vacuous: bool) 
     if proof is None and found is None:
         proof = first_proof(claim, attempts, _share(deadline), reasons, vacuous=vacuous)
     if proof is None and found is None:
+        verdict = _either_way(claim, deadline, seed, vacuous=vacuous)
+        if verdict is not None:
+            return verdict
         found = _counterexample(claim, seed, deadline)
     if proof is not None:
         return _confirmed(claim, *proof, seconds, seed, vacuous=vacuous)
-    for rule in numbers_compared(claim) if found is None else ():
-        verdict = _prove_by_rule(claim, rule, min(seconds, EITHER), seed, vacuous=vacuous)
-        if verdict.status != UNDECIDED:
-            return verdict
     reasons.append("no counterexample found at small sizes")
     if found is None and claim.by is None and is_bracket(claim.left):
         reasons.append(NO_RULE)
     return _unproved(claim, found, "; ".join(dict.fromkeys(reasons)))
+
+
+def _either_way(claim: Claim, deadline: float, seed: int, *, vacuous: bool) -> Verdict | None:
+    """The verdict on a claim that compares two numbers, from where they are equal and where not; None for none."""
+    for rule in numbers_compared(claim):
+        seconds = min(EITHER, (deadline - time.thread_time()) / 2)
+        verdict = _prove_by_rule(claim, rule, seconds, seed, vacuous=vacuous) if seconds > 0 else None
+        if verdict is not None and verdict.status != UNDECIDED:
+            return verdict
+    return None
 
 
 def _by_inverses(claim: Claim, deadline: float) -> tuple[Ledger, tuple[Any, Any]] | None:
