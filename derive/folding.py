@@ -176,8 +176,10 @@ def _matches(
             continue
         whole = sympy.floor(ratio) if ratio > 0 else sympy.ceiling(ratio)
         goes = whole if times is None else min(times, whole)
+        # Sum(x[j], j) and Sum(x[k], k) are two factors that meet alike: what one has met is none of the other's.
+        others = {other: power for other, power in powers.items() if other != target}
         for found in unify(base, target, binding):
-            for bound, often, targets in _matches(tuple(rest), powers, found, goes):
+            for bound, often, targets in _matches(tuple(rest), others, found, goes):
                 yield bound, often, (target, *targets)
 
 

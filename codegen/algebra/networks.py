@@ -264,7 +264,15 @@ def readings(term: Term, definition: Definition, form: Term) -> Iterator[Term]:
         powers = dict(left)
         powers[value] = powers.get(value, S.Zero) + 1
         scope = tuple(index for index in term.scope if index not in images)
-        yield _made(term.coefficient / form.coefficient, powers, scope)
+        ratio = term.coefficient / form.coefficient
+        if _sizes_divided_by(ratio) <= _sizes_divided_by(term.coefficient):  # a size may be 0
+            yield _made(ratio, powers, scope)
+
+
+def _sizes_divided_by(coefficient: Expr) -> frozenset[Expr]:
+    """The sizes, or what is made of them, that a coefficient has in its divisor."""
+    powers = coefficient.atoms(Pow)
+    return frozenset(power.base for power in powers if power.exp.is_negative and power.base.has(Dim))
 
 
 def _matches(

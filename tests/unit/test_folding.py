@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sympy import Rational, exp, log, sqrt
+from sympy import Pow, Rational, exp, log, sqrt
 
 from derive.binders import free_indices
 from derive.folding import factored, fold, same, unify
@@ -145,3 +145,26 @@ def test_same_up_to_bound_names() -> None:
     assert not same(Sum(X[i, j], j), Sum(X[j, i], j))
     assert same(Sum(X[i, j] * x[i], i, j), Sum(X[j, k] * x[j], j, k))
     assert same(iverson(i <= j), iverson(j >= i))
+
+
+@pytest.mark.parametrize(
+    ("body", "expression"),
+    [
+        (Sum(x[i], j) * Sum(x[i], k), y[i] * Sum(x[i], j)),
+        (Sum(exp(x[i]), j) * Sum(exp(x[i]), k), y[i] * Sum(exp(x[i]), j)),
+        (y[i] * Sum(x[j], j) ** 2 * Sum(x[k], k) ** 2, y[i] * Sum(x[j], j) ** 2 * Sum(x[k], k)),
+    ],
+)
+def test_a_factor_meets_one_factor(body: Any, expression: Any) -> None:
+    """Two sums that differ in the name of an index are two factors: one sum is not divided by both of them."""
+    program, h = folding((i,), body)
+    assert same(fold(expression, program.definitions), expression)
+    assert fold(2 * body, program.definitions) == 2 * h[i]
+
+
+def test_nothing_is_divided_by_a_sum_that_may_be_0() -> None:
+    program = Program("statement", inputs=[x, y])
+    o = program.define("o", [i], y[i] ** 2 * Sum(x[j], j) ** 2 * Sum(x[k], k) ** 2)
+    powers = [power for definition in program.gradient(o) for power in definition.body.atoms(Pow)]
+    assert powers
+    assert not any(power.exp.is_negative for power in powers)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from sympy import Ne, exp, log, sqrt, tanh
 
+from codegen.generate import render_all
 from codegen.planning.least_sizes import least_sizes
 from derive.functions import log_softmax, logsumexp, mean, softmax, variance
-from derive.language import Product, Sum, dims, index, indices, iverson, tensor, where
+from derive.language import Product, Sum, dims, index, indices, iverson, tensor, tensors, where
 from derive.program import Program
 
 N, T = dims("N T")
@@ -95,3 +96,11 @@ def test_the_gradient_counts_as_well() -> None:
     backward = program.gradient(y, [x])
     adjoints = [made for made in backward.definitions if made.name not in program.names()]
     assert least_sizes([*program.definitions, *adjoints], program.definitions) == {}
+
+
+def test_no_gradient_is_read_from_another_one_by_a_division() -> None:
+    """Sum_i(do[i]*y[i]) is Sum_i(dx[i])/T, and costs a kernel that has a value over nothing the size 0."""
+    u, v = tensors("u v", T)
+    program = Program("p", inputs=[u, v])
+    program.kernel(program.define("o", [t], Sum(u[t] + v[s], s) * Sum(v[t], s)), wrt=[u, v])
+    assert "needs=" not in render_all([program], ["numpy"])["numpy/p.py"]
