@@ -70,6 +70,9 @@ def shrunk(statements: Sequence[Statement], kept: Sequence[str]) -> list[Stateme
     def narrowed(node: Node) -> Node:
         if isinstance(node, Read) and node.name in places:
             return Read(node.name, tuple(node.where[place] for place in places[node.name]))
+        if isinstance(node, Gather) and node.name in places:  # at a computed place of an axis that is gone
+            left = tuple(narrowed(node.positions[place]) for place in places[node.name])
+            return Gather(node.name, left) if left else Read(node.name, ())
         children = [narrowed(child) for child in node.children]
         if isinstance(node, Reduce):
             return _reduced(node.operation, children[0], node.over)

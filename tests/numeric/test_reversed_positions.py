@@ -20,7 +20,7 @@ T, d = dims("T d")
 i, j = indices("i j", T)
 (a,) = indices("a", d)
 x, y = tensors("x y", T)
-W = tensor("W", T, d)
+W, z = tensor("W", T, d), tensor("z", d)
 TARGETS = ["numpy", "torch"]
 Array = np.ndarray[Any, Any]
 
@@ -59,7 +59,7 @@ def test_values_and_gradients(name: str, target: str, tmp_path: Path) -> None:
 
 
 def more() -> list[Program]:
-    """A cumulative sum from the end, rows of a matrix backwards, and a last entry."""
+    """A cumulative sum from the end, rows of a matrix backwards, a last entry, and one in the middle."""
     cumulative = Program("from_the_end", inputs=[x])
     sums = cumulative.define("s", [i], Sum(where(j <= i, x[T - 1 - j], 0), j))
     cumulative.kernel(cumulative.define("o", [i], sums[T - 1 - i]), wrt=[x])
@@ -67,7 +67,11 @@ def more() -> list[Program]:
     rows.kernel(rows.define("o", [a], Sum(W[T - 1 - i, a] * y[i], i)), wrt=[W, y])
     last = Program("last", inputs=[W])
     last.kernel(last.define("o", [a], W[T - 1, a] ** 2), wrt=[W])
-    return [cumulative, rows, last]
+    # What comes from above is the same at all places that are read: it is stored without them.
+    middle = Program("the_middle", inputs=[W, z])
+    total = Sum(where(Eq(T - i - 1, i), Sum(W[T - j - 1, a] + z[a], a), 0), j)
+    middle.kernel(middle.define("o", [i], total), wrt=[W, z])
+    return [cumulative, rows, last, middle]
 
 
 @pytest.mark.parametrize("target", TARGETS)
