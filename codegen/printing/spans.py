@@ -37,6 +37,8 @@ def visited(extent: str, known: Sequence[End], row: str, printer: Printer) -> st
         before = stop if end.upper else start
         text = limit if end.flag is None else f"({limit} if {end.flag.name} else {before})"
         stop, start = (text, start) if end.upper else (stop, text)
+    if stop == extent and start != "0":  # no column may be left, and a range does not run backwards
+        start = f"min({_bare(start)}, {extent})"
     return f"slice({_bare(start)}, {_bare(stop)})"
 
 

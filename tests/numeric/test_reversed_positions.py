@@ -13,7 +13,7 @@ from codegen.checking.array_library import array_library
 from codegen.checking.checks import check_kernels
 from codegen.checking.kernel_files import opened
 from codegen.generate import render_all, write
-from derive.language import Sum, dims, indices, tensor, tensors, where
+from derive.language import Sum, dims, index, indices, tensor, tensors, where
 from derive.program import Program
 
 T, d = dims("T d")
@@ -59,7 +59,7 @@ def test_values_and_gradients(name: str, target: str, tmp_path: Path) -> None:
 
 
 def more() -> list[Program]:
-    """A cumulative sum from the end, rows of a matrix backwards, a last entry, and one in the middle."""
+    """A cumulative sum from the end, rows of a matrix backwards, a last entry, the middle and the diagonal."""
     cumulative = Program("from_the_end", inputs=[x])
     sums = cumulative.define("s", [i], Sum(where(j <= i, x[T - 1 - j], 0), j))
     cumulative.kernel(cumulative.define("o", [i], sums[T - 1 - i]), wrt=[x])
@@ -71,7 +71,12 @@ def more() -> list[Program]:
     middle = Program("the_middle", inputs=[W, z])
     total = Sum(where(Eq(T - i - 1, i), Sum(W[T - j - 1, a] + z[a], a), 0), j)
     middle.kernel(middle.define("o", [i], total), wrt=[W, z])
-    return [cumulative, rows, last, middle]
+    # In the gradient a block of rows may begin two columns before the end.
+    S, k = tensor("S", T, T), index("k", T)
+    apart = Program("two_apart", inputs=[S])
+    square = where(Eq(i, 2 * k), S[T - k - 1, T - k - 1] ** 2, 0)
+    apart.kernel(apart.define("o", [i], Sum(where(T - k - 1 < i - 1, square, 0), k)), wrt=[S])
+    return [cumulative, rows, last, middle, apart]
 
 
 @pytest.mark.parametrize("target", TARGETS)
