@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from derive.normal import gaps, gram, positivity, powers, products, splitting
+from derive.normal import gaps, gram, positions, positivity, powers, products, splitting
 from derive.normal.ledger import Ledger, UndefinedError, UndefinedInstanceError
 from derive.normal.terms import (
     ONE,
@@ -55,7 +55,7 @@ def is_zero_by_bounds(ledger: Ledger, polynomial: Polynomial, cases: int = MOST_
     """
     if polynomial.is_zero or _is_no_case(ledger):
         return True
-    brackets = {a for m in polynomial.terms for a, _ in m if isinstance(a, Bracket)}
+    brackets = {a for m in polynomial.terms for a, _ in m if isinstance(a, Bracket) and _compares_values(a)}
     if not brackets and ledger.branches:  # at least 0, and at most
         return all(sign_of(ledger, polynomial.scaled(sign)) for sign in (1, -1))
     if not brackets or cases < len(brackets):
@@ -73,6 +73,11 @@ def is_zero_by_bounds(ledger: Ledger, polynomial: Polynomial, cases: int = MOST_
             if not is_zero_by_bounds(ledger, case, cases - 1):
                 return False
     return True
+
+
+def _compares_values(bracket: Bracket) -> bool:
+    """Whether a bracket is about values, and not about positions alone, as that of a mask is."""
+    return any(not positions.is_count(atom) for monomial in bracket.inside.terms for atom, _ in monomial)
 
 
 def _is_no_case(ledger: Ledger) -> bool:

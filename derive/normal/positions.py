@@ -35,7 +35,7 @@ def can_hold_everywhere(form: Polynomial) -> bool:
     """
     groups: dict[Monomial, dict[Monomial, Rational]] = {}
     for monomial, coefficient in form.terms.items():
-        inputs = tuple(pair for pair in monomial if not _is_count(pair[0]))
+        inputs = tuple(pair for pair in monomial if not is_count(pair[0]))
         groups.setdefault(inputs, {})[tuple(pair for pair in monomial if pair not in inputs)] = coefficient
     return any(
         ranges.never_zero(Polynomial(beside))
@@ -70,7 +70,7 @@ def _degrees(inputs: Monomial) -> dict[str, Exponent]:
     return found
 
 
-def _is_count(atom: Atom) -> bool:
+def is_count(atom: Atom) -> bool:
     """Whether the atom is an index or a size, and no input."""
     return isinstance(atom, Var) or (isinstance(atom, Entry) and atom.integer and atom.sign == "+" and not atom.where)
 
