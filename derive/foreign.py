@@ -149,16 +149,21 @@ def _refuse(what: str, of: Any, advice: str | None) -> MisuseError:
     return MisuseError(f"{what}: expected a number or an array, found {of}, which stands for any; {advice or NUMBERS}")
 
 
+def no_member(of: Any, name: str, what: str) -> AttributeError:
+    """The error about an attribute that is not there, for the caller to raise: with advice where a name is known."""
+    advice = None if name.startswith("_") else how_to_write(name, of)
+    if advice is None:
+        return AttributeError(f"{type(of).__name__!r} object has no attribute {name!r}")
+    return NoMemberError(f"{getattr(of, 'text', of)}.{name}: {what} has no such attribute; {advice}")
+
+
 class Symbolic:
     """A symbol that answers, where it is taken for an array or a number, how a statement says what was meant."""
 
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
-        advice = None if name.startswith("_") else how_to_write(name, self)
-        if advice is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        raise NoMemberError(f"{self}.{name}: a symbol has no such attribute; {advice}")
+        raise no_member(self, name, "a symbol")
 
     def __float__(self) -> float:
         ours = "write gradproof's functions in place of those of math, as in exp({entry}), sqrt({entry})"

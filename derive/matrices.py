@@ -15,8 +15,8 @@ from sympy import Expr, SympifyError
 
 from derive.binders import all_names, fresh_index
 from derive.calls import called_as
-from derive.errors import MisuseError, NoMemberError, StatementError
-from derive.foreign import how_to_write
+from derive.errors import MisuseError, StatementError
+from derive.foreign import no_member
 from derive.functions import softmax as softmax_at
 from derive.language import Index, Sum, Tensor, value_of
 from derive.names import shown
@@ -51,10 +51,7 @@ class Matrix:
         return self.rows, self.columns
 
     def __getattr__(self, name: str) -> Any:
-        advice = None if name.startswith("_") else how_to_write(name, self)
-        if advice is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        raise NoMemberError(f"{self.text}.{name}: a matrix of symbols has no such attribute; {advice}")
+        raise no_member(self, name, "a matrix of symbols")
 
     def _sympy_(self) -> Expr:
         raise NoExpressionError(

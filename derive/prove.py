@@ -179,13 +179,11 @@ def _confirmed(
     if seen.points == 0 and not vacuous:
         return _unproved(claim, None, NOWHERE, ledger)
     away = off_ties(whole) if comparisons_of(claim) else whole
-    left_out = _false_where_left_out(away, ledger, seed)
-    for only_ties in (True, False) if left_out is None and is_rare(away) else ():
-        left_out = left_out or find_counterexample(away, seed=seed, budget_s=RARE, only_ties=only_ties)
-    if left_out is not None and not ledger.conditions:
-        raise AlarmError(_alarm(claim, left_out))
-    if left_out is not None:
-        return _unproved(claim, left_out, "")
+    found = _false_where_left_out(away, ledger, seed) or _false_at_rare_points(away, seed)
+    if found is not None and not ledger.conditions:
+        raise AlarmError(_alarm(claim, found))
+    if found is not None:
+        return _unproved(claim, found, "")
     laws = (*definitions_used(claim, sides), *ledger.laws) or (ARITHMETIC,)
     conditions = tuple(sorted(set(map(readable, ledger.conditions))))
     hypotheses = hypotheses_of(claim, ledger)
@@ -225,6 +223,14 @@ def _false_where_left_out(claim: Claim, ledger: Ledger, seed: int) -> Counterexa
         if found is not None:
             break
     return found
+
+
+def _false_at_rare_points(claim: Claim, seed: int) -> Counterexample | None:
+    """A counterexample to a claim of which a few points may tell nothing; ties are tried first."""
+    if not is_rare(claim):
+        return None
+    searches = (find_counterexample(claim, seed=seed, budget_s=RARE, only_ties=ties) for ties in (True, False))
+    return next((found for found in searches if found is not None), None)
 
 
 def _written(claim: Claim, forms: Sequence[Polynomial]) -> list[Any]:

@@ -50,13 +50,15 @@ def has_value_everywhere(node: Any, known: Known = NOTHING, in_log_space: bool =
     if isinstance(node, Defined):
         return has_value_everywhere(node.args[1], known | _said_by(node.args[4]))
     if isinstance(node, sympy.exp):
-        return (in_log_space or _is_nonnegative(-node.args[0], known)) and has_value_everywhere(node.args[0], known)
+        return (in_log_space or _has_sign(-node.args[0], known, strict=False)) and has_value_everywhere(
+            node.args[0], known
+        )
     if isinstance(node, sympy.log):
-        return _is_positive(node.args[0], known) and has_value_everywhere(node.args[0], known, True)
+        return _has_sign(node.args[0], known, strict=True) and has_value_everywhere(node.args[0], known, True)
     if isinstance(node, Pow) and not (node.exp.is_Integer and node.exp.is_positive):
         is_root = bool(node.exp.is_number and node.exp.is_positive)
-        is_defined = _is_positive(node.base, known) or (
-            _is_nonnegative(node.base, known) if is_root else node.exp.is_Integer and _is_nonzero(node.base, known)
+        is_defined = _has_sign(node.base, known, strict=not is_root) or (
+            not is_root and node.exp.is_Integer and _is_nonzero(node.base, known)
         )
         inside = has_value_everywhere(node.base, known, in_log_space or not is_root)
         return bool(is_defined) and inside and has_value_everywhere(node.exp, known)
@@ -119,40 +121,35 @@ def _without_factors(value: Any) -> Any:
 # What follows from it.
 
 
-def _is_positive(node: Any, known: Known) -> bool:
-    """Whether the structure shows that an expression is positive, given what is known."""
-    if isinstance(node, sympy.Max):
-        return any(_is_positive(part, known) for part in node.args)
-    return any(reasons_positive(spelled) is not None for spelled in _spelled(node, known)) or any(
-        (reasons_nonnegative if kind == POSITIVE else reasons_positive)(unfold(rest)) is not None
-        for rest, kind in _beyond(node, known)
-    )
+def _has_sign(node: Any, known: Known, *, strict: bool) -> bool:
+    """Whether the structure shows that an expression is positive, or at least 0, given what is known.
 
-
-def _is_nonnegative(node: Any, known: Known) -> bool:
-    """Likewise, that it is at least 0."""
+    What is more than something known, by what is not negative, has its sign.
+    """
     if isinstance(node, sympy.Max):
-        return any(_is_nonnegative(part, known) for part in node.args)
-    return any(reasons_nonnegative(spelled) is not None for spelled in _spelled(node, known)) or any(
-        reasons_nonnegative(unfold(rest)) is not None for rest, _ in _beyond(node, known)
+        return any(_has_sign(part, known, strict=strict) for part in node.args)
+    reasons = reasons_positive if strict else reasons_nonnegative
+    signs = [(value, kind) for value, kind in known if kind != NONZERO]
+    symbols = {unfold(value): kind for value, kind in signs}
+    if reasons(_with_symbols(unfold(node), symbols)) is not None:
+        return True
+    same = _without_factors(node)
+    return reasons(_with_symbols(unfold(same), symbols)) is not None or any(
+        (reasons_nonnegative if kind == POSITIVE else reasons)(unfold(sympy.expand(same - value))) is not None
+        for value, kind in signs
     )
 
 
 def _is_nonzero(node: Any, known: Known) -> bool:
-    """Likewise, that it is not 0: all of its factors are positive, negative, or known to be other than 0."""
+    """Whether all factors of an expression are positive, negative, or known to be other than 0."""
     other = {value for value, kind in known if kind == NONZERO}
     return all(
-        _without_factors(factor) in other or _is_positive(factor, known) or _is_positive(-factor, known)
+        _without_factors(factor) in other
+        or _has_sign(factor, known, strict=True)
+        or _has_sign(-factor, known, strict=True)
         for factor in Mul.make_args(node)
         if not (factor.is_number and factor.is_nonzero)
     )
-
-
-def _spelled(node: Any, known: Known) -> Iterator[Any]:
-    """The expression without functions that have a definition, a symbol of its kind for all that is known."""
-    symbols = {unfold(value): kind for value, kind in known if kind != NONZERO}
-    yield _with_symbols(unfold(node), symbols)
-    yield _with_symbols(unfold(_without_factors(node)), symbols)
 
 
 def _with_symbols(node: Any, symbols: Mapping[Any, Any]) -> Any:
@@ -163,10 +160,3 @@ def _with_symbols(node: Any, symbols: Mapping[Any, Any]) -> Any:
     if scope is not None:
         symbols = {value: kind for value, kind in symbols.items() if not free_indices(value) & set(scope.bound)}
     return map_children(node, lambda part: _with_symbols(part, symbols))
-
-
-def _beyond(node: Any, known: Known) -> Iterator[tuple[Any, Any]]:
-    """By how much the expression is more than each thing known to be positive, or at least 0."""
-    for value, kind in known:
-        if kind != NONZERO:
-            yield sympy.expand(_without_factors(node) - value), kind

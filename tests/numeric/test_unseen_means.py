@@ -14,9 +14,7 @@ import numpy as np
 import pytest
 from sympy import Expr, Max, log
 
-from codegen.checking.array_library import array_library
 from codegen.checking.checks import check_kernels
-from codegen.checking.kernel_files import opened
 from codegen.generate import render_all, write
 from derive.language import Sum, dims, index, indices, leading_index, scalar, tensor
 from derive.program import Program
@@ -94,43 +92,34 @@ def slope(value: Callable[[], Array]) -> Array:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("target", ["numpy", "torch"])
 @pytest.mark.parametrize("name", sorted(MEANS))
-def test_means_of_powers_that_are_no_numbers(name: str, target: str, dtype: type, tmp_path: Path) -> None:
+def test_means_of_powers_that_are_no_numbers(
+    name: str, target: str, dtype: type, returned: Any, tmp_path: Path
+) -> None:
     stated, expected = MEANS[name]
     program = Program("means", name, [x])
     program.kernel(program.define("y", [n], stated(program)), wrt=[x])
-    assert program.request is not None
-    write(render_all([program], [target]), tmp_path, [target])
-    assert all(result.ok for result in check_kernels([program], target=target, folder=tmp_path))
-    library = array_library(target)
     inputs = [str(symbol.name) for symbol in program.all_inputs()]
-    arrays = {"x": library.array(GIVEN.astype(dtype)), "w": library.array(WEIGHTS.astype(dtype))}
-    options = {"p": AT, "eps": 1e-30}
-    with opened(program, program.request, tmp_path, library) as kernel:
-        given, chosen = ({one: each[one] for one in inputs if one in each} for each in (arrays, options))
-        (value,), saved = kernel.run(given, chosen)
-        (found,) = kernel.gradients(library.array(np.ones(len(GIVEN), dtype)), saved)
+    arrays, options = {"x": GIVEN.astype(dtype), "w": WEIGHTS.astype(dtype)}, {"p": AT, "eps": 1e-30}
+    given, chosen = ({one: each[one] for one in inputs if one in each} for each in (arrays, options))
+    value, found = returned(program, target, given, **chosen)
+    assert all(result.ok for result in check_kernels([program], target=target, folder=tmp_path))
     size = np.abs(np.log(GIVEN.astype(dtype))).max(-1) * AT * np.finfo(dtype).eps + 1e-12
-    np.testing.assert_array_less(np.abs(library.plain(value) / expected() - 1) / size, 2)
+    np.testing.assert_array_less(np.abs(value / expected() - 1) / size, 2)
     right = slope(expected)
     # Where the slopes of shares cancel, what is left is as exact as what they are made of.
     bound = 4 * AT * np.maximum(size, 1e-9)[:, None] * np.maximum(np.abs(expected()), 1)[:, None] / GIVEN
-    assert (np.abs(library.plain(found) - right) <= bound).all(), (library.plain(found), right)
+    assert (np.abs(found - right) <= bound).all(), (found, right)
 
 
 @pytest.mark.parametrize("target", ["numpy", "torch"])
-def test_entries_of_zero_are_at_the_edge(target: str, tmp_path: Path) -> None:
+def test_entries_of_zero_are_at_the_edge(target: str, returned: Any) -> None:
     program = Program("edge", inputs=[x])
     program.kernel(program.define("y", [n], (powers / K) ** (1 / p)), wrt=[x])
-    assert program.request is not None
-    write(render_all([program], [target]), tmp_path, [target])
-    library = array_library(target)
-    with opened(program, program.request, tmp_path, library) as kernel, np.errstate(divide="ignore"):
-        given = library.array(np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 2.0]]))
-        (value,), saved = kernel.run({"x": given}, {"p": 3.0})
-        (found,) = kernel.gradients(library.array(np.ones(2)), saved)
+    with np.errstate(divide="ignore"):
+        value, found = returned(program, target, {"x": np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 2.0]])}, p=3.0)
     mean = np.cbrt(3)
-    np.testing.assert_allclose(library.plain(value), [0, mean], rtol=1e-14)
-    np.testing.assert_allclose(library.plain(found), [[0, 0, 0], [0, mean**-2 / 3, 4 * mean**-2 / 3]], rtol=1e-14)
+    np.testing.assert_allclose(value, [0, mean], rtol=1e-14)
+    np.testing.assert_allclose(found, [[0, 0, 0], [0, mean**-2 / 3, 4 * mean**-2 / 3]], rtol=1e-14)
 
 
 @pytest.mark.parametrize("target", ["numpy", "torch"])
